@@ -19,7 +19,7 @@ SOURCES := $(wildcard inboxd tests examples benchmarks)
 export PIP_ROOT_USER_ACTION := ignore
 
 .DEFAULT_GOAL := help
-.PHONY: help setup constraints check fmt test test-brokers test-databases test-gate test-large test-lowest test-long test-plans test-pooler test-screens test-matrix steady ready chaos demo demo-bets demo-accounts screenshots bench profile dist wheel clean
+.PHONY: help setup constraints check docs fmt test test-benchmarks test-brokers test-databases test-gate test-large test-lowest test-long test-plans test-pooler test-screens test-matrix steady ready chaos demo demo-bets demo-accounts screenshots bench profile dist wheel clean
 
 help: ## show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -57,6 +57,9 @@ check: $(READY) ## lint, formatting, types, and which room may import which
 	@$(BIN)/mypy $(SOURCES) .ci/gate
 	@$(BIN)/lint-imports --no-logo
 
+docs: $(READY) ## write the pages and the sample settings that repeat the code
+	@$(BIN)/python -m tests.support.reference
+
 fmt: $(READY) ## format, and mend what can be mended
 	@$(BIN)/ruff check --fix --exit-zero --quiet
 	@$(BIN)/ruff format
@@ -65,29 +68,35 @@ fmt: $(READY) ## format, and mend what can be mended
 test test-large test-long test-plans test-pooler: export INBOXD_TEST_POSTGRES ?= $(POSTGRES)
 
 # Many interpreters start here: where the environment says so, each would compile everything again.
-steady test test-brokers test-databases test-gate test-long test-plans test-pooler test-screens: export PYTHONDONTWRITEBYTECODE :=
+steady test test-benchmarks test-brokers test-databases test-gate test-long test-plans test-pooler test-screens: export PYTHONDONTWRITEBYTECODE :=
 
 # Tests mostly wait: three processes keep two cores busy, each with a server of its own; the long ones work.
 # OPTIONS: more of pytest's. JOBS=0: one after the other, as on a server that is given, whose roles and
 # locks all would share.
-JOBS ?= $(if $(INBOXD_TEST_DSN),0,$(if $(filter test-long,$@),2,3))
+JOBS ?= $(if $(INBOXD_TEST_DSN),0,$(if $(filter test-long test-benchmarks,$@),2,3))
 SIDE_BY_SIDE = --numprocesses $(JOBS) --dist loadgroup --no-loadscope-reorder $(OPTIONS)
 
 # What this run was told is not for a make that a test runs.
 unexport COUNT JOBS LOAD LONG OPTIONS TESTS
 
-# Tests that need a broker's server, Debian's PostgreSQL or a browser, and those of the gate, are targets of their own.
-BROKERS := tests/brokers tests/messages tests/relays
+# Tests that need a broker's server, Debian's PostgreSQL or a browser, those of plans and of benchmarks,
+# and those of the gate are targets of their own.
+BENCHMARKS := tests/benchmarks
+PLANNED := tests/plans
+BROKERS := tests/brokers tests/messages tests/relays tests/examples/test_inventory_rabbitmq.py tests/examples/test_orders_sources.py
 DATABASES := tests/databases
 GATE := tests/gate
 SCREENS := tests/browser tests/screens
 
 # TESTS: folders, files or tests, quoted for the shell where they need it; nothing means all.
 test: $(READY) ## every test but those of the targets below (PYTHON=python3.13 POSTGRES=/usr/lib/postgresql/15/bin TESTS= JOBS=3)
-	@$(BIN)/pytest -m '$(QUICK)' $(SIDE_BY_SIDE) $(if $(LOWEST),$(OLD)) $(or $(TESTS),$(patsubst %,--ignore=%,$(BROKERS) $(DATABASES) $(GATE) $(SCREENS)))
+	@$(BIN)/pytest -m '$(QUICK)' $(SIDE_BY_SIDE) $(if $(LOWEST),$(OLD)) $(or $(TESTS),$(patsubst %,--ignore=%,$(BENCHMARKS) $(BROKERS) $(DATABASES) $(GATE) $(PLANNED) $(SCREENS)))
 
-test-brokers: $(READY) ## the tests that need RabbitMQ, NATS or Kafka's mock
+test-brokers: $(READY) ## the tests that need RabbitMQ, NATS or Kafka's mock (QUICK='not soak': long ones, too)
 	@$(BIN)/pytest -m '$(QUICK)' $(SIDE_BY_SIDE) $(or $(TESTS),$(BROKERS))
+
+test-benchmarks: $(PEERS) ## the benchmarks and the peers' part of them with few rows (QUICK='not soak')
+	@$(BIN)/pytest -m '$(QUICK)' $(SIDE_BY_SIDE) $(or $(TESTS),$(BENCHMARKS))
 
 test-databases: $(READY) ## the tests on databases as they are: restored, published, renamed, guarded, shared
 	@$(BIN)/pytest -m '$(QUICK)' $(SIDE_BY_SIDE) $(or $(TESTS),$(DATABASES))
@@ -98,11 +107,11 @@ test-gate: $(READY) ## the tests of the gate itself
 test-screens: $(READY) ## the tests of the screens' pages, also in a browser
 	@$(BIN)/pytest -m '$(QUICK)' $(SIDE_BY_SIDE) $(or $(TESTS),$(SCREENS))
 
-QUICK := not long and not states
+QUICK := not long
 
 # Old versions warn of newer ones of what they need themselves, and structlog's of a traceback that is a text
-# where logs are not configured; the shipped schema is the newest pydantic's.
-OLD := -W ignore::DeprecationWarning -W ignore:Remove:UserWarning --deselect tests/unit/settings/test_json_schema.py::test_the_shipped_file_is_it
+# where logs are not configured.
+OLD := -W ignore::DeprecationWarning -W ignore:Remove:UserWarning
 # What stands close to the dependencies: all modules, the driver, the command line, whole daemons.
 CLOSE := tests/unit tests/store/test_statements.py tests/cli/test_app.py tests/cli/test_output.py \
   tests/daemon/test_process.py tests/daemon/test_executors.py
@@ -116,11 +125,10 @@ LONG ?= long
 test-long: $(PEERS) ## the long tests, within an hour on two cores (LONG='long and not soak')
 	@$(BIN)/pytest -m '$(LONG)' $(SIDE_BY_SIDE) $(TESTS)
 
-# What `make test` leaves out: PLANS='states and not long'
 PLANS ?= not long
 
 test-plans: $(READY) ## the plans of all statements in all states of statistics (POSTGRES=/usr/lib/postgresql/15/bin)
-	@$(BIN)/pytest -m '$(PLANS)' -k 'not fewstates' $(SIDE_BY_SIDE) $(or $(TESTS),tests/plans)
+	@$(BIN)/pytest -m '$(PLANS)' $(SIDE_BY_SIDE) $(or $(TESTS),$(PLANNED))
 
 # Ten million rows in sixty days; forty million with DAYROWS=666667.
 test-large: $(READY) ## lists, pages, totals and statements on ten million rows in sixty days, by hand (DAYROWS=166667)
@@ -165,9 +173,13 @@ demo-bets: $(READY) ## results come in while PostgreSQL is away: every bet comes
 demo-accounts: $(READY) ## users register while the accounts service is down: each is provisioned once
 	@$(BIN)/python examples/accounts/outage.py
 
-screenshots: $(READY) ## the pictures in docs/images, of a real browser (Debian's chromium)
-	@mkdir -p docs/images
-	@INBOXD_TEST_SCREENSHOTS=docs/images $(BIN)/pytest -q tests/browser/test_screenshots.py tests/browser/test_operator.py
+screenshots: $(READY) ## the pictures in docs/images, of a real browser (Debian's chromium); SCREENSHOTS=all: every page, in build/screenshots
+	@mkdir -p docs/images build/screenshots
+ifeq ($(SCREENSHOTS),all)
+	@INBOXD_TEST_SCREENSHOTS=build/screenshots $(BIN)/pytest -q tests/browser/test_screenshots.py -k every_page
+else
+	@INBOXD_TEST_SCREENSHOTS=docs/images $(BIN)/pytest -q -k "not every_page" tests/browser/test_screenshots.py tests/browser/test_operator.py
+endif
 
 # One after the other, never side by side. ONLY=drain,inserts ROWS=20000 REPEAT=3 LINES="no-op events"
 # growth fills the disk first, with 20 million rows: only when it is asked for.

@@ -1,11 +1,12 @@
-"""What a batch costs its commands, how soon its continuation runs, and how fast a graph is written.
+"""The cost of a batch for its commands, the delay of its continuation, and the cost of a graph.
 
     make bench ONLY=batches          # or: python benchmarks/batches.py --rows 100000
 
-Commands that are all members of one batch, beside the same commands without one, in the same turns.
-The release is measured in the database's clock: from the settlement of the last member until the
-continuation is released, and until a worker has claimed it. The graph has steps, every other of
-which waits for three others; building it in a handler and inserting it are measured together.
+Commands that are all members of one batch are compared with the same commands without a batch, in
+the same turns. The release is measured by the database's clock: from the settlement of the last
+member until the continuation is released, and until a worker has claimed it. In the graph every
+second step waits for the three steps before it; the time includes building it in a handler and
+inserting it.
 """
 
 import statistics
@@ -34,10 +35,10 @@ RELEASES = 100
 
 @dataclass(frozen=True)
 class InBatch(Drain):
-    """The same backlog, all of it in one batch."""
+    """The same backlog as one batch."""
 
     async def fill(self, connection: asyncpg.Connection) -> None:
-        """Make the backlog, and put it in a batch."""
+        """Insert the backlog, then put it into a batch."""
         await super().fill(connection)
         await connection.execute(
             "insert into inboxd.batches (name, size, closed_at) "
@@ -56,7 +57,7 @@ class InBatch(Drain):
 
 
 def in_one_batch(bench: Bench) -> Iterator[Comparison]:
-    """Drains with and without a batch, by one worker and by two."""
+    """Drains with and without a batch, by one worker and by two workers."""
     for type_, of, rows in (
         ("bench.noop", "no-op commands", bench.rows),
         ("bench.insert", "commands with one insert", max(1, bench.rows // 5)),
@@ -101,7 +102,7 @@ def _no_connection() -> Connection:
 
 
 def build(steps: int) -> EventContext:
-    """A graph as a handler builds it."""
+    """Build a graph as a handler builds it."""
     row: dict[str, Any] = {"id": 1, "tenant": None}
     ctx: EventContext = EventContext(
         row, _no_connection, make_registry({}, {}), structlog.get_logger()
@@ -122,7 +123,7 @@ async def graph(bench: Bench) -> Run:
             ctx = build(STEPS)
             plan = ctx.plan()
             if plan is None:
-                raise SystemExit("no plan")
+                raise SystemExit("the graph has no plan")
             parent = Parent("event", 1, Lineage("story", plan.batches[0].batch_id, None))
             sent = [(draft, parent) for draft in ctx.drafts]
             planned = [batches.Planned(plan, parent)]
@@ -130,12 +131,12 @@ async def graph(bench: Bench) -> Run:
         took = time.perf_counter() - started
         waiting = "select count(*) from inboxd.commands where needs > 0"
         if await connection.fetchval(waiting) != STEPS // 2:
-            raise SystemExit("the graph is not as it was built")
+            raise SystemExit("not every second step of the graph waits")
     return Run(took)
 
 
 async def figures(bench: Bench) -> AsyncIterator[Line]:
-    """Batches, releases, a graph."""
+    """The lines of batches, releases and graphs."""
     async for line in bench.compare(in_one_batch(bench)):
         yield line
     if bench.wants("continuation released"):

@@ -1,14 +1,14 @@
-"""A burst into tables that were drained and analyzed under a held snapshot, beside one before.
+"""A burst into tables that were analyzed while they were empty, compared with an earlier burst.
 
     make bench ONLY=bursts
 
-A queue's table is empty most of the time, and that is what ANALYZE tells the planner; a snapshot (a
-dump, a report) keeps the file full of dead rows meanwhile. Each turn has a database and a worker of
-its own: --rows are drained in the normal state («before»), as many under a snapshot, then the
-emptied tables are analyzed, a thousand rows make the worker plan in that state, and --rows come at
-once. From the commit of a burst until its last row was handled, twenty seconds at most: a plan
-that looks at the whole table would take hours, and the rate so far says it. Autovacuum is off, so
-that nothing heals meanwhile.
+The table of a queue is empty most of the time, and ANALYZE reports that to the planner; a snapshot
+(a dump, a report) keeps the file full of dead rows meanwhile. Each turn has a database and a worker
+of its own. It drains --rows in the normal state («before»), then as many under a snapshot; then it
+analyzes the empty tables, has the worker make its plans with a thousand rows, and inserts --rows at
+once. The time is from the commit of the burst until the handler was called for its last row, at
+most twenty seconds: a plan that reads the whole table would take hours, and the rate until then is
+printed. Autovacuum is off, so that it cannot repair the statistics meanwhile.
 """
 
 from collections.abc import AsyncIterator
@@ -24,14 +24,14 @@ from harness.pace import Pace, pace
 
 SETTINGS = {**SERVER, "autovacuum": "off"}
 LIMIT = 20.0
-# As many as a chunk of the plugin's topic has, so that none of them waits for others.
+# The size of a chunk of the plugin's topic: no row waits for a fuller chunk.
 FEW = 1_000
 SIZE = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Burst:
-    """What comes at once: SQL for columns and values, from `n`."""
+    """The rows of a burst: SQL for columns and values, from `n`."""
 
     what: str
     table: str
@@ -39,7 +39,7 @@ class Burst:
     values: str
 
     async def insert(self, connection: asyncpg.Connection, rows: int) -> None:
-        """In one statement of a transaction that stays open."""
+        """Insert in one statement of a transaction that stays open."""
         await connection.execute(
             f"begin; insert into inboxd.{self.table} ({self.columns}, payload) "
             f"select {self.values}, {payload(SIZE)} "
@@ -67,7 +67,7 @@ BURSTS = (
 
 @dataclass(slots=True)
 class Drain:
-    """One worker, what it was given so far, and how it takes more."""
+    """One worker, and the number of rows inserted for it so far."""
 
     bench: Bench
     burst: Burst
@@ -76,15 +76,15 @@ class Drain:
     given: int = 0
 
     async def take(self, rows: int) -> Pace:
-        """Insert a burst, and watch it go."""
+        """Insert and commit a burst; measure how fast the worker handles it."""
         await self.burst.insert(self.connection, rows)
         self.given += rows
         return await pace(self.bench, self.daemon, self.connection, self.given, LIMIT)
 
 
 async def turn(bench: Bench, burst: Burst) -> tuple[Pace, Pace]:
-    """The burst before, and the one into the tables that were analyzed empty."""
-    # Chunks are complete: nothing is left for the next burst.
+    """The burst before, and the burst into the tables that were analyzed empty."""
+    # Whole chunks: no row is left for the next burst.
     rows = -(-bench.rows // FEW) * FEW
     async with bench.fresh() as holder:
         producer = await asyncpg.connect(bench.dsn)
@@ -103,7 +103,7 @@ async def turn(bench: Bench, burst: Burst) -> tuple[Pace, Pace]:
 
 
 async def _analyzed(connection: asyncpg.Connection) -> None:
-    """Tell the planner that the tables are empty, which they are once the last page is settled."""
+    """Wait until the last page is settled, then tell the planner that the tables are empty."""
     with anyio.move_on_after(LIMIT):
         await emptied(connection, "inboxd.events", "inboxd.commands")
     await connection.execute("analyze inboxd.events, inboxd.commands, inboxd.batch_progress")

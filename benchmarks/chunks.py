@@ -1,10 +1,11 @@
-"""How fast a batch topic is drained in chunks of 1,000, beside raw SQL, and beside pg-boss.
+"""How fast chunks of 1,000 events are drained, compared with raw SQL and with pg-boss.
 
     make bench ONLY=chunks
     INBOXD_BENCH_PGBOSS=folder make bench ONLY=chunks     # where `npm install pg-boss` was run
 
-A handler that does nothing is called with each chunk, as pg-boss calls one with an array of 1,000.
-Not like for like: inboxd decodes each event into a pydantic model, and moves it into a history.
+A handler that does nothing is called with each chunk; pg-boss calls its handler with an array of
+1,000 jobs. The work is not the same: inboxd also decodes each event into a pydantic model, and
+moves it into a history.
 """
 
 import asyncio
@@ -30,10 +31,10 @@ SIZE = 1_000
 
 @dataclass(frozen=True)
 class Chunks(Drain):
-    """A backlog of a batch topic; `key` is SQL for what chunks have in common, from `n`."""
+    """A backlog of a batch topic; `key` is SQL for the chunk's ordering key, from `n`."""
 
     async def fill(self, connection: asyncpg.Connection) -> None:
-        """Make the backlog, before a worker has declared the topic."""
+        """Insert the backlog, before a worker has declared the topic."""
         await connection.execute(
             "insert into inboxd.topics (name, mode, source) values ($1, 'batch', 'benchmark')",
             TOPIC,
@@ -49,7 +50,7 @@ class Chunks(Drain):
 
 
 async def raw_chunks(drain: Drain, connection: asyncpg.Connection, _bench: Bench) -> None:
-    """The statements of a visit, a chunk at a time, without anything around them."""
+    """The statements that take one chunk after the other, without a processor."""
     me, done, after = uuid4(), 0, 0
     bucket = await connection.fetchval("select inboxd.bucket_of($1, '')", TOPIC)
     while done < drain.rows:
@@ -63,7 +64,7 @@ async def raw_chunks(drain: Drain, connection: asyncpg.Connection, _bench: Bench
 
 
 async def measure_peer(rows: int, bench: Bench) -> Run:
-    """Drain as many jobs by pg-boss."""
+    """Drain the same number of jobs with pg-boss."""
     await bench.recreate()
     script = Path(__file__).parent / "harness" / "pgboss.mjs"
     ran = await asyncio.create_subprocess_exec(
@@ -74,7 +75,7 @@ async def measure_peer(rows: int, bench: Bench) -> Run:
 
 
 def comparisons(bench: Bench) -> Iterator[Comparison]:
-    """One chunk after the other, chunks of many keys, and the peer."""
+    """Chunks of one key, chunks of many keys, and pg-boss."""
     one = Chunks("chunks of 1,000", "events", bench.rows, key="''")
     keyed = Chunks("chunks of 1,000, of 20 keys", "events", bench.rows, key="'k' || n % 20")
     raw = partial(one.measure_raw, raw_chunks, bench)
@@ -89,7 +90,7 @@ def comparisons(bench: Bench) -> Iterator[Comparison]:
 
 
 def figures(bench: Bench) -> AsyncIterator[Line]:
-    """A line for each comparison."""
+    """One line for each comparison."""
     return bench.compare(comparisons(bench))
 
 

@@ -1,11 +1,12 @@
-"""How fast a source stores what a broker has, beside the plain client that emits the same rows.
+"""How fast a source stores a broker's messages, compared with a plain client that emits the rows.
 
     make bench ONLY=consume          # or: python benchmarks/consume.py --rows 50000
 
-From the first page's statement until the last one is committed. The plain client consumes as many
-bodies of the same 200 bytes, a thousand at a time, emits them in bulk (`emit_event_arrays`) as what
-they are, and acknowledges; it has no positions, decodes nothing, and one page at a time. It needs
-`nats-server` and `rabbitmq-server`, and starts servers of its own.
+The time is from the first page's statement until the commit of the last page. The plain client
+consumes as many bodies of the same 200 bytes, a thousand at a time, emits them unchanged in bulk
+(`emit_event_arrays`), and acknowledges them; it stores no positions, decodes nothing, and handles
+one page at a time. The benchmark needs `nats-server` and `rabbitmq-server`, and starts servers of
+its own.
 """
 
 import json
@@ -34,13 +35,13 @@ async def _filled(broker: BenchBroker, rows: int) -> None:
 
 
 async def by_source(broker: BenchBroker, bench: Bench) -> Run:
-    """A worker's source."""
+    """How fast a worker's source stores."""
     await _filled(broker, bench.rows)
     source = {"broker": "main", "type": "bench.in", **broker.source}
     settings = {
         "BROKERS": json.dumps({"main": broker.settings}),
         "INBOUND__MESSAGES": json.dumps({"bench": source}),
-        "WAKEUPS__MODE": "off",  # nobody handles what comes, so nobody need be woken by it
+        "WAKEUPS__MODE": "off",  # no handler takes these events, so no worker needs a notification
     }
     async with bench.fresh() as connection:
         await connection.execute(
@@ -63,7 +64,7 @@ async def by_source(broker: BenchBroker, bench: Bench) -> Run:
 
 async def _stored(connection: asyncpg.Connection, rows: int) -> None:
     async for _ in patiently(0.05):
-        # A look at the sequence costs nothing; it is ahead of the commit.
+        # Reading the sequence costs nothing; it is ahead of the commit.
         drawn = "select last_value from inboxd.events_id_seq where is_called"
         if (await connection.fetchval(drawn) or 0) < rows:
             continue
@@ -72,7 +73,7 @@ async def _stored(connection: asyncpg.Connection, rows: int) -> None:
 
 
 async def plain(broker: BenchBroker, bench: Bench) -> Run:
-    """The plain client, which emits in bulk."""
+    """Measure the plain client, which emits in bulk."""
     await _filled(broker, bench.rows)
     async with bench.fresh():
         connection = await bench.connect()
@@ -94,7 +95,7 @@ async def plain(broker: BenchBroker, bench: Bench) -> Run:
 
 
 async def figures(bench: Bench) -> AsyncIterator[Line]:
-    """A line for each broker."""
+    """One line for each broker."""
     with brokers(bench.folder) as both:
         async for line in bench.compare(
             Comparison(

@@ -1,17 +1,19 @@
-"""What a dedup key costs an insert, by itself and in bulk, and beside millions of keys kept.
+"""The cost of a dedup key for an insert, singly and in bulk, and with millions of stored keys.
 
     make bench ONLY=dedup            # or: python benchmarks/dedup.py --rows 40000
 
-No worker runs. Each way has a connection of its own; they take turns page by page, so that a
-neighbour costs each of them the same, and of each the median counts. Events, and with them their
-keys, are made before the clock starts: how quickly a service makes its keys is not the insert's.
-Keys that grow are order numbers, random ones UUIDs of version 4. Ten million are kept (250 for each
-of `--rows`, if that is less), half of each kind, in a schema of their own in the same database. All
-is measured at three moments: right after a checkpoint, when the first touch of each page of the
-index writes it whole into the write-ahead log; later, when most pages have been touched; and in
-use, by connections that have touched most pages themselves, as a service's have: until then each
-page is new to the process as well. CPU is that of the connection's backend. At last random keys are
-written in bulk from one checkpoint to the next, and all of that time counts.
+No worker runs. Each way of writing has a connection of its own; the ways take turns page by page,
+so that other load of the machine costs each the same, and the median counts. Events and their keys
+are made before the clock starts: how fast a service makes keys is not part of an insert. Growing
+keys are order numbers, random keys are UUIDs of version 4. Ten million keys are stored (250 for
+each of `--rows`, if that is less), half of each kind, in a schema of their own in the same
+database.
+
+Each way is measured at three moments: right after a checkpoint, when the first change of an index
+page writes the whole page into the write-ahead log; later, when most pages have been changed since;
+and in use, by connections that have used most pages themselves, like those of a service: a page is
+new to each process at first. CPU is that of the connection's backend. At the end, random keys are
+written in bulk from one checkpoint to the next, and the whole time counts.
 """
 
 import asyncio
@@ -37,19 +39,19 @@ PAGE = 1_000
 ALONE = 50
 KEPT = 10_000_000
 KEPT_A_ROW = 250
-# How many random keys touch most pages of the index.
+# This many random keys change most pages of the index.
 TOUCH = 200_000
 TOUCH_A_ROW = 5
 MOMENTS = ("checkpoint", "later", "in use")
 WHOLE = "bulk, from a checkpoint to the next"
 STEP = 1_000_000
 CHECKPOINTS = "select num_timed + num_requested from pg_stat_checkpointer"
-# Seconds until the server has counted a checkpoint, at most.
+# The longest wait in seconds until the server has counted a checkpoint.
 COUNTED = 30.0
 PAYLOAD = {"pad": "x" * 170}
 GROWING = "'order-' || lpad(n::text, 12, '0')"
 RANDOM = "gen_random_uuid()::text"
-# In the index's order: a step finds each of its pages once, instead of a row at a time.
+# In the order of the index: a step then reads each of its pages once, not once per row.
 FILL = """
 insert into kept.dedup (key, topic, source, event_id, body_hash)
 select {key} collate "C" as key, 'default', 'shop', gen_random_uuid(), n
@@ -63,22 +65,22 @@ _numbers = count(1_000_000_000)
 
 
 def none() -> None:
-    """No key at all."""
+    """A row without a key."""
 
 
 def growing() -> str:
-    """An order number."""
+    """An order number as the key."""
     return f"order-{next(_numbers):012}"
 
 
 def random() -> str:
-    """A UUID of version 4."""
+    """A UUID of version 4 as the key."""
     return str(uuid4())
 
 
 @dataclass(slots=True)
 class Way:
-    """One way in; for each moment the seconds a row of its turns, and the backend's CPU in all."""
+    """A way of writing; for each moment seconds per row of its turns, and the backend's CPU."""
 
     name: str
     schema: str
@@ -89,11 +91,11 @@ class Way:
 
     @property
     def rows(self) -> int:
-        """How many it writes in a turn."""
+        """The rows that it writes in a turn."""
         return PAGE if self.bulk else ALONE
 
     async def write(self, connection: asyncpg.Connection) -> float:
-        """A page in one call, or some rows in a statement each; the seconds a row."""
+        """Write a page in one call, or some rows in one statement each; returns seconds per row."""
         keys = [self.key() for _ in range(self.rows)]
         drafts = [NewEvent("bench.noop", PAYLOAD, source="shop", dedup_key=key) for key in keys]
         insert, payload = ONE.format(schema=self.schema), json.dumps(PAYLOAD)
@@ -106,20 +108,20 @@ class Way:
         return (time.perf_counter() - started) / self.rows
 
     async def use(self, connection: asyncpg.Connection, rows: int) -> None:
-        """Write so many rows in bulk, whichever way it is."""
+        """Write this many rows in bulk, also if the way is not in bulk."""
         bulk = replace(self, bulk=True)
         for _ in range(0, rows, PAGE):
             await bulk.write(connection)
 
     def cells(self, moment: str, plain: "Way") -> str:
-        """Rows/s of the median turn, its share of the way without a key, CPU a row."""
+        """Rows/s of the median turn, its share of the way without a key, and CPU per row."""
         took, beside = median(self.seconds[moment]), median(plain.seconds[moment])
         each = self.server[moment] * 1e6 / (len(self.seconds[moment]) * self.rows)
         return f"{1 / took:,.0f}/s | {beside / took:.0%} | {each:.1f}"
 
 
 def ways() -> Iterator[Way]:
-    """What is compared; the first of each kind is the one without a key."""
+    """The ways to compare; the first one of each kind has no key."""
     for bulk in (True, False):
         how = "bulk" if bulk else "one INSERT a row"
         yield Way(f"{how}, no key", "inboxd", none, bulk)
@@ -141,7 +143,7 @@ async def _fill(bench: Bench, admin: asyncpg.Connection, kept: int) -> None:
 async def _measure(
     bench: Bench, admin: asyncpg.Connection, all_: list[Way], moment: str, used: int = 0
 ) -> None:
-    """The turns of all ways, on new connections; each writes some rows before it is looked at."""
+    """Measure the turns of all ways on new connections, each of which writes some rows before."""
     producers = [await asyncpg.connect(bench.dsn) for _ in all_]
     for way, producer in zip(all_, producers, strict=True):
         await way.write(producer)
@@ -158,17 +160,17 @@ async def _measure(
 
 
 async def _checkpointed(admin: asyncpg.Connection) -> int:
-    """The number of checkpoints after one more; the server counts it some time after its end."""
+    """Make a checkpoint and wait until the server counts it; returns the number of all."""
     before = await admin.fetchval(CHECKPOINTS)
     await admin.execute("checkpoint")
     async with asyncio.timeout(COUNTED):
-        while (now := await admin.fetchval(CHECKPOINTS)) == before:  # noqa: ASYNC110 - no event tells
+        while (now := await admin.fetchval(CHECKPOINTS)) == before:  # noqa: ASYNC110 - no event reports it
             await asyncio.sleep(0.01)
     return int(now)
 
 
 async def _between_checkpoints(bench: Bench, admin: asyncpg.Connection, used: int) -> str:
-    """What random keys lose beside those kept in all the time from a checkpoint to the next."""
+    """Compare random keys with and without stored keys, from one checkpoint to the next."""
     both = [way for way in ways() if way.bulk and way.key is random]
     producers = [await asyncpg.connect(bench.dsn) for _ in both]
     for way, producer in zip(both, producers, strict=True):
@@ -185,13 +187,13 @@ async def _between_checkpoints(bench: Bench, admin: asyncpg.Connection, used: in
         await producer.close()
     none_kept, kept = (took / pages * 1e6 for took in seconds)
     return (
-        f"{WHOLE}: {pages * PAGE:,} random keys take {none_kept:.1f} µs a row,"
-        f" and {kept:.1f} beside those kept; they lose {1 - none_kept / kept:.0%}."
+        f"{WHOLE}: {pages * PAGE:,} random keys take {none_kept:.1f} µs per row,"
+        f" and {kept:.1f} with stored keys: a loss of {1 - none_kept / kept:.0%}."
     )
 
 
 async def figures(bench: Bench) -> AsyncIterator[str]:
-    """A line for each way, at all moments; then what a whole time between checkpoints gave."""
+    """A line for each way with all moments; then the result between checkpoints."""
     kept = min(KEPT, bench.rows * KEPT_A_ROW)
     all_ = [way for way in ways() if way.key is none or bench.wants(way.name)]
     async with bench.fresh() as admin:
@@ -215,8 +217,8 @@ async def figures(bench: Bench) -> AsyncIterator[str]:
 
 
 HEADER = (
-    "| what | after a checkpoint | of no key | CPU µs | later | of no key | CPU µs"
-    " | in use | of no key | CPU µs |\n|---|---|---|---|---|---|---|---|---|---|"
+    "| what | after a checkpoint | vs. no key | CPU µs | later | vs. no key | CPU µs"
+    " | in use | vs. no key | CPU µs |\n|---|---|---|---|---|---|---|---|---|---|"
 )
 
 if __name__ == "__main__":

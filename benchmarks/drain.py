@@ -1,11 +1,12 @@
-"""How fast workers drain a backlog, beside the raw SQL of the same statements in the same turns.
+"""How fast workers drain a backlog, compared with raw SQL of the same statements.
 
     make bench ONLY=drain            # or: python benchmarks/drain.py --rows 100000
 
-From the first call of a handler until the last row is settled. Both sides use the whole schema, a
-durable server on this machine, and the same payloads; the worker also decodes them into pydantic
-models, calls handlers under the default time-out, and keeps metrics and statistics. The raw side is
-one connection that does nothing but claim and settle (for commands with an insert: eight).
+The time is from the first call of a handler until the settlement of the last row. Both sides use
+the whole schema, a durable server on this machine, and the same payloads; the worker also decodes
+them into pydantic models, calls handlers under the default timeout, and keeps metrics and
+statistics. The raw side is one connection that only claims and settles (for commands with an
+insert: eight).
 """
 
 import asyncio
@@ -19,7 +20,7 @@ from uuid import uuid4
 import asyncpg
 
 from harness.backlog import fill_commands, fill_events
-from harness.bench import Bench, called, emptied, main
+from harness.bench import INBOXD, Bench, called, emptied, main
 from harness.cpu import seconds
 from harness.figures import Comparison, Line, Run, Target
 from inboxd.api.drafts import CommandDraft
@@ -40,7 +41,7 @@ Raw = Callable[["Drain", asyncpg.Connection, Bench], Awaitable[None]]
 
 @dataclass(frozen=True)
 class Drain:
-    """One kind of backlog, and how it is drained."""
+    """A kind of backlog, and how to drain it."""
 
     what: str
     table: str
@@ -53,19 +54,21 @@ class Drain:
     settings: dict[str, str] = field(default_factory=dict)
     # SQL for the ordering keys of commands, from `n`.
     key: str = "null"
+    program: tuple[str, ...] = INBOXD
 
     async def fill(self, connection: asyncpg.Connection) -> None:
-        """Make the backlog."""
+        """Insert the backlog into the table."""
         if self.table == "events":
             await fill_events(connection, self.rows, self.type, self.size)
         else:
             await fill_commands(connection, self.rows, self.type, self.size, self.key)
 
     async def measure(self, bench: Bench) -> Run:
-        """Drain it by workers."""
+        """Drain the backlog by workers."""
         async with bench.fresh() as connection:
             await self.fill(connection)
-            async with bench.held_daemons(self.workers, self.settings) as (daemons, release):
+            held = bench.held_daemons(self.workers, self.settings, self.program)
+            async with held as (daemons, release):
                 server, worker = bench.server_seconds(), sum(seconds(d.pid) for d in daemons)
                 await release()
                 await called(daemons, self.rows * self.calls_a_row)
@@ -86,7 +89,7 @@ class Drain:
             raise SystemExit(f"{self.what}: {done} of {self.rows} rows succeeded")
 
     async def measure_raw(self, raw: Raw, bench: Bench) -> Run:
-        """Drain it by the statements alone."""
+        """Drain the backlog by the statements alone."""
         async with bench.fresh() as connection:
             await self.fill(connection)
             server, started = bench.server_seconds(), time.perf_counter()
@@ -97,7 +100,7 @@ class Drain:
 
 
 async def raw_events(drain: Drain, connection: asyncpg.Connection, _bench: Bench) -> None:
-    """The event processor's own statements, without a processor."""
+    """The event processor's statements, without a processor."""
     me, done, lane = uuid4(), 0, Lane(("default", drain.type))
     while done < drain.rows:
         async with connection.transaction():
@@ -117,7 +120,7 @@ def _child(row: ClaimedEvent) -> tuple[CommandDraft, Parent]:
 
 
 async def raw_commands(drain: Drain, connection: asyncpg.Connection, _bench: Bench) -> None:
-    """The command processor's own statements, without a processor."""
+    """The command processor's statements, without a processor."""
     me, done, lane = await _join(connection), 0, Lane(("default", drain.type, 0))
     while done < drain.rows:
         page = await _claim(connection, me, lane)
@@ -127,7 +130,7 @@ async def raw_commands(drain: Drain, connection: asyncpg.Connection, _bench: Ben
 
 
 async def raw_own(drain: Drain, connection: asyncpg.Connection, bench: Bench) -> None:
-    """A transaction for each command: its insert and its settlement, on eight connections."""
+    """A transaction for each command, its insert and its settlement, on eight connections."""
     me, lane = await _join(connection), Lane(("default", drain.type, 0))
     claimed: asyncio.Queue[ClaimedCommand | None] = asyncio.Queue(2 * COMMANDS.page_rows)
 
@@ -169,7 +172,7 @@ async def _claim(
 
 
 def drains(bench: Bench) -> list[Drain]:
-    """The backlogs that one worker drains; the profiles are of the same."""
+    """The backlogs that one worker drains; `profiles` and `wal` use the same."""
     rows, fewer = bench.rows, max(1, bench.rows // 5)
     keep = {"WORKER__QUEUES": "default"}
     return [
@@ -194,7 +197,7 @@ TARGETS = (
 
 
 def of_one_worker(bench: Bench) -> Iterator[Comparison]:
-    """One worker, beside the raw SQL; events that emit, and those with the commands they send."""
+    """One worker compared with raw SQL; then events that emit events or send commands."""
     for drain, target in zip(drains(bench), TARGETS, strict=True):
         raw = RAW.get(drain.type, raw_events if drain.table == "events" else raw_commands)
         other = partial(drain.measure_raw, raw, bench)
@@ -213,7 +216,7 @@ def of_one_worker(bench: Bench) -> Iterator[Comparison]:
 
 
 def of_two_workers(bench: Bench) -> Iterator[Comparison]:
-    """Two workers that start together, beside one."""
+    """Two workers that start together, compared with one."""
     for table in ("events", "commands"):
         one = Drain(table, table, 2 * bench.rows)
         two = replace(one, workers=2)
@@ -223,7 +226,7 @@ def of_two_workers(bench: Bench) -> Iterator[Comparison]:
         )
 
 
-# A limit that is never reached costs what looking after it costs.
+# These limits are never reached: they show what checking a limit costs.
 TOTAL = {"QUEUES": '{"default": {"total_concurrency": 1000}}'}
 RATE = {"QUEUES": '{"default": {"rate": "1000000/s"}}'}
 BREAKER = {"QUEUES": '{"default": {"breaker": "bench"}}'}
@@ -231,7 +234,7 @@ PAIRS = {"QUEUES": '{"default": {"key_concurrency": 2}}'}
 
 
 def of_queues(bench: Bench) -> Iterator[Comparison]:
-    """Ordering keys, limits over all workers and a breaker, beside the same commands without."""
+    """Ordering keys, total limits and a breaker, compared with the same commands without them."""
     plain = Drain("no-op commands", "commands", bench.rows)
     keyed = replace(plain, key="'key ' || n % 1000")
     for drain in (
@@ -249,7 +252,7 @@ def of_queues(bench: Bench) -> Iterator[Comparison]:
 
 
 def smaller_pages(bench: Bench) -> Iterator[Comparison]:
-    """Pages of fewer rows, beside the pages of the default settings."""
+    """Pages of fewer rows, compared with pages of the default size."""
     for table, name, page_rows, share in (
         ("events", "one a page", 1, 20),
         ("commands", "one a page", 1, 20),
@@ -263,7 +266,7 @@ def smaller_pages(bench: Bench) -> Iterator[Comparison]:
 
 
 def figures(bench: Bench) -> AsyncIterator[Line]:
-    """A line for each kind of backlog."""
+    """One line for each kind of backlog."""
     return bench.compare(
         chain(of_one_worker(bench), of_two_workers(bench), of_queues(bench), smaller_pages(bench))
     )

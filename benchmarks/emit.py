@@ -1,12 +1,12 @@
-"""How fast one producer writes in bulk, beside the one statement that inserts the same rows.
+"""How fast one producer writes in bulk, compared with one statement that inserts the same rows.
 
     make bench ONLY=emit             # or: python benchmarks/emit.py --rows 100000
 
-One connection of asyncpg, pages of 1,000, a commit for each page; from drafts whose payloads are
-dicts of about 200 bytes to receipts. No worker runs. The CPU of «worker» is the producer's. The raw
-side sends the same JSON, encoded beforehand, with ids of its own, and reads nothing back.
-
-A file of JSON lines is written by `inboxd emit --file`: from the start of that program to its end.
+One asyncpg connection writes pages of 1,000 rows and commits each page; the time is from drafts,
+whose payloads are dicts of about 200 bytes, to receipts. No worker runs: the CPU of «worker» is the
+producer's. The raw side sends the same JSON, encoded beforehand, with ids of its own, and reads
+nothing back. `inboxd emit --file` writes a file of JSON lines: the time is from the start of that
+program to its end.
 """
 
 import asyncio
@@ -39,19 +39,19 @@ def _payload(n: int) -> dict[str, object]:
 
 
 async def emit_many(connection: asyncpg.Connection, rows: int) -> None:
-    """Events by the client."""
+    """Emit events by the client."""
     drafts = (NewEvent("bench.noop", _payload(n)) for n in range(rows))
     await Inbox().emit_many(connection, drafts)
 
 
 async def send_many(connection: asyncpg.Connection, rows: int) -> None:
-    """Commands by the client."""
+    """Send commands by the client."""
     drafts = (NewCommand("bench.noop", _payload(n), queue="default") for n in range(rows))
     await Inbox().send_many(connection, drafts)
 
 
 async def emit_raw(connection: asyncpg.Connection, rows: int) -> None:
-    """Events by one statement a page."""
+    """Insert events, one statement for each page."""
     texts = [json.dumps(_payload(n)) for n in range(PAGE)]
     types = ["bench.noop"] * PAGE
     for _ in range(rows // PAGE):
@@ -59,10 +59,10 @@ async def emit_raw(connection: asyncpg.Connection, rows: int) -> None:
 
 
 async def measure(bench: Bench, write: Write) -> Run:
-    """Write all rows to an empty table."""
+    """Write all rows into an empty table."""
     rows = max(bench.rows, PAGE)
     async with bench.fresh():
-        connection = await asyncpg.connect(bench.dsn)  # a service's: its planner is left alone
+        connection = await asyncpg.connect(bench.dsn)  # like a service's, without planner settings
         await write(connection, PAGE)
         await connection.execute("checkpoint")
         server, client, started = bench.server_seconds(), time.process_time(), time.perf_counter()
@@ -74,7 +74,7 @@ async def measure(bench: Bench, write: Write) -> Run:
 
 
 async def measure_file(bench: Bench, command: str) -> Run:
-    """Write a file of as many lines to an empty table."""
+    """Write a file of `--rows` lines into an empty table."""
     rows = max(bench.rows, PAGE)
     with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as file:
         for n in range(rows):
@@ -110,7 +110,7 @@ def comparisons(bench: Bench) -> Iterator[Comparison]:
 
 
 def figures(bench: Bench) -> AsyncIterator[Line]:
-    """A line for each way to write them."""
+    """One line for each way of writing."""
     return bench.compare(comparisons(bench))
 
 

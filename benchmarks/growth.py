@@ -1,14 +1,16 @@
-"""What a large history costs: nothing, or within a tenth of it.
+"""The cost of a large history: every operation must keep nine tenths of its speed.
 
     make bench ONLY=growth           # or: python benchmarks/growth.py --rows 100000 --repeat 5
 
-Two databases on one server: an empty one, and one whose history has 200 times --rows rows, made by
-COPY, a day's partition after the other, today's included. Drains of events and commands (claims and
+Two databases on one server: an empty one, and one whose history has 200 times --rows rows, written
+by COPY into one partition for each day, today included. Drains of events and commands (claims and
 settlements), raw claims and settlements, and `inboxd doctor` take turns on both; then an erasure
-looks for one entity. Needs 10 GB where the server's files go, and three minutes to fill them.
+searches for one entity. The benchmark needs 10 GB on the server's disk, and three minutes to fill
+it.
 
-Both databases are vacuumed and analyzed before, the catalogue too, as autovacuum leaves them after
-some minutes: else it has come by the one that waits, and not yet by the one that was just filled.
+Both databases are vacuumed and analyzed first, the catalogue too, as autovacuum does after some
+minutes: otherwise autovacuum would have reached the database that waits, but not the one that was
+just filled.
 """
 
 import asyncio
@@ -52,7 +54,7 @@ LAST = {"events": "{at},default,single", "commands": "default,api,0,1,f,f"}
 
 
 def lines(table: str, first: int, count: int, day: datetime) -> Iterator[bytes]:
-    """Rows of one day as COPY reads them: ids and uuids in the order of time."""
+    """Rows of one day in COPY's format: ids and uuids in the order of time."""
     quoted = PAYLOAD.replace('"', '""')
     for start in range(first, first + count, BLOCK):
         at = (day + timedelta(days=(start - first) / count)).isoformat()
@@ -69,17 +71,17 @@ async def _blocks(table: str, first: int, count: int, day: datetime) -> AsyncIte
 
 
 async def fill_history(bench: Bench, rows: int) -> None:
-    """So many settled rows, half of them events, over twenty days that end today."""
+    """Write `rows` settled rows, half of them events, over twenty days that end today."""
     await asyncio.gather(*(_fill_table(bench, table, rows // 2 // DAYS) for table in COLUMNS))
     connection = await bench.connect()
     for table in COLUMNS:
-        # What comes is newer than what was.
+        # New rows get higher ids than the history.
         await connection.execute(f"select setval('inboxd.{table}_id_seq', {rows})")
     await connection.close()
 
 
 async def settle_down(bench: Bench) -> None:
-    """Do what autovacuum and the checkpointer come to do in time."""
+    """Do what autovacuum and the checkpointer would do in time."""
     connection = await bench.connect()
     await connection.execute("vacuum (analyze)", timeout=600)
     await connection.execute("checkpoint", timeout=600)
@@ -99,7 +101,7 @@ async def _fill_table(bench: Bench, table: str, each: int) -> None:
 async def _fill_day(
     connection: asyncpg.Connection, table: str, first: int, count: int, day: datetime
 ) -> None:
-    """A partition as vacuum leaves it: filled while it has no index, which costs the least."""
+    """Write a partition as vacuum leaves it, first without indexes, which is the fastest way."""
     part = f"{table}_history_{day:%Y%m%d}"
     async with connection.transaction():
         await connection.execute(
@@ -116,7 +118,7 @@ async def _fill_day(
             freeze=True,
             timeout=600,
         )
-        # Attaching it makes its indexes.
+        # Attaching the partition creates its indexes.
         await connection.execute(
             f"alter table inboxd.{table}_history attach partition inboxd.{part}"
             f" for values from ('{day}') to ('{day + timedelta(days=1)}')",
@@ -126,7 +128,7 @@ async def _fill_day(
 
 @asynccontextmanager
 async def database(bench: Bench, name: str, history: int) -> AsyncIterator[Bench]:
-    """A database of its own, with so many rows of history."""
+    """A database of its own, with `history` rows of history."""
     folder = bench.folder / name
     folder.mkdir()
     own = replace(bench, database=name, folder=folder)
@@ -179,32 +181,32 @@ async def claims(bench: Bench) -> Run:
 
 
 async def looks(bench: Bench) -> Run:
-    """How many times a second the doctor could look, connecting anew each time."""
+    """How many times per second the doctor can examine, with a new connection each time."""
     settings = Settings(database=Database(dsn=SecretStr(bench.dsn)))
     server, started = bench.server_seconds(), time.perf_counter()
     for _ in range(LOOKS):
         async with open_session(settings.database) as session:
             unseen = [f async for _, f in examine(session, settings) if "not seen" in f.found]
         if unseen:
-            raise SystemExit(f"the doctor could not look: {unseen[0].found}")
+            raise SystemExit(f"the doctor could not examine: {unseen[0].found}")
     took, server = time.perf_counter() - started, bench.server_seconds() - server
     return Run(LOOKS / took, None, server * 1e6 / LOOKS)
 
 
 async def search(bench: Bench) -> Run:
-    """How many rows of history a second an erasure looks at: all of them, for one entity."""
+    """Rows of history per second that an erasure reads: all of them, to find one entity."""
     async with open_session(Database(dsn=SecretStr(bench.dsn))) as session:
         server, started = bench.server_seconds(), time.perf_counter()
         found = await survey(session, subject_of(None, "user", "42"))
         took, server = time.perf_counter() - started, bench.server_seconds() - server
     if not found.settled.total():
-        raise SystemExit("the erasure found nobody")
+        raise SystemExit("the erasure found no rows")
     rows = TIMES * bench.rows
     return Run(rows / took, None, server * 1e6 / rows)
 
 
 async def figures(bench: Bench) -> AsyncIterator[Line]:
-    """Each on the full database, beside the empty one."""
+    """Each operation on the full database, compared with the empty one."""
     target = Target(share=0.9)
     async with (
         database(bench, "vacant", 0) as empty,

@@ -1,10 +1,10 @@
-"""What the wake-up trigger costs producers: pgbench inserts single rows while a worker drains them.
+"""The cost of the wake-up trigger for producers: pgbench inserts rows, a worker drains them.
 
     make bench ONLY=inserts
 
-The same table with its trigger and without, in turns; both times the worker looks every tenth of a
-second at the latest, since without the trigger only the poll finds rows. pgbench is that of the
-embedded server's wheel. `--rows` is what the longest run may insert, at about 20,000/s.
+The same table with its trigger and without, in turns. Both times the worker polls every tenth of a
+second, because without the trigger only polling finds rows. pgbench is that of the embedded
+server's wheel. `--rows` limits the rows of the longest run, at about 20,000/s.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ PAYLOAD = json.dumps({"n": 1, "pad": 170 * "x"})
 INSERT = f"insert into inboxd.events (type, payload) values ('bench.noop', '{PAYLOAD}');"
 POLL = {"WORKER__POLL_INTERVAL": "100ms"}
 WITHOUT = "alter table inboxd.events disable trigger events_inserted"
-# What a trigger costs that does nothing at all.
+# A trigger that does nothing shows what any trigger costs.
 EMPTY = """
     create or replace function inboxd.events_inserted() returns trigger language plpgsql
     as 'begin return null; end'
@@ -31,7 +31,7 @@ EMPTY = """
 
 
 async def measure(bench: Bench, clients: int, change: str, mode: str = "quiet") -> Run:
-    """Inserted rows a second by so many clients, on a schema with this change."""
+    """Inserted rows per second by `clients`, on a schema with this change."""
     seconds = max(1, min(5, bench.rows // 20_000))
     script = bench.folder / "insert.sql"
     script.write_text(INSERT)
@@ -61,12 +61,12 @@ async def _pgbench(bench: Bench, script: str, clients: int, seconds: int) -> flo
     said, _ = await process.communicate()
     found = re.search(rb"^tps = ([\d.]+)", said, re.MULTILINE)
     if found is None:
-        raise SystemExit("pgbench gave no figure")
+        raise SystemExit("pgbench printed no tps")
     return float(found[1])
 
 
 def comparisons(bench: Bench) -> Iterator[Comparison]:
-    """The trigger, and for comparison an empty one and one that always notifies."""
+    """The trigger, an empty trigger, and a trigger that always notifies."""
     for clients in CLIENTS:
         without = partial(measure, bench, clients, WITHOUT)
         quiet = partial(measure, bench, clients, "")
@@ -80,7 +80,7 @@ def comparisons(bench: Bench) -> Iterator[Comparison]:
 
 
 def figures(bench: Bench) -> AsyncIterator[Line]:
-    """A line for each number of clients."""
+    """One line for each number of clients."""
     return bench.compare(comparisons(bench))
 
 

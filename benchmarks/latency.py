@@ -1,10 +1,10 @@
-"""How long from before the insert to the handler's start, 50 a second for 20 seconds.
+"""Time from before the insert to the start of the handler, at 50 rows/s for 20 seconds.
 
     make bench ONLY=latency
 
-One producer, one worker, idle otherwise. The producer puts the machine's monotonic clock into the
-payload before it inserts; the handler reads the same clock first of all. «until the commit» is the
-producer's share of it: from before the insert until it is told that it committed.
+One producer and one worker, idle otherwise. The producer writes the machine's monotonic clock into
+the payload before it inserts; the handler reads the same clock first. «until the commit» is the
+producer's share: from before the insert until it knows that it committed.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ Send = Callable[[str], Awaitable[object]]
 
 
 async def send_steadily(count: int, send: Send) -> list[float]:
-    """Send so many, evenly spaced; how long each took its producer."""
+    """Send `count` rows, evenly spaced; returns the producer's time for each."""
     took, due = [], time.monotonic()
     for _ in range(count):
         due += EVERY
@@ -41,7 +41,7 @@ async def send_steadily(count: int, send: Send) -> list[float]:
 
 
 async def measure(bench: Bench, insert: str, count: int) -> tuple[list[float], list[float]]:
-    """Seconds until the handler's start, and until the commit, sorted."""
+    """Seconds until the start of the handler, and until the commit, sorted."""
     async with bench.fresh():
         producer = await asyncpg.connect(bench.dsn)
         with bench.daemon() as daemon:
@@ -58,7 +58,7 @@ async def _notes(daemon: Daemon, count: int) -> list[float]:
 
 
 def percentile(values: list[float], share: int) -> Run:
-    """In milliseconds."""
+    """The percentile in milliseconds, as a run."""
     return Run(1000 * statistics.quantiles(values, n=100, method="inclusive")[share - 1])
 
 

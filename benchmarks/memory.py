@@ -2,9 +2,9 @@
 
     make bench ONLY=memory
 
-Resident memory, looked at twenty times a second; «flat» compares the most of the last quarter of
-the drain with the most of the first. The backlog is ten times --rows. The large rows compress well
-on the server's disk; in the worker they weigh what they weigh.
+Resident memory is read twenty times per second. The comparison with the first quarter of the drain
+shows whether it grows. The backlog has ten times --rows. The large rows compress well on the
+server's disk; in the worker they have their full size.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ async def measure(bench: Bench, table: str, rows: int, size: int) -> list[float]
 
 
 async def figures(bench: Bench) -> AsyncIterator[Line]:
-    """The peak, beside the peak of the first quarter."""
+    """The peak, compared with the peak of the first quarter."""
     large = max(10, min(LARGE_ROWS, bench.rows // 100))
     for rows, size, most in ((10 * bench.rows, 200, 100.0), (large, LARGE_BYTES, 300.0)):
         for table in ("events", "commands"):

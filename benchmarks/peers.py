@@ -1,11 +1,11 @@
-"""No-op commands beside the same work of PgQueuer and procrastinate, in the same turns.
+"""No-op commands, compared with the same work by PgQueuer and procrastinate.
 
     make bench ONLY=peers            # installs the extra `bench`
 
 One process each, the same durable server, the same payload of 200 bytes, a handler that does
-nothing. Not like for like: a command is also validated into a pydantic model, runs under a time
-limit, and is kept whole in a history; PgQueuer logs that a job was done and forgets its payload;
-procrastinate keeps the row where it is.
+nothing. The work is not the same: a command is also validated into a pydantic model, runs under a
+time limit, and is kept whole in a history; PgQueuer logs that a job was done and forgets its
+payload; procrastinate keeps the row where it is.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ WORKER = Path(__file__).parent / "harness" / "peer.py"
 
 @dataclass(frozen=True)
 class Peer:
-    """How one of them is filled, and what of its table is not yet done."""
+    """How to fill a peer's table, and which of its rows are unfinished."""
 
     name: str
     table: str
@@ -42,7 +42,7 @@ class Peer:
     install: Callable[[str], Awaitable[None]]
 
     async def measure(self, bench: Bench) -> Run:
-        """Drain a backlog by one of its workers."""
+        """Drain a backlog by one worker of the peer."""
         rows = max(1, int(bench.rows * self.share))
         await bench.recreate()
         await self.install(bench.dsn)
@@ -85,7 +85,6 @@ class Peer:
 
 
 async def install_pgqueuer(dsn: str) -> None:
-    """Make its tables."""
     from pgqueuer.db import AsyncpgDriver  # noqa: PLC0415 - of the extra `bench`
     from pgqueuer.queries import Queries  # noqa: PLC0415
 
@@ -95,7 +94,6 @@ async def install_pgqueuer(dsn: str) -> None:
 
 
 async def install_procrastinate(dsn: str) -> None:
-    """Make its tables."""
     from procrastinate.schema import SchemaManager  # noqa: PLC0415
 
     connection = await asyncpg.connect(dsn)
@@ -117,13 +115,13 @@ PROCRASTINATE = Peer(
     "procrastinate_jobs",
     "insert into procrastinate_jobs (queue_name, task_name, args) select 'default', 'noop', body",
     "where status in ('todo', 'doing')",
-    0.05,  # it would take minutes
+    0.05,  # more would take minutes
     install_procrastinate,
 )
 
 
 def comparisons(bench: Bench) -> Iterator[Comparison]:
-    """Our commands beside each peer; our events beside the faster."""
+    """Commands compared with each peer; events compared with PgQueuer."""
     for table, peer, target in (
         ("commands", PGQUEUER, Target(share=1.4)),
         ("commands", PROCRASTINATE, None),
@@ -135,7 +133,7 @@ def comparisons(bench: Bench) -> Iterator[Comparison]:
 
 
 def figures(bench: Bench) -> AsyncIterator[Line]:
-    """A line for each peer."""
+    """One line for each comparison."""
     return bench.compare(comparisons(bench))
 
 

@@ -2,10 +2,10 @@
 
     make profile                     # or: python benchmarks/profiles.py --lines "no-op events"
 
-py-spy looks at the worker 500 times a second, which costs it a little, and counts threads that run
-Python (what the driver and the loop do in C counts for who called them); pg_stat_statements counts
-every statement, those inside functions too. Shares of the worker are of its busy time, by function
-that was running («self») and by function that was running or waited for one («in all»).
+py-spy samples the worker 500 times per second, which costs it a little, and counts threads that run
+Python (the C code of the driver and the loop counts for its caller); pg_stat_statements counts
+every statement, also those inside functions. The worker's shares are of its busy time: by the
+function that was running («self»), and by each function on the stack («total»).
 """
 
 import asyncio
@@ -69,7 +69,7 @@ def _spy(pid: int, stacks: Path) -> "subprocess.Popen[bytes]":
 
 
 def functions(stacks: Path) -> str:
-    """The functions that ran most, of a file that says how often each stack was seen."""
+    """The functions that ran most, from a file that counts each stack."""
     own, inclusive = Counter[str](), Counter[str]()
     for line in stacks.read_text().splitlines():
         stack, _, count = line.rpartition(" ")
@@ -82,7 +82,7 @@ def functions(stacks: Path) -> str:
         f"| `{name}` | {count / whole:.1%} | {inclusive[name] / whole:.1%} |"
         for name, count in own.most_common(TOP)
     ]
-    return "\n".join(["| function | self | in all |", "|---|---|---|", *rows])
+    return "\n".join(["| function | self | total |", "|---|---|---|", *rows])
 
 
 async def statements(connection: asyncpg.Connection, rows: int) -> str:
@@ -92,7 +92,7 @@ async def statements(connection: asyncpg.Connection, rows: int) -> str:
         f"| {row['us'] / rows:.1f} | {row['wal'] / rows:,.0f} |"
         for row in await connection.fetch(STATEMENTS)
     ]
-    head = ["| statement | calls | µs a row | WAL bytes a row |", "|---|---|---|---|"]
+    head = ["| statement | calls | µs per row | WAL bytes per row |", "|---|---|---|---|"]
     return "\n".join(head + lines)
 
 
@@ -101,7 +101,7 @@ def _cell(text: str) -> str:
 
 
 async def sections(bench: Bench) -> AsyncIterator[str]:
-    """A section for each kind of backlog."""
+    """One section for each kind of backlog."""
     for drain in drains(bench):
         if bench.wants(drain.what):
             async for section in profile(bench, drain):

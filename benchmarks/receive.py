@@ -1,18 +1,18 @@
-"""How fast webhooks are received, beside an ASGI endpoint under the same uvicorn that only reads.
+"""How fast webhooks are received, compared with a raw ASGI endpoint under the same uvicorn.
 
     make bench ONLY=receive          # needs wrk: apt install wrk
 
-A request is signed by Standard Webhooks, has a result of about 130 bytes, and becomes a row of
-`receipts` and an event of a sequential topic, one of 1,000 matches, before it is answered 202. wrk
-sends from 640 connections (arrays: from 32) as fast as it can; requests are made and signed
-beforehand, each sent once. Afterwards as many receipts must be there as requests were accepted.
+A request is signed by Standard Webhooks and has a result of about 130 bytes. It becomes a row of
+`receipts` and an event of a sequential topic, for one of 1,000 matches, before it is answered 202.
+wrk sends over 640 connections (arrays: over 32) as fast as it can; requests are made and signed
+beforehand, and each is sent once. At the end the receipts must match the accepted requests.
 
 One process: the receiver, or the raw endpoint, has the first core; PostgreSQL and the generator
-share the second. Two processes: all of them share both cores. The CPU is that of receiver and
-server. With arrays of 100, rates and CPU are those of a result. Latencies are those of an open
-loop, from the time when a request was due, at half of the rate.
+share the second. Two processes: all of them share both cores. CPU is that of receiver and server.
+With arrays of 100, rates and CPU are per result. Latencies are those of an open loop, from the time
+when a request was due, at half of the rate.
 
-`--rows` is what the longest run may take, at about 12,500 requests a second.
+`--rows` limits the requests of the longest run, at about 12,500 requests per second.
 """
 
 import asyncio
@@ -55,7 +55,7 @@ TOPIC = "insert into inboxd.topics (name, mode, source) values ('results', 'sequ
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What is sent to whom."""
+    """The kind of request, and the number of receiver processes."""
 
     items: int | None
     processes: int
@@ -68,12 +68,12 @@ class Case:
 
     @property
     def connections(self) -> int:
-        """So many that nobody waits for the generator."""
+        """Enough connections that the server never waits for the generator."""
         return 640 if self.items is None else 32
 
     @property
     def cores(self) -> tuple[Sequence[int], Sequence[int]]:
-        """Those of who answers; those of server and generator."""
+        """The cores of the receiver, and the cores of server and generator."""
         return (CORES[:1], CORES[-1:]) if self.processes == 1 else (CORES, CORES)
 
 
@@ -82,7 +82,7 @@ CASES = [Case(items, processes) for processes in (1, 2) for items in (None, 100)
 
 @dataclass(slots=True)
 class Receiving:
-    """Both sides of a case."""
+    """Both sides of a case: the receiver and the raw endpoint."""
 
     bench: Bench
     case: Case
@@ -92,25 +92,25 @@ class Receiving:
 
     @property
     def seconds(self) -> int:
-        """How long one measurement is."""
+        """The length of one measurement."""
         return max(1, min(8, self.bench.rows // 12_500))
 
     @property
     def _enough(self) -> int:
-        """More requests than either side takes in a second, so that none is sent twice."""
+        """More requests than either side takes per second, so that none is sent twice."""
         return 40_000 if self.case.items is None else 1_500
 
     async def receiver(self) -> Run:
-        """Results a second by inboxd, as fast as wrk can send them."""
+        """Results per second by inboxd, as fast as wrk can send them."""
         async with self.bench.fresh() as connection, self._inboxd(connection) as (pid, port):
             warm = await self._warm(port)
             closed, run = await self._run(pid, port)
-            await _hold(connection, warm.accepted + closed.accepted, self.case)
+            await _verify(connection, warm.accepted + closed.accepted, self.case)
         self.slowest.append(Run(closed.slowest_second * (self.case.items or 1)))
         return run
 
     async def raw(self) -> Run:
-        """The same by an endpoint that only reads."""
+        """Results per second by an endpoint that only reads."""
         port = free_port()
         script = webhooks.HERE / "raw_asgi.py"
         command = [sys.executable, str(script), str(port), str(self.case.processes)]
@@ -119,7 +119,7 @@ class Receiving:
             return (await self._run(pid, port))[1]
 
     async def latency(self, rate: float) -> dict[str, float]:
-        """Milliseconds by inboxd, at a rate."""
+        """Milliseconds by inboxd, at a given rate of requests."""
         async with self.bench.fresh() as connection, self._inboxd(connection) as (_, port):
             await self._warm(port)
             requests = self._requests(int(rate * self.seconds))
@@ -140,7 +140,7 @@ class Receiving:
         return self.bench.server_seconds()
 
     async def _warm(self, port: int) -> webhooks.Closed:
-        """Let statements be prepared, connections be made and files grow."""
+        """Let statements be prepared, connections be opened and files grow."""
         requests = self._requests(self._enough)
         connections, others = self.case.connections, self.case.cores[1]
         return await webhooks.closed_loop(port, requests, 1, connections, others)
@@ -152,7 +152,7 @@ class Receiving:
 
     @asynccontextmanager
     async def _inboxd(self, connection: asyncpg.Connection) -> AsyncIterator[tuple[int, int]]:
-        """The receiver's process and its port."""
+        """Run the receiver; yields its process and its port."""
         await connection.execute(TOPIC)
         port, health = free_port(), free_port()
         config = self.bench.folder / "receive.toml"
@@ -168,7 +168,7 @@ class Receiving:
 
     @asynccontextmanager
     async def _started(self, command: Sequence[str], page: str) -> AsyncIterator[int]:
-        """Who answers, on its cores, once it is ready."""
+        """Run a command on the cores of the receiver; yields its process once it is ready."""
         process = subprocess.Popen(command)  # noqa: ASYNC220
         os.sched_setaffinity(process.pid, self.case.cores[0])
         try:
@@ -186,23 +186,23 @@ class Receiving:
             process.wait(60)
 
 
-async def _hold(connection: asyncpg.Connection, accepted: int, case: Case) -> None:
-    """End with an error unless what was accepted is there.
+async def _verify(connection: asyncpg.Connection, accepted: int, case: Case) -> None:
+    """End with an error unless each accepted request has its rows.
 
-    What was under way when wrk stopped may be there too.
+    Requests that were under way when wrk stopped may have rows too.
     """
     found = await connection.fetch(
         "select (select count(*) from inboxd.receipts), (select count(*) from inboxd.events)"
     )
     receipts, events = found[0]
     if not accepted <= receipts <= accepted + 2 * case.connections:
-        raise SystemExit(f"{accepted} requests were accepted, and {receipts} receipts are there")
+        raise SystemExit(f"{accepted} requests were accepted, but there are {receipts} receipts")
     if events != receipts * (case.items or 1):
         raise SystemExit(f"{receipts} receipts have {events} events, not {case.items or 1} each")
 
 
 async def figures(bench: Bench) -> AsyncIterator[Line]:
-    """Rates beside the raw endpoint, the slowest second, and latencies at half of the rate."""
+    """Rates beside those of the raw endpoint, slowest seconds, latencies at half of the rate."""
     for case in CASES:
         if not bench.wants(case.what):
             continue

@@ -1,11 +1,12 @@
-"""How fast a relay publishes a backlog, beside the plain client of the same broker.
+"""How fast a relay publishes a backlog, compared with the plain client of the same broker.
 
     make bench ONLY=relay            # or: python benchmarks/relay.py --rows 50000
 
-From the moment the backlog is free until the last event is settled. The plain client publishes as
-many bodies of the same 200 bytes, a thousand at a time, each confirmed; it has no event, no
-headers and no database. The first line's broker confirms at once: the relay's own cost. It needs
-`nats-server` and `rabbitmq-server`, and starts servers of its own.
+The time is from the moment when the backlog is unlocked until the last event is settled. The plain
+client publishes as many bodies of the same 200 bytes, a thousand at a time, each confirmed; it has
+no event, no headers and no database. The broker of the first lines confirms at once, which shows
+the relay's own cost. The benchmark needs `nats-server` and `rabbitmq-server`, and starts servers of
+its own.
 """
 
 import json
@@ -28,7 +29,7 @@ BODY = json.dumps({"n": 1, "pad": "x" * 180}).encode()
 
 @dataclass(frozen=True)
 class Relayed:
-    """A backlog of a relay; key: SQL for its ordering keys. broker: None: the null one."""
+    """A relay's backlog; `key`: SQL for its ordering keys; no `broker`: the null publisher."""
 
     what: str
     broker: BenchBroker | None
@@ -36,7 +37,7 @@ class Relayed:
 
     @property
     def settings(self) -> dict[str, str]:
-        """Of the worker."""
+        """The worker's settings: broker and relay."""
         broker: dict[str, Any] = {"kind": "null"} if self.broker is None else self.broker.settings
         relay = {"broker": "main", "types": ["bench.out"]}
         return {
@@ -45,7 +46,7 @@ class Relayed:
         }
 
     async def fill(self, connection: asyncpg.Connection, rows: int) -> None:
-        """Make the backlog."""
+        """Insert the backlog into the relay's topic."""
         await connection.execute(
             "insert into inboxd.topics (name, mode, source, relay) "
             "values ('out', 'sequential', 'bench', true)"
@@ -59,7 +60,7 @@ class Relayed:
         await settle_down(connection)
 
     async def measure(self, bench: Bench) -> Run:
-        """Publish it by a worker."""
+        """Publish the backlog by a worker."""
         if self.broker is not None:
             await self.broker.emptied()
         async with bench.fresh() as connection:
@@ -72,13 +73,13 @@ class Relayed:
                 server = bench.server_seconds() - server
                 worker = seconds(daemons[0].pid) - worker
         if self.broker is not None and (found := await self.broker.count()) != bench.rows:
-            raise SystemExit(f"{self.what}: the broker has {found:,} of {bench.rows:,}")
+            raise SystemExit(f"{self.what}: the broker has {found:,} of {bench.rows:,} messages")
         each = 1e6 / bench.rows
         return Run(bench.rows / (ended - released), worker * each, server * each)
 
 
 async def plain(broker: BenchBroker, bench: Bench) -> Run:
-    """The plain client alone."""
+    """Publish by the plain client alone."""
     await broker.emptied()
     async with broker.plain() as publish:
         began, used = time.monotonic(), time.process_time()
@@ -88,7 +89,7 @@ async def plain(broker: BenchBroker, bench: Bench) -> Run:
 
 
 def comparisons(bench: Bench, both: dict[str, BenchBroker]) -> Iterator[Comparison]:
-    """The relay alone, and to each broker."""
+    """The relay alone, and the relay to each broker."""
     for key, what in (("null", "no keys"), ("'k' || n % 1000", "1,000 keys")):
         alone = Relayed(f"confirmed at once, {what}", None, key)
         yield Comparison(alone.what, partial(alone.measure, bench))
@@ -101,7 +102,7 @@ def comparisons(bench: Bench, both: dict[str, BenchBroker]) -> Iterator[Comparis
 
 
 async def figures(bench: Bench) -> AsyncIterator[Line]:
-    """A line for each."""
+    """One line for each comparison."""
     with brokers(bench.folder) as both:
         async for line in bench.compare(comparisons(bench, both)):
             yield line

@@ -1,14 +1,14 @@
-"""What it costs to let a day of history go while events flow, and what a row of history weighs.
+"""The cost of dropping a day of history while events flow, and the size of a row of history.
 
     make bench ONLY=retention ROWS=5000000
 
-Two partitions of `--rows` rows each (payloads of 200 bytes), filled on the server; then sixteen
-sessions of pgbench insert 5,000 single rows a second, each a transaction of its own, and a worker
-drains them: without a drop, while the owner's login detaches one partition concurrently and drops
-it, while the worker's role lets the other go, and without again. An insert's time runs from the
-moment in which it is sent. What is shown is the slowest one while the drop goes on, and for some
-seconds after it, in which the file system frees the room; beside it the slowest one of the rest of
-the same stretch, which is as long, since a busy machine or disk makes inserts slow by itself.
+Two partitions of `--rows` rows each (payloads of 200 bytes) are filled on the server. Then sixteen
+sessions of pgbench insert 5,000 single rows per second, each in a transaction of its own, and a
+worker drains them: without a drop; while the owner's login detaches one partition concurrently and
+drops it; while the worker's role drops the other; and without a drop again. The time of an insert
+starts when it is sent. The table shows the slowest insert during the drop and some seconds after
+it, in which the file system frees the space, and the slowest one of the rest of the same stretch,
+which is as long: a busy machine or disk makes inserts slow by itself.
 """
 
 import asyncio
@@ -31,8 +31,8 @@ from inboxd.telemetry import logs
 from inboxd.telemetry.metrics import Metrics
 
 SESSIONS, RATE = 16, 5_000
-# Of a stretch before the drop begins, and of what counts as while it goes after its end; with few
-# rows only whether it runs is of interest.
+# Seconds of a stretch before the drop begins, and seconds after its end that still count as during
+# the drop; with few rows both are shorter, since such a run only tests the script.
 BEFORE, AFTERMATH = 4.0, 6.0
 FEW = 10_000
 SQL = Statements("inboxd")
@@ -58,7 +58,7 @@ COMMANDS = (
 
 
 async def fill(bench: Bench, parent: str, days: int, rows: int) -> float:
-    """A day so long ago, with so many rows; bytes a row, with indexes."""
+    """Fill the partition of a past day; returns bytes per row, with indexes."""
     low = datetime.now(UTC).date() - timedelta(days=days)
     part = f"inboxd.{parent}_{low:%Y%m%d}"
     attach = (
@@ -74,8 +74,8 @@ async def fill(bench: Bench, parent: str, days: int, rows: int) -> float:
     await connection.execute(
         f"create table {part} (like inboxd.{parent} including all excluding indexes)"
     )
-    # Attaching makes the indexes: at the end that is quicker, and all keys of events grow with
-    # time. Commands have one of random keys, which weighs more when it grows row by row.
+    # Attaching creates the indexes. For events it comes last, which is faster: their keys grow with
+    # time. Commands have an index of random keys, which becomes larger when it grows row by row.
     for step in (insert, attach) if parent == "events_history" else (attach, insert):
         await connection.execute(step, timeout=900)
     await connection.execute(f"vacuum analyze {part}", timeout=900)
@@ -86,7 +86,7 @@ async def fill(bench: Bench, parent: str, days: int, rows: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Insert:
-    """One insert: when it had its answer (a time as `time.time` has it), and its milliseconds."""
+    """One insert: the time of its answer (as in `time.time`), and its milliseconds."""
 
     ended: float
     took: float
@@ -94,7 +94,7 @@ class Insert:
 
 @asynccontextmanager
 async def flowing(bench: Bench, folder: Path) -> AsyncIterator[None]:
-    """Inserts, as long as the block lasts; their times lie in files in the folder then."""
+    """Insert rows during the block; afterwards their times are in files in the folder."""
     script = folder / "insert.sql"
     script.write_text(EMIT)
     process = await asyncio.create_subprocess_exec(
@@ -119,7 +119,7 @@ async def flowing(bench: Bench, folder: Path) -> AsyncIterator[None]:
 
 
 def inserts(folder: Path) -> Iterator[Insert]:
-    """What pgbench wrote down; the last line of a file may be half a line."""
+    """The times that pgbench wrote; the last line of a file may be incomplete."""
     for path in folder.glob("times.*"):
         for line in path.read_text().splitlines()[:-1]:
             _, _, took, _, seconds, micros, late = map(int, line.split())
@@ -127,12 +127,12 @@ def inserts(folder: Path) -> Iterator[Insert]:
 
 
 async def stretch(bench: Bench, what: str, work: Callable[[], Awaitable[object]]) -> str:
-    """A line: the slowest inserts while `work` is done, and as long without."""
+    """One line: the slowest inserts during `work`, and for as long without it."""
     folder = bench.folder / what.replace(" ", "-")
     folder.mkdir()
     share = min(1.0, bench.rows / FEW)
     async with flowing(bench, folder):
-        await asyncio.sleep(1)  # sessions open
+        await asyncio.sleep(1)  # until the sessions are open
         began = time.time()
         await asyncio.sleep(BEFORE * share)
         first = time.time()
@@ -142,7 +142,7 @@ async def stretch(bench: Bench, what: str, work: Callable[[], Awaitable[object]]
         last = time.time()
         await asyncio.sleep(max(share, last - first - (first - began)))
         ended = time.time()
-        await asyncio.sleep(0.2)  # until pgbench has written down all up to here
+        await asyncio.sleep(0.2)  # until pgbench has written all times up to here
     seen = [each for each in inserts(folder) if began <= each.ended <= ended]
     during = sorted(each.took for each in seen if first <= each.ended <= last)
     beside = sorted(each.took for each in seen if not first <= each.ended <= last)
@@ -160,14 +160,14 @@ async def _leads() -> bool:
     return True
 
 
-async def let_go(dsn: str, days: int) -> None:
-    """One run of the task, as a worker does it."""
+async def drop_old(dsn: str, days: int) -> None:
+    """One run of the task, like a worker's."""
     settings = Settings(database={"dsn": dsn}, history={"events": f"{days}d"})  # type: ignore[arg-type]
     await Retention(settings, SQL, Metrics("0"), _leads).let_go()
 
 
 @asynccontextmanager
-async def humble(bench: Bench, connection: asyncpg.Connection) -> AsyncIterator[str]:
+async def unprivileged(bench: Bench, connection: asyncpg.Connection) -> AsyncIterator[str]:
     """The DSN of a login that has the worker's role, and owns nothing."""
     with suppress(asyncpg.DuplicateObjectError):
         await connection.execute(
@@ -178,7 +178,7 @@ async def humble(bench: Bench, connection: asyncpg.Connection) -> AsyncIterator[
 
 
 async def figures(bench: Bench) -> AsyncIterator[str]:
-    """The stretches, and the weights."""
+    """The lines of the stretches, then the sizes of rows."""
     async with bench.fresh() as connection:
         event, _, command = await asyncio.gather(
             fill(bench, "events_history", 100, bench.rows),
@@ -200,16 +200,16 @@ async def figures(bench: Bench) -> AsyncIterator[str]:
                 " where finished_at > now() - interval '1 h'"
             )
             wal = await connection.fetchval("select pg_current_wal_lsn() - $1::pg_lsn", log)
-            yield await stretch(bench, "the owner drops one", lambda: let_go(bench.dsn, 80))
-            async with humble(bench, connection) as dsn:
-                yield await stretch(bench, "the worker's role drops one", lambda: let_go(dsn, 30))
+            yield await stretch(bench, "the owner drops one", lambda: drop_old(bench.dsn, 80))
+            async with unprivileged(bench, connection) as dsn:
+                yield await stretch(bench, "the worker's role drops one", lambda: drop_old(dsn, 30))
             left = await connection.fetchval(
                 "select count(*) from inboxd.retired where dropped_at is not null"
             )
             yield await stretch(bench, "no drop, again", nothing)
     yield f"\n{left} partitions of {bench.rows:,} rows were dropped."
-    yield f"A row weighs {event:.0f} bytes as an event, {command:.0f} as a command, settled."
-    yield f"An event writes {float(wal) / max(1, settled):,.0f} bytes of WAL, insert to history."
+    yield f"A settled event has {event:.0f} bytes, a settled command {command:.0f}."
+    yield f"An event writes {float(wal) / max(1, settled):,.0f} bytes of WAL, to its history."
 
 
 if __name__ == "__main__":
@@ -218,7 +218,7 @@ if __name__ == "__main__":
         figures,
         __doc__,
         header=(
-            "| stretch | the drop took | inserts | p99 while it goes | p99 of the rest "
-            "| slowest while it goes | slowest of the rest |\n|---|---|---|---|---|---|---|"
+            "| stretch | the drop took | inserts | p99 during the drop | p99 of the rest "
+            "| slowest during the drop | slowest of the rest |\n|---|---|---|---|---|---|---|"
         ),
     )

@@ -1,9 +1,9 @@
-"""How fast sequential topics are drained, beside single events in the same turns.
+"""How fast sequential topics are drained, compared with single events.
 
     make bench ONLY=sequential        # or: python benchmarks/sequential.py --rows 100000
 
-From the first call of a handler until nothing waits any more. «One blocked»: a tenth as many events
-more belong to one key whose line a dead letter holds; they are lined up meanwhile.
+The time is from the first call of a handler until no event waits any more. «One blocked»: one key
+has a tenth as many additional events behind a dead letter, which are put into their line meanwhile.
 """
 
 from collections.abc import AsyncIterator, Iterator
@@ -20,21 +20,21 @@ from harness.figures import Comparison, Line, Target
 
 @dataclass(frozen=True)
 class Ordered(Drain):
-    """A backlog of a sequential topic; blocked: so many of one key stand behind a dead letter."""
+    """A sequential topic's backlog, with `blocked` more events of one key behind a dead letter."""
 
     blocked: int = 0
 
-    # What stands in the blocked line stays.
+    # The events of the blocked line stay.
     tables: tuple[str, ...] = ("events where position is null",)
 
     async def fill(self, connection: asyncpg.Connection) -> None:
-        """Make the backlog; those of the blocked key are spread over it."""
+        """Insert the backlog; the events of the blocked key are spread over it."""
         key = f"case when n % 11 = 0 then 'hot' else {self.key} end" if self.blocked else self.key
         await fill_lines(connection, self.rows, key, self.blocked)
 
 
 def comparisons(bench: Bench) -> Iterator[Comparison]:
-    """Keys beside single events, several workers beside one."""
+    """Keys compared with single events, several workers compared with one."""
     single = Drain("no-op events", "events", bench.rows)
     many = Ordered("events of 10,000 keys", "events", bench.rows, key="'key ' || n % 10000")
     yield _beside(bench, many, single, Target(share=0.7), "single")
@@ -57,7 +57,7 @@ def _beside(
 
 
 def figures(bench: Bench) -> AsyncIterator[Line]:
-    """A line for each kind of backlog."""
+    """One line for each kind of backlog."""
     return bench.compare(comparisons(bench))
 
 

@@ -1,14 +1,14 @@
-"""What a snapshot held open costs: a backup, a forgotten transaction, a slow report.
+"""The cost of an open snapshot: a backup, a forgotten transaction, a slow report.
 
     make bench ONLY=snapshot
 
-Events and commands, with autovacuum at its defaults and with a nap of three seconds. Half of --rows
-is inserted by one statement, while half as many still wait; then the feeder rests, and from its
-commit on it is measured how fast the worker takes them, until half as many wait again: so the
-feeder limits nothing and costs nothing that is measured (what it takes is a line of its own).
-Such stretches before the snapshot, until ten times --rows have been handled while it was held, and
-after its release. Rates are of the last five, the slowest second of all. Machines drift: CPU
-microseconds a row say what the claims really cost.
+Events and commands, with autovacuum's default settings and with a nap of three seconds. A stretch:
+the feeder inserts half of --rows in one statement while half as many still wait; then it rests, and
+from its commit the worker's rate is measured until half as many wait again. So the feeder neither
+limits nor slows what is measured (its own rate is a line of the table). There are such stretches
+before the snapshot, under it until ten times --rows have been handled, and after its release. Rates
+are those of the last five stretches; the slowest second is that of all. Machines drift: CPU
+microseconds per row show what claims really cost.
 """
 
 import time
@@ -26,7 +26,7 @@ from harness.pace import Pace, pace
 COLUMNS = {"events": "type", "commands": "queue, type"}
 VALUES = {"events": "'bench.noop'", "commands": "'default', 'bench.noop'"}
 NAPS = {"autovacuum's default": None, "a nap of 3 s": "3s"}
-# Seconds that a stretch may take.
+# The longest stretch, in seconds.
 LIMIT = 30.0
 LAST = 5
 
@@ -43,7 +43,7 @@ class Feed:
     runs: list[Run] = field(default_factory=list)
 
     async def insert(self, rows: int) -> None:
-        """One page of rows, not committed; how fast, and the CPU that its session took."""
+        """Insert `rows` without a commit, and record the rate and the CPU of the session."""
         pid = self.connection.get_server_pid()
         cpu, started = seconds(pid), time.monotonic()
         await self.connection.execute(
@@ -56,19 +56,19 @@ class Feed:
         self.fed += rows
 
     async def stretches(self, rows: int) -> list[Pace]:
-        """So many rows, and no fewer than the last stretches."""
+        """Measure stretches until `rows` are handled, at least LAST of them."""
         page, taken, end = max(2, self.bench.rows // 2), list[Pace](), self.fed + rows
         while len(taken) < LAST or self.fed < end:
             await self.insert(page)
             goal = self.fed - page // 2
             taken.append(await pace(self.bench, self.daemon, self.connection, goal, LIMIT))
             if self.daemon.marks.calls < goal:
-                break  # collapsed: the rate so far says it
+                break  # collapsed: the rate until here shows it
         return taken
 
 
 async def measure(bench: Bench, table: str, nap: str) -> AsyncIterator[Line]:
-    """Before, while it is held, and after."""
+    """The lines before, under and after a snapshot."""
     rows = bench.rows
     async with bench.fresh() as connection:
         await _nap(connection, NAPS[nap])

@@ -2,12 +2,12 @@
 
     make bench ONLY=spool            # needs wrk: apt install wrk
 
-Down: as `receive` measures it, one process, single bodies; in the same turns with the database up.
+Down: measured as in `receive` with one process and single bodies, in turns with the database up.
 
-Drained: `--rows` frames, written beforehand as the receiver writes them, are in the folder that it
-takes over. From the first receipt in the database to the last; meanwhile new results of the same
-source come at 500 a second, and queue behind. Beside it, one producer emits the same events in
-bulk: same dedup keys and bodies, and no receipts.
+Drained: `--rows` frames in the receiver's format are written beforehand into the folder that it
+takes over. The time is from the first receipt in the database to the last; meanwhile new results of
+the same source come at 500 per second, and queue behind the frames. The comparison is one producer
+that emits the same events in bulk: the same dedup keys and bodies, without receipts.
 """
 
 import asyncio
@@ -38,13 +38,13 @@ from inboxd.model.receipt import Receipt, ReceivedEvent
 
 CASE = Case(None, 1)
 PAGE = 1_000
-NEW = 500  # results a second that come while others are drained
+NEW = 500  # new results per second during the drain
 SPOOL = '[inbound.spool]\npath = "{path}"\nquota = "64GiB"\n'
 
 
 @dataclass(slots=True)
 class Spooling(Receiving):
-    """A receiver with a spool."""
+    """A receiver with a spool, and the producer to compare it with."""
 
     case: Case = CASE
     latencies: list[Run] = field(default_factory=list)
@@ -52,17 +52,17 @@ class Spooling(Receiving):
 
     @property
     def path(self) -> Path:
-        """Where it spools."""
+        """The folder of the spool."""
         return self.bench.folder / "spool"
 
     async def up(self) -> Run:
-        """Results a second while the database is there."""
+        """Results per second while the database is up."""
         async with self._with_spool() as (_, pid, port):
             await self._warm(port)
             return (await self._run(pid, port))[1]
 
     async def down(self) -> Run:
-        """Results a second while it is not."""
+        """Results per second while the database is down."""
         async with self._with_spool() as (_, pid, port):
             warm = await self._warm(port)
             with self._down():
@@ -76,11 +76,13 @@ class Spooling(Receiving):
             await again.close()
             accepted = warm.accepted + cold.accepted + seen.accepted
             if not accepted <= receipts <= accepted + 3 * CASE.connections:
-                raise SystemExit(f"{accepted} were accepted, and {receipts} receipts are there")
+                raise SystemExit(
+                    f"{accepted} requests were accepted, but there are {receipts} receipts"
+                )
         return run
 
     async def drain(self) -> Run:
-        """Spooled results a second, while new ones come."""
+        """Spooled results per second, while new results arrive."""
         rows = self.bench.rows
         shutil.rmtree(self.path, ignore_errors=True)
         folder = await asyncio.to_thread(self._fill, rows)
@@ -104,11 +106,11 @@ class Spooling(Receiving):
                     break
             receipts = await connection.fetchval("select count(*) from inboxd.receipts")
             if receipts != rows + NEW * seconds:
-                raise SystemExit(f"{receipts} receipts, not {rows} and those that came meanwhile")
+                raise SystemExit(f"{receipts} receipts, not {rows + NEW * seconds}")
         return Run(rows / took, worker * 1e6 / rows, server * 1e6 / rows)
 
     async def emit(self) -> Run:
-        """The same events a second by a producer in bulk."""
+        """The same events per second by a producer in bulk."""
         rows = self.bench.rows
         cpu.pin(self.bench.server.pid, CORES[1:] or CORES)
         async with self.bench.fresh() as connection:
@@ -153,7 +155,7 @@ class Spooling(Receiving):
             yield connection, pid, port
 
     def _fill(self, rows: int) -> Path:
-        """Spool so many results."""
+        """Spool `rows` results; returns the folder."""
         owned = own(self.path)
         log = Appender(owned.folder, SystemFiles(), quota=1 << 40, segment_bytes=1 << 26)
         Gates(self.path).mark("bench")
@@ -189,7 +191,7 @@ def _receipt(number: int, request: bytes) -> Receipt:
 
 
 async def figures(bench: Bench) -> AsyncIterator[Line]:
-    """Down beside up; drained beside emitted in bulk."""
+    """Down compared with up; drained compared with emitted in bulk."""
     both = Spooling(bench)
     both.settings = SPOOL.format(path=both.path)
     what = "received while the database is down"

@@ -1,15 +1,16 @@
-"""What fifty viewers of the screens cost a worker and its claims.
+"""The cost of fifty viewers of the screens for a worker and its claims.
 
     make bench ONLY=viewers
 
-A worker that gets 2,000 events and 2,000 commands a second, evenly; --rows of both are a stretch
-(25 seconds by default). In turn nobody looks, and fifty viewers have a page open each, four pages
-among them, and ask every two seconds whether it has changed, as a browser does: it always has. Once
-the screens are a process of their own (`inboxd admin`), once the worker serves them itself.
+A worker gets 2,000 events and 2,000 commands per second, evenly; --rows of both together are a
+stretch (25 seconds by default). Stretches without viewers take turns with stretches of fifty
+viewers. Each viewer has one of four pages open, and asks every two seconds whether it has changed,
+as a browser does; it always has. In one comparison the screens are a process of their own (`inboxd
+admin`), in the other the worker serves them.
 
-Rows a CPU second are those that the worker handled, by the CPU seconds of its process: what the
-viewers cost it makes them fewer. Rows a second of claiming are by its own metric of how long claims
-took. The CPU microseconds a row of the server have the viewers' statements in them.
+Rows per CPU second are the rows that the worker handled, divided by the CPU seconds of its process:
+the viewers' cost lowers them. Rows per second of claiming use the worker's own metric of the time
+of claims. The server's CPU microseconds per row include the statements of the viewers.
 Known limit: viewers, feeder and screens share the machine's cores with worker and server.
 """
 
@@ -34,7 +35,7 @@ from inboxd.embedded import free_port
 VIEWERS = 50
 PAGES = ("/", "/events", "/failures", "/queues")
 POLL = 2.0
-# Of both tables together, and how often some are inserted.
+# Rows per second of both tables together, and seconds between inserts.
 RATE, EVERY = 4_000, 0.05
 _FEED = """
 with commands as (
@@ -49,7 +50,7 @@ _METRIC = "inboxd_claim_duration_seconds"
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """What some seconds of work took, and how many answers viewers got meanwhile."""
+    """The work of some seconds, its cost, and the number of answers that viewers got meanwhile."""
 
     rows: int
     took: float
@@ -69,7 +70,7 @@ class Stretch:
 
 
 class Viewers:
-    """People who have pages open."""
+    """Viewers who have the pages open."""
 
     def __init__(self, port: int) -> None:
         self._url = f"http://127.0.0.1:{port}"
@@ -77,7 +78,7 @@ class Viewers:
 
     @asynccontextmanager
     async def looking(self) -> AsyncIterator[None]:
-        """Have them look, in step with nobody."""
+        """Have the viewers look during the block, spread evenly in time."""
         limits = httpx.Limits(max_connections=VIEWERS)
         async with httpx.AsyncClient(base_url=self._url, limits=limits) as client:
             polls = [
@@ -105,7 +106,7 @@ class Viewers:
 
 
 async def measure(bench: Bench, daemon: Daemon, viewers: Viewers | None) -> Stretch:
-    """One stretch, with viewers or without."""
+    """Measure one stretch, with viewers or without."""
     if viewers is None:
         return await _stretch(bench, daemon, None)
     async with viewers.looking():
@@ -113,9 +114,9 @@ async def measure(bench: Bench, daemon: Daemon, viewers: Viewers | None) -> Stre
 
 
 async def _stretch(bench: Bench, daemon: Daemon, viewers: Viewers | None) -> Stretch:
-    """Feed the worker; what that took it, from the first poll of each viewer on."""
+    """Feed the worker and measure it, from the first poll of each viewer on."""
     producer = await asyncpg.connect(bench.dsn)
-    await _feed(producer, int(RATE * POLL))  # every viewer has opened a page, and has seen it
+    await _feed(producer, int(RATE * POLL))  # by then every viewer has opened its page
     begun, calls = time.monotonic(), daemon.marks.calls
     worker, server = seconds(daemon.pid), bench.server_seconds()
     claiming, answers = await _claiming(daemon), viewers.answers if viewers else 0
@@ -133,7 +134,7 @@ async def _stretch(bench: Bench, daemon: Daemon, viewers: Viewers | None) -> Str
 
 
 async def _feed(producer: asyncpg.Connection, rows: int) -> None:
-    """Insert so many rows evenly, half of them events."""
+    """Insert `rows` evenly, half of them events."""
     page = int(RATE * EVERY / 2)
     due = time.monotonic()
     for _ in range(max(1, rows // (2 * page))):
@@ -152,7 +153,7 @@ async def _claiming(daemon: Daemon) -> float:
 
 @contextmanager
 def screens(bench: Bench, port: int) -> Iterator[None]:
-    """`inboxd admin`, as a user runs it."""
+    """Run `inboxd admin` as a user runs it."""
     environment = {
         **os.environ,
         "INBOXD_DATABASE__DSN": bench.dsn,
@@ -179,7 +180,7 @@ async def _served(port: int) -> None:
 
 
 async def in_a_process(bench: Bench) -> tuple[list[Stretch], list[Stretch]]:
-    """With viewers, and without, in turn; the screens are a process of their own."""
+    """Stretches with viewers and without, in turns; the screens are a process of their own."""
     port = free_port()
     async with bench.fresh():
         with bench.daemon() as daemon, screens(bench, port):
@@ -187,7 +188,7 @@ async def in_a_process(bench: Bench) -> tuple[list[Stretch], list[Stretch]]:
 
 
 async def in_the_worker(bench: Bench) -> tuple[list[Stretch], list[Stretch]]:
-    """The same, with screens that the worker serves."""
+    """Stretches with viewers and without, in turns; the worker serves the screens."""
     port = free_port()
     async with bench.fresh():
         with bench.daemon({"ADMIN__ENABLED": "true", "ADMIN__PORT": str(port)}) as daemon:
@@ -199,7 +200,7 @@ async def _in_turn(bench: Bench, daemon: Daemon, port: int) -> tuple[list[Stretc
     await _served(port)
     looked, alone = list[Stretch](), list[Stretch]()
     for turn in range(bench.repeat):
-        # Every other turn backwards: what grows with time is on no side more.
+        # Every other turn is reversed, so that costs that grow with time are equal on both sides.
         for viewed in (turn % 2 == 0, turn % 2 == 1):
             viewers = Viewers(port) if viewed else None
             (looked if viewed else alone).append(await measure(bench, daemon, viewers))
@@ -207,22 +208,22 @@ async def _in_turn(bench: Bench, daemon: Daemon, port: int) -> tuple[list[Stretc
 
 
 async def figures(bench: Bench) -> AsyncIterator[Line]:
-    """The worker's CPU, its claims, and what the viewers got."""
+    """The worker's CPU, its claims, and the answers that viewers got."""
     for what, way in (("of inboxd admin", in_a_process), ("of the worker", in_the_worker)):
         if not bench.wants(f"{VIEWERS} viewers {what}"):
             continue
         looked, alone = await way(bench)
         yield Line(
-            f"{VIEWERS} viewers {what}: rows a CPU second of the worker",
+            f"{VIEWERS} viewers {what}: rows per CPU second of the worker",
             [each.per_cpu_second() for each in looked],
-            "nobody looks",
+            "no viewers",
             [each.per_cpu_second() for each in alone],
             Target(share=0.97),
         )
         yield Line(
-            f"{VIEWERS} viewers {what}: rows a second of claiming",
+            f"{VIEWERS} viewers {what}: rows per second of claiming",
             [each.per_second_of_claiming() for each in looked],
-            "nobody looks",
+            "no viewers",
             [each.per_second_of_claiming() for each in alone],
             Target(share=0.99),
         )

@@ -1,12 +1,12 @@
-"""What a row costs the server whatever the machine: WAL bytes and commits, beside CPU.
+"""The cost of a row for the server on any machine: WAL bytes and commits, and CPU.
 
     make bench ONLY=wal              # or: python benchmarks/wal.py --rows 100000
 
-The backlogs of `drain`, drained by one worker after a checkpoint: once as servers are, so that the
-first change of each page since then writes the page as a whole, and once with `full_page_writes`
-off, as between two checkpoints that are far apart. The inserts are those of one client that writes
-a page of a thousand rows in each transaction. Commits are those of the database, the worker's looks
-and heartbeats among them. Bytes and commits carry over between machines; CPU does not.
+The backlogs of `drain`, drained by one worker after a checkpoint: once with default settings, so
+that the first change of a page after the checkpoint writes the whole page, and once with
+`full_page_writes` off, as if checkpoints were far apart. The inserts are those of one client that
+writes a thousand rows in each transaction. Commits are those of the database, including the
+worker's polls and heartbeats. Bytes and commits are the same on other machines; CPU is not.
 """
 
 from collections.abc import AsyncIterator
@@ -20,15 +20,15 @@ from harness.bench import Bench, called, emptied, main
 from harness.cpu import seconds
 
 HEADER = (
-    "| what | WAL bytes a row, with full-page images | without | commits a row "
-    "| CPU µs a row: worker + server |\n|---|---|---|---|---|"
+    "| what | WAL bytes per row, with full-page images | without | commits per row "
+    "| CPU µs per row: worker + server |\n|---|---|---|---|---|"
 )
 _PAGE = 1_000
 
 
 @dataclass(slots=True)
 class RowCost:
-    """What was spent so far; a row's, once it is divided."""
+    """The costs so far; after the division, the costs of one row."""
 
     wal: float = 0.0
     commits: float = 0.0
@@ -61,7 +61,7 @@ async def _wal(connection: asyncpg.Connection) -> int:
 
 
 async def _commits(connection: asyncpg.Connection) -> int:
-    """Those of sessions that have ended, and what the others have told."""
+    """Commits of the sessions that have ended, and those that the others have reported."""
     return int(
         await connection.fetchval(
             "select xact_commit from pg_stat_database where datname = current_database()"
@@ -71,7 +71,7 @@ async def _commits(connection: asyncpg.Connection) -> int:
 
 @asynccontextmanager
 async def _images(connection: asyncpg.Connection, *, on: bool) -> AsyncIterator[None]:
-    """With full-page images from now on, or without."""
+    """Turn full-page images on or off during the block."""
     change = f"alter system set full_page_writes = {'on' if on else 'off'}"
     await connection.execute(change)
     await connection.execute("select pg_reload_conf()")
@@ -83,7 +83,7 @@ async def _images(connection: asyncpg.Connection, *, on: bool) -> AsyncIterator[
 
 
 async def _drained(bench: Bench, drain: Drain, *, images: bool) -> RowCost:
-    """Drain it by one worker, after a checkpoint."""
+    """Drain the backlog by one worker, after a checkpoint."""
     async with bench.fresh() as connection, _images(connection, on=images):
         await drain.fill(connection)
         commits = await _commits(connection)
@@ -99,7 +99,7 @@ async def _drained(bench: Bench, drain: Drain, *, images: bool) -> RowCost:
             await emptied(connection, f"inboxd.{drain.table}")
             wal = await _wal(connection) - wal
             server, worker = bench.server_seconds() - server, seconds(daemon.pid) - worker
-        # Its sessions have ended, and with them all is told.
+        # The worker's sessions have ended, so all their commits are reported.
         commits = await _commits(connection) - commits
     each = 1 / drain.rows
     return RowCost(wal * each, commits * each, worker * 1e6 * each, server * 1e6 * each)
@@ -131,7 +131,7 @@ async def _inserted(bench: Bench, drain: Drain, *, images: bool) -> RowCost:
 
 
 async def figures(bench: Bench) -> AsyncIterator[CostLine]:
-    """A line for each backlog, and for what its producer writes."""
+    """One line for each backlog, and one for the inserts of its producer."""
     for drain in drains(bench):
         if bench.wants(drain.what):
             whole, without = [await _drained(bench, drain, images=on) for on in (True, False)]

@@ -1,7 +1,7 @@
-"""A standalone async worker daemon on PostgreSQL: what a plugin imports, and nothing else.
+"""A standalone async worker daemon on PostgreSQL: the names that plugins import.
 
-Owns the face. Promises: every name here is kept. Names are loaded when they are first used, so
-that `inboxd.client` can be imported in a service without the daemon's dependencies.
+Owns the plugin's public names. Promises: every name here is kept. A name is loaded when it is first
+used, so that a service can import `inboxd.client` without the daemon's dependencies.
 """
 
 from importlib import import_module
@@ -107,7 +107,7 @@ _HOMES = {
 }
 
 
-# Hidden from type checkers: with a __getattr__ in sight they would accept any misspelt name.
+# Hidden from type checkers, which would accept any misspelt name of a module with __getattr__.
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:

@@ -2,6 +2,6 @@
 
 from inboxd.cli import main
 
-# Handlers' processes import this module under another name, and must not become daemons.
+# Process handlers import this module under another name, and must not start a daemon.
 if __name__ == "__main__":
     main()

@@ -1,9 +1,9 @@
-"""The one exception tree, and the three signals by which a handler names its own outcome.
+"""The one exception tree, and the signals by which a handler sets its own outcome.
 
 Owns every exception class of inboxd. Promises: `except InboxdError` catches all of them; a class
-without a message of its own has the first line of its docstring; a message names the
-thing, the cause and the remedy, and never a payload or a secret. All of them survive pickling,
-because handlers also run in child processes.
+without a message of its own has the first line of its docstring; a message names the thing, the
+cause and the remedy, and never a payload or a secret. All of them survive pickling, because
+handlers also run in child processes.
 Known limit: drivers' exceptions are wrapped at the boundary that talks to the driver, not here.
 """
 
@@ -17,11 +17,11 @@ from uuid import UUID
 class InboxdError(Exception):
     """Something in inboxd went wrong."""
 
-    # What the command line says behind it: the option that would help.
+    # Text that the command line appends: the option that would help.
     on_terminal = ""
 
     def on_terminals(self, told: str) -> Self:
-        """The same; on a terminal, with this behind it."""
+        """Return this error with a text that the command line appends."""
         self.on_terminal = told
         return self
 
@@ -36,7 +36,7 @@ class SettingsError(InboxdError):
 class UsageError(InboxdError, ValueError):
     """An argument given to inboxd is wrong."""
 
-    # A ValueError too, so that a pydantic validator may call the function that raises it.
+    # Also a ValueError, so that a pydantic validator may call the function that raises it.
 
 
 class PluginError(InboxdError):
@@ -44,7 +44,7 @@ class PluginError(InboxdError):
 
 
 class LifespanFailed(InboxdError):
-    """A plugin's resource could not be opened: see what its lifespan waits for, and start again."""
+    """A plugin's resource could not be opened: check what its lifespan waits for, then restart."""
 
 
 class SchemaError(InboxdError):
@@ -56,15 +56,15 @@ class DatabaseError(InboxdError):
 
 
 class DatabaseAway(DatabaseError):
-    """The database does not answer: wait until it takes connections, or correct where it is."""
+    """The database does not answer: wait until it accepts connections, or correct its address."""
 
 
 class SpoolFull(InboxdError):
-    """There is no room in the spool: mend the database, so that it drains, or give it more."""
+    """The spool is full: repair the database, so that the spool drains, or raise its quota."""
 
 
 class SpoolBroken(InboxdError):
-    """The spool's disk failed: nothing is accepted into it until the receiver is started again."""
+    """The spool's disk failed: the spool accepts nothing until the receiver is restarted."""
 
 
 class UnreadableReceipt(InboxdError):
@@ -76,26 +76,26 @@ class SpoolOwned(InboxdError):
 
 
 class TargetUnreachable(InboxdError):
-    """A target gave no answer: it is asked again later."""
+    """The target did not answer: it is called again later."""
 
 
 class TargetRefused(InboxdError):
-    """A target may not be asked: correct its URL or its headers, or allow its address."""
+    """The target may not be called: correct its URL or headers, or allow its address."""
 
 
 class BrokerUnavailable(InboxdError):
-    """A broker cannot be reached, or was lost: what was not confirmed is published again."""
+    """The broker cannot be reached: messages that it did not confirm are published again."""
 
 
 class MessageRefused(InboxdError):
-    """A broker refused a message."""
+    """The broker refused a message."""
 
     def __init__(
         self, reason: str = "", *, for_good: bool = False, unroutable: bool = False
     ) -> None:
-        """`for_good`: it would be refused again, so it is a dead letter at once.
+        """`for_good`: the broker would refuse it again, so it becomes a dead letter at once.
 
-        unroutable: it is refused since nothing there takes what is sent to that place.
+        unroutable: the broker has no receiver for the message's destination.
         """
         super().__init__(reason, for_good, unroutable)
         self.reason = reason
@@ -110,23 +110,23 @@ class MessageRefused(InboxdError):
 
 
 class StreamLost(InboxdError):
-    """A broker no longer has what follows the stored position: say where to go on."""
+    """The broker no longer has the messages after the stored position: choose where to continue."""
 
 
 class ExportError(InboxdError):
-    """A partition could not be exported: it stays, and is tried again."""
+    """A partition could not be exported: it is kept, and the export is tried again."""
 
 
 class PartitionBusy(InboxdError):
-    """A partition is in use: it goes later."""
+    """A partition is in use: it is dropped later."""
 
 
 class LeaseLost(InboxdError):
-    """This worker lost its lease: nothing it does for the row counts any more."""
+    """This worker lost its lease: its work on the row no longer counts."""
 
 
 class UniqueKeyTaken(InboxdError):
-    """Another unsettled command of its type has this unique key, and was not to be touched."""
+    """Another unsettled command of this type has the same unique key, and was left unchanged."""
 
 
 class DedupKeyHeld(InboxdError):
@@ -134,7 +134,7 @@ class DedupKeyHeld(InboxdError):
 
 
 class Unreachable(InboxdError):
-    """Nobody answers at this address: start what should, or correct the address."""
+    """No server answers at this address: start it, or correct the address."""
 
 
 class NotFound(InboxdError):
@@ -142,18 +142,18 @@ class NotFound(InboxdError):
 
 
 class UnknownName(NotFound):
-    """Nothing declares this name: correct it, or insist with --force."""
+    """Nothing declares this name: correct it, or use --force."""
 
 
 class UnknownCommand(NotFound):
-    """There is no command of this id: it has not committed, or its history is gone."""
+    """No command has this id: its transaction has not committed, or its history was dropped."""
 
 
 class CommandFailed(InboxdError):
-    """The command is a dead letter: it has failed for good, and an operator may run it again."""
+    """The command failed for good and is a dead letter: an operator may replay it."""
 
     def __init__(self, command_id: UUID, error: str) -> None:
-        """`error` is that of its last attempt."""
+        """`error` is the error of its last attempt."""
         super().__init__(command_id, error)
         self.command_id = command_id
         self.error = error
@@ -174,10 +174,10 @@ class CommandCancelled(InboxdError):
 
 
 class ResultTimeout(InboxdError, TimeoutError):
-    """The command has not ended in time: it goes on, and may be waited for again."""
+    """The command has not ended in time: it continues, and you may wait for it again."""
 
     def __init__(self, command_id: UUID, status: str, seconds: float) -> None:
-        """`status` is that of the last look; empty: no look was answered. `seconds` have passed."""
+        """`status` is the last one seen; empty: none was seen. `seconds` is the time waited."""
         super().__init__(command_id, status, seconds)
         self.command_id = command_id
         self.status = status
@@ -187,8 +187,8 @@ class ResultTimeout(InboxdError, TimeoutError):
         how = f"is {self.status}" if self.status else "has not been seen"
         seconds = f"{round(self.seconds, 1):g}"
         return (
-            f"command {self.command_id} {how} after {seconds} s: it goes on, and may be waited for "
-            "again"
+            f"command {self.command_id} {how} after {seconds} s: it continues, and you may wait "
+            "for it again"
         )
 
 
@@ -201,15 +201,15 @@ class NoHandler(InboxdError):
 
 
 class NotDurable(InboxdError):
-    """What was received is not durable: it is to be sent again."""
+    """The received data is not durable: the sender must send it again."""
 
 
 class HandlersFailed(InboxdError, AssertionError):
-    """Handlers failed that a test ran."""
+    """Handlers failed in a test's run."""
 
 
 class DrainTimeout(InboxdError, AssertionError):
-    """An inbox was not drained in time: something in it is due still, or a hook does not end."""
+    """An inbox was not drained in time: rows in it are still due, or a hook does not end."""
 
 
 class HandlerTimeout(InboxdError, TimeoutError):
@@ -224,7 +224,7 @@ class PayloadError(InboxdError):
     """The payload cannot be decoded."""
 
     def __init__(self, message: str = "", path: str | None = None) -> None:
-        """Refuse a payload for good: it will be no better at the next attempt (promise 10).
+        """Refuse a payload for good: a further attempt would fail as well (promise 10).
 
         `path` names the field (`students.3.email`); neither it nor `message` may hold its value.
         """
@@ -237,17 +237,17 @@ class PayloadError(InboxdError):
 
 
 class TooNew(PayloadError):
-    """The payload was written as a version that this worker cannot read yet."""
+    """The payload has a newer version than this worker can read."""
 
 
 class Unauthentic(InboxdError):
     """No valid key of the source has signed this request."""
 
-    # What it says is for the log: the sender learns nothing of it.
+    # The message is for the log; the sender does not see it.
 
 
 class Malformed(InboxdError):
-    """What should authenticate this request is missing, broken or stale."""
+    """The data that authenticates this request is missing, malformed or stale."""
 
 
 class Retry(InboxdError):
@@ -257,13 +257,13 @@ class Retry(InboxdError):
         self,
         after: timedelta | str | float | None = None,
         reason: str = "",
-        at_least: bool = False,  # noqa: FBT001, FBT002 - pickled by its place
+        at_least: bool = False,  # noqa: FBT001, FBT002 - pickled by position
     ) -> None:
         """Ask for another attempt; this one is spent (R0.25).
 
         `after` is a timedelta, a duration with its unit ("90s") or a number of seconds, counted
-        from now; None leaves the wait to the handler's policy. `at_least`: the policy's wait
-        counts where it is longer.
+        from now; None leaves the wait to the handler's policy. `at_least`: if the policy's wait is
+        longer, it counts.
         """
         super().__init__(after, reason, at_least)
         self.after = after
@@ -297,10 +297,10 @@ class Defer(InboxdError):
 
 
 class BreakerOpen(Defer):
-    """The target's breaker is open: what needs it runs again when its break is over."""
+    """The target's breaker is open: the row runs again after the break."""
 
     def __init__(self, name: str, seconds: float) -> None:
-        """`name` is the breaker's; in so many seconds it may be tried again."""
+        """`name` is the breaker's; it may be tried again after `seconds`."""
         InboxdError.__init__(self, name, seconds)
         self.name = name
         self.until, self.after = None, seconds
@@ -324,7 +324,7 @@ class Reject(InboxdError):
         return self.reason or _default_message(type(self))
 
 
-def _refused(reason: str, for_good: bool, unroutable: bool) -> MessageRefused:  # noqa: FBT001 - pickled by their places
+def _refused(reason: str, for_good: bool, unroutable: bool) -> MessageRefused:  # noqa: FBT001 - pickled by position
     return MessageRefused(reason, for_good=for_good, unroutable=unroutable)
 
 

@@ -1,15 +1,15 @@
 """Fixtures of all tests: a PostgreSQL server, a fresh database for each test, worker processes.
 
-With INBOXD_TEST_DSN the server is the one it names (a superuser's URL); else an embedded one is
-started, once for the whole run. With INBOXD_TEST_POOLER what a test starts reaches the server
-through a PgBouncer in transaction mode, while the test itself looks at it directly. Fixtures are
-lazy: a test of pure rules starts no server.
+With INBOXD_TEST_DSN the server is the one it names (a superuser's URL); otherwise an embedded one
+is started once per run. With INBOXD_TEST_POOLER the processes of a test reach the server through a
+PgBouncer in transaction mode, while the test itself connects directly. Fixtures are lazy: a test of
+pure rules starts no server.
 
-In CI (INBOXD_TEST_EVERYTHING) no test skips itself: what it misses is a failure there, while on a
-developer's machine the summary says what is missing.
+In CI (INBOXD_TEST_EVERYTHING) a test that skips itself fails; on a developer's machine the summary
+says what is missing.
 
 `make test` runs several processes side by side (pytest-xdist), each with a server of its own: most
-of the time tests wait, for leases, retries and polls to pass.
+of the time tests wait, for leases, retries and polls.
 """
 
 import os
@@ -51,43 +51,43 @@ if TYPE_CHECKING:
 
 # Folders whose tests wait for leases and faults.
 _WAITING = ("chaos", "faults", "machine")
-# How long an example takes says more of the machine than of the code.
+# An example's time says more about the machine than about the code.
 hypothesis.settings.register_profile("any machine", deadline=None)
 hypothesis.settings.load_profile("any machine")
-# The seed of tests that look for what nobody knows yet: another one each time, unless it is given.
+# The seed of tests that look for unknown faults: a new one in each run, unless it is given.
 _FRESH = "INBOXD_TEST_SEED"
-# Heavy servers: who asks for one of a kind is in one process with all others who do, so that a run
-# has one of each at a time, however many processes it has. The session's fixture, and the kind.
+# Heavy servers, as session fixture and kind: all tests that use a kind run in one process, so that
+# a run has one server of each kind at a time, however many processes it has.
 _ONE_OF_EACH = {"rabbitmq_of_all": "rabbitmq", "one_nats": "nats", "one_kafka": "kafka"}
 
 
 def pytest_configure() -> None:
-    """Let Ctrl-C reach what tests start, also where a shell runs this in the background."""
+    """Let Ctrl-C reach a test's processes, even if a shell runs this in the background."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    # Here, before other processes are started, so that all of a run have the same.
+    # Set before xdist starts its processes, so that all of them have the same seed.
     os.environ.setdefault(_FRESH, str(random.randrange(10**6)))
 
 
 @pytest.fixture
 def hang_ups() -> Iterator[None]:
-    """A hang-up reaches what the test starts, also under nohup."""
+    """Let a hang-up reach a test's processes, even under nohup."""
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     yield
     signal.signal(signal.SIGHUP, before)
 
 
 def pytest_report_header() -> str:
-    """The seed of what is drawn anew in each run, to repeat it."""
+    """The seed of random choices, to repeat a run."""
     return f"fresh seed: {_FRESH}={os.environ[_FRESH]}"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Behind a pooler, leave out what cannot go through one, and say why.
+    """Skip tests that cannot run behind a pooler; scale time limits; group and sort the tests.
 
-    A test's own time limit is scaled as its waits are. Side by side, tests that share what their
-    module started stay in one process, and those that wait longest come first, so that none of them
-    is left at the end.
+    A test's own time limit is scaled as its waits are. With xdist, tests that share a module's
+    fixture stay in one process, and the tests that wait longest come first, so that the run does
+    not end with them.
     """
     for item in items if EVERYWHERE else ():
         if mark := item.get_closest_marker("direct"):
@@ -97,13 +97,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if "PYTEST_XDIST_WORKER" in os.environ:
         for item in items:
             if (shared := _shared(item)) is not None:
-                # Where `--dist loadgroup` looks for it. The mark of xdist 3.8 does not get there.
+                # `--dist loadgroup` looks for it here. The mark of xdist 3.8 does not get here.
                 setattr(item, "_id", NodeId.parse(f"{item.nodeid}@{shared}"))  # noqa: B010
         items.sort(key=lambda item: item.path.parent.name not in _WAITING)
 
 
 def _shared(item: pytest.Item) -> str | None:
-    """The name of what this test shares with others of its module, or of the session."""
+    """The name of the fixture that this test shares with others of its module or session."""
     fixtures = getattr(item, "_fixtureinfo").name2fixturedefs  # noqa: B009 - pytest has no other way
     if "strict" in fixtures:
         return "strict"
@@ -121,33 +121,33 @@ def _shared(item: pytest.Item) -> str | None:
 
 @pytest.fixture(scope="session")
 def anyio_backend() -> tuple[str, dict[str, bool]]:
-    """The loop that the daemon runs on."""
+    """The event loop that the daemon uses."""
     return "asyncio", {"use_uvloop": True}
 
 
 @pytest.fixture
 async def within_an_hour() -> None:
-    """Neither the hour nor the day turns in a test that takes no longer than a wait may."""
+    """Prevent the hour and the day from ending within a test that stays within its waits."""
     await far_from_the_hour()
 
 
 @pytest.fixture(scope="session")
 def strict(tmp_path_factory: pytest.TempPathFactory) -> StrictTypes:
-    """What mypy --strict prints for a file."""
+    """The output of mypy --strict for a file."""
     return strict_types(tmp_path_factory.mktemp("mypy"))
 
 
 @pytest.fixture
 def fresh_seed() -> int:
-    """Another one in each run; the head of pytest's output has it, and a test that fails."""
+    """A new seed in each run; the head of pytest's output and a failed test show it."""
     seed = int(os.environ[_FRESH])
-    sys.stdout.write(f"{_FRESH}={seed}\n")  # captured, and so shown only if the test failed
+    sys.stdout.write(f"{_FRESH}={seed}\n")  # captured, so shown only if the test failed
     return seed
 
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[Server | ExternalServer]:
-    """The server that all tests share: none may restart it."""
+    """The server that all tests share: a test must not restart it."""
     if url := os.environ.get("INBOXD_TEST_DSN"):
         yield ExternalServer(url)
         return
@@ -157,7 +157,7 @@ def server() -> Iterator[Server | ExternalServer]:
 
 @pytest.fixture(scope="session")
 def rabbitmq_of_all() -> "Iterator[RabbitMQServer]":
-    """The RabbitMQ of all tests: it takes seconds to start, and much memory."""
+    """The RabbitMQ that all tests share: it takes seconds to start, and much memory."""
     from tests.support.rabbitmq import rabbitmq_server  # noqa: PLC0415 - few need its client
 
     with rabbitmq_server() as running:
@@ -166,24 +166,24 @@ def rabbitmq_of_all() -> "Iterator[RabbitMQServer]":
 
 @pytest.fixture
 def rabbitmq(rabbitmq_of_all: "RabbitMQServer") -> "RabbitMQServer":
-    """RabbitMQ as a test begins with it: it runs; names of queues are the test's own."""
+    """A running RabbitMQ; a test must use queue names of its own."""
     rabbitmq_of_all.revive()
     return rabbitmq_of_all
 
 
 @pytest.fixture(scope="session")
 def one_nats() -> None:
-    """Of servers of NATS, which modules start, one at a time."""
+    """Marks tests whose module starts NATS: one server at a time."""
 
 
 @pytest.fixture(scope="session")
 def one_kafka() -> None:
-    """Of mocks of Kafka, which modules start, one at a time."""
+    """Marks tests whose module starts a mock of Kafka: one at a time."""
 
 
 @pytest.fixture(scope="session")
 def template(server: Server | ExternalServer) -> Iterator[Database]:
-    """A migrated database that nobody connects to."""
+    """A migrated database without connections."""
     database = create_migrated(server)
     yield database
     drop(server, database)
@@ -199,7 +199,7 @@ def database(server: Server | ExternalServer, template: Database) -> Iterator[Da
 
 @pytest.fixture
 def all_days(database: Database) -> None:
-    """The test's database has as many partitions as a migration makes."""
+    """Give the test's database as many partitions as a migration creates."""
     with psycopg.connect(database.dsn) as connection:
         connection.execute("select inboxd.make_partitions(14)")
 
@@ -213,13 +213,13 @@ def restartable_server() -> Iterator[Server]:
 
 @pytest.fixture
 def restartable_database(restartable_server: Server) -> Database:
-    """A migrated database on `restartable_server`; it ends with it."""
+    """A migrated database on `restartable_server`, dropped with it."""
     return create_migrated(restartable_server)
 
 
 @pytest.fixture
 def start_worker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[StartWorker]:
-    """Start workers on the test's database: `restartable_database` if it asks for that one."""
+    """Start workers on `restartable_database`, if the test uses that, or else on `database`."""
     restartable = "restartable_database" in request.fixturenames
     target = request.getfixturevalue("restartable_database" if restartable else "database")
     forked = request.node.get_closest_marker("own_interpreter") is None
@@ -239,5 +239,5 @@ def start_worker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Sta
         yield start
         for worker in workers:
             worker.kill()
-            # Captured, and so shown only if the test failed.
+            # Captured, so shown only if the test failed.
             sys.stdout.write(f"--- {worker.log.name}\n{worker.output()}\n")

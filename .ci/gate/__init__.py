@@ -1,5 +1,5 @@
-"""The gate: runs all stages of CI, looks at failed tests a second time, and says what is red.
+"""The gate: runs all stages of CI, runs failed tests a second time, and reports red tests.
 
-It needs the standard library alone, since it makes the environments in which everything else runs.
-`__main__` is the way from the first step to the exit code; `.ci/gate.toml` has what is run.
+It uses only the standard library, since it makes the environments in which everything else runs.
+`__main__` has the steps from the first to the exit code; `.ci/gate.toml` has what is run.
 """

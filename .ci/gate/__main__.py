@@ -1,4 +1,4 @@
-"""The way of a run: provide, clean, set up, run all stages, look again, report."""
+"""The steps of a run: provide, clean, set up, run all stages, look again, report."""
 
 import os
 import random
@@ -8,6 +8,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from gate import base, debt
@@ -23,25 +24,25 @@ from gate.summary import Summary, stage_line
 
 _SHOWN_LINES = 60
 _SHOWN_FAILURES = 12
-# Kept for the report itself, out of the time that is left.
+# Seconds kept for the report, out of the time that is left.
 _REPORT_SECONDS = 60.0
-# As shells have it for Ctrl-C.
+# The exit code of shells for Ctrl-C.
 _INTERRUPTED = 130
 _NOT_ROOT = (
-    "Some tests mount a file system, limit memory or run a server as another account, and none may "
-    "be skipped: run the gate as root."
+    "Some tests need root, since they mount file systems, limit memory or run servers as another "
+    "account, and no test may be skipped: run the gate as root."
 )
 
 
 def main() -> int:
-    """Run the gate; 0 if nothing is red."""
+    """Run the gate; return 0 if nothing is red."""
     began = time.monotonic()
     settings = read_settings()
     if settings.needs_root and os.geteuid() != 0:
         say(f"{_NOT_ROOT}\n0 passed, 1 failed")
         return 1
     for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores it
             signal.signal(number, _interrupt)
     try:
         with only_gate():
@@ -68,11 +69,14 @@ def _run(settings: Settings, began: float) -> int:
     def seconds_left() -> float:
         return settings.deadline - _REPORT_SECONDS - (time.monotonic() - began)
 
+    def until_second_looks() -> float:
+        return seconds_left() - settings.second_looks
+
     ran: list[Ran] = []
     interrupted = False
     with Metronome() as metronome:
         try:
-            for each in _run_all(settings, choice, folder, seed, seconds_left):
+            for each in _run_all(settings, choice, folder, seed, until_second_looks):
                 ran.append(each)
                 _show(each)
             judged = look_again(ran, folder, seed, metronome, seconds_left)
@@ -88,6 +92,9 @@ def _run(settings: Settings, began: float) -> int:
     new = debt.new_lines(judged, owed)
     summary = Summary(title, ran, judged, owed, new, seed, folder, interrupted, notes)
     done = dict.fromkeys(each.stage.slice for each in ran if each.stage.slice)
+    for each in ran:
+        if each.postponed:
+            done.pop(each.stage.slice, None)
     _write(folder, summary, new_line(tested_commit(), done, time.monotonic() - began))
     say("\n".join(summary.lines()))
     return _INTERRUPTED if interrupted else min(summary.failed, 1)
@@ -100,26 +107,51 @@ def _run_all(
     seed: str,
     seconds_left: Callable[[], float],
 ) -> Iterator[Ran]:
-    """Set up and run each stage; only the set-up and a stage that says so end it early."""
+    """Set up and run each stage; a red set-up or a red stage with `ends_early` ends the run."""
     whole = seconds_left()
     if settings.environments:
         yield (set_up := _set_up(settings, folder, seed, seconds_left()))
         if set_up.is_red:
             return
     always = [each for each in settings.stages if not each.slice]
-    touched = [each for each in settings.stages if each.slice in choice.touched]
-    turn = [each for each in settings.stages if each.slice in choice.turn]
-    for stage in (*always, *touched, *turn):
-        if stage in turn and whole - seconds_left() > settings.slices_begin_within:
-            say(f"{stage.name}: not run, too much time has passed; its turn comes next")
-            continue
-        limit = min(stage.limit, seconds_left())
-        if limit <= 0:
+    took = 0.0
+    for stage in always:
+        if (limit := min(stage.limit, seconds_left())) <= 0:
             yield Ran(stage, 0.0, None, "not run: no time was left", folder)
             continue
         yield (ran := run_stage(stage, folder, stage.file_name, limit, seed))
+        took += ran.seconds
         if ran.is_red and stage.ends_early:
             return
+    usual = sum(each.usual for each in always)
+    slowness = max(1.0, took / usual) if usual else 1.0
+    for name in (*choice.touched, *choice.turn):
+        passed = whole - seconds_left()
+        for stage in [each for each in settings.stages if each.slice == name]:
+            if name in choice.turn and passed > settings.slices_begin_within:
+                yield _postponed(stage, folder, f"since {passed:.0f} s have passed")
+            else:
+                yield _run_slice(stage, folder, seed, slowness, seconds_left())
+
+
+def _run_slice(stage: Stage, folder: Path, seed: str, slowness: float, left: float) -> Ran:
+    """Run a stage of a slice, if there is time.
+
+    A slow machine must not make a slice red: the stage begins only if its usual time, scaled, is
+    left. Otherwise it is postponed, and so is a stage that has not ended when no time is left.
+    """
+    if left <= (needed := stage.usual * slowness):
+        why = f"it needs about {needed:.0f} s, and {max(left, 0.0):.0f} s are left"
+        return _postponed(stage, folder, why)
+    ran = run_stage(stage, folder, stage.file_name, min(stage.limit, left), seed)
+    if ran.was_ended and left < stage.limit:
+        return replace(ran, trouble="", postponed=f"it had not ended after {ran.seconds:.0f} s")
+    return ran
+
+
+def _postponed(stage: Stage, folder: Path, why: str) -> Ran:
+    """A stage that a later gate runs."""
+    return Ran(stage, 0.0, None, "", folder, postponed=why)
 
 
 def _set_up(settings: Settings, folder: Path, seed: str, seconds: float) -> Ran:
@@ -138,7 +170,7 @@ def _set_up(settings: Settings, folder: Path, seed: str, seconds: float) -> Ran:
 
 
 def _show(ran: Ran) -> None:
-    """Show a stage, the text of its failures, and its log's end if it is red by itself."""
+    """Print a stage, the text of its failures, and the end of its log if it is red by itself."""
     say(stage_line(ran))
     failures = ran.results.failures if ran.results else ()
     for failure in failures[:_SHOWN_FAILURES]:
@@ -150,7 +182,7 @@ def _show(ran: Ran) -> None:
 
 
 def _write(folder: Path, summary: Summary, line: str) -> None:
-    """Keep failures, new unsteady tests, the ledger's line of a green run, and the summary."""
+    """Write failures, new unsteady tests, the ledger's line of a green run, and the summary."""
     files = {
         "failures.jsonl": [each.as_json() for each in summary.judged],
         "unsteady.tsv": summary.new,
@@ -169,7 +201,7 @@ def _interrupt(*_: object) -> None:
 
 
 def say(text: str) -> None:
-    """Show lines at once, whatever characters are in them."""
+    """Print lines at once, with any characters."""
     sys.stdout.buffer.write(f"{text}\n".encode(errors="backslashreplace"))
     sys.stdout.buffer.flush()
 
@@ -180,6 +212,6 @@ if __name__ == "__main__":
     except KeyboardInterrupt:
         say("interrupted\n0 passed, 1 failed")
         sys.exit(_INTERRUPTED)
-    except Exception:  # noqa: BLE001 - whatever it is, the last line is the closing one
+    except Exception:  # noqa: BLE001 - after any error, the last line is the closing one
         say(f"{traceback.format_exc()}\nthe gate itself failed\n0 passed, 1 failed")
         sys.exit(1)

@@ -1,6 +1,6 @@
-"""A red test of a slice that the change does not touch: is it red on the commit before, too?
+"""Runs a red test of a slice that the change does not touch on the commit before, too.
 
-Then the change inherits it: it is reported, and owed (`debt`), but the run is not red for it.
+If it is red there, the change inherits it: it is reported, and owed (`debt`), but not red.
 """
 
 import shutil
@@ -16,7 +16,7 @@ from gate.running import for_one_test, run_stage
 from gate.second_look import Judged
 from gate.settings import ROOT, Stage
 
-# An environment has to be made there first.
+# Making an environment there takes this long.
 _SETUP_SECONDS = 400.0
 
 
@@ -28,7 +28,7 @@ def compare(
     seed: str,
     seconds_left: Callable[[], float],
 ) -> list[Judged]:
-    """Let go of red tests that are red on the base as well. untouched: stages, by name."""
+    """Mark red tests that are red on the base too as inherited. untouched: stages, by name."""
     known = list(judged)
     asked = [each for each in known if each.is_red and each.failure.stage in untouched]
     if not asked or not base:
@@ -52,7 +52,7 @@ def _is_red(
     seed: str,
     seconds: float,
 ) -> bool:
-    """Whether the same test fails there; a test that is not there does not."""
+    """Whether the same test fails on the base; a test that is missing there does not."""
     limit = min(stage.limit + _SETUP_SECONDS, seconds)
     if limit <= 0:
         return False
@@ -65,7 +65,7 @@ def _is_red(
 
 @contextmanager
 def _checkout(commit: str) -> Iterator[Path | None]:
-    """The tree of a commit in a folder of its own; None if git cannot make it."""
+    """Check out a commit in a folder of its own; None if git cannot."""
     above = Path(tempfile.mkdtemp(prefix="inboxd-base-"))
     root = above / "inboxd"
     command = ["git", "-C", str(ROOT), "worktree", "add", "--quiet", "--detach", str(root), commit]

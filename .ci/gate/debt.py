@@ -1,7 +1,7 @@
-"""Known unsteady tests: `.ci/unsteady.tsv`, a line each with test, date and what was seen.
+"""Known unsteady tests: `.ci/unsteady.tsv` has a line for each, with test, date and error.
 
-The gate reports an unsteady test; `make ready` adds its line, and whoever mends the test removes
-it. More than five lines make the run red, so that the gate grows stricter the more is owed.
+The gate reports an unsteady test, and `make ready` adds its line; the developer who mends the test
+removes it. More than five lines make the run red, so that the debt stays small.
 """
 
 import time

@@ -1,6 +1,6 @@
-"""The folder of a run: its logs and failures, outside the checkout. Those of twenty runs are kept.
+"""The folder of a run, outside the checkout: its logs and failures. Those of twenty runs are kept.
 
-INBOXD_CI_RUNS names another place than /var/tmp/inboxd-ci. One gate at a time has the place: two
+INBOXD_CI_RUNS names another place than /var/tmp/inboxd-ci. One gate at a time uses the place: two
 would disturb each other's tests.
 """
 
@@ -25,8 +25,8 @@ class AnotherGateRuns(Exception):
 
 
 def runs_folder() -> Path:
-    """Where the folders of all runs are."""
-    return Path(os.environ.get("INBOXD_CI_RUNS") or "/var/tmp/inboxd-ci")  # noqa: S108 - kept
+    """The folder that contains the folders of all runs."""
+    return Path(os.environ.get("INBOXD_CI_RUNS") or "/var/tmp/inboxd-ci")  # noqa: S108 - kept after a restart
 
 
 def newest_commit() -> str:
@@ -41,7 +41,7 @@ def newest_commit() -> str:
 
 @contextmanager
 def only_gate() -> Iterator[None]:
-    """Be the only gate during the `with` block. Raises AnotherGateRuns."""
+    """Hold the lock of the place during the `with` block. Raises AnotherGateRuns."""
     base = runs_folder()
     base.mkdir(parents=True, exist_ok=True)
     with (base / "lock").open("w") as lock:
@@ -49,13 +49,13 @@ def only_gate() -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise AnotherGateRuns(
-                f"Another gate has the lock of {base}: wait for its end."
+                f"Another gate runs and has the lock of {base}: wait until it ends."
             ) from error
         yield
 
 
 def make_folder(commit: str) -> Path:
-    """Make the folder of this run, point `latest` at it, and remove the oldest ones."""
+    """Make the folder of this run, point `latest` to it, and remove the oldest ones."""
     base = runs_folder()
     folder = base / f"{time.strftime('%Y%m%d-%H%M%S')}-{commit}-{os.getpid()}"
     folder.mkdir()

@@ -1,12 +1,11 @@
-"""What killed test runs left on this machine: servers, other processes, folders.
+"""Removes what killed test runs have left on this machine: servers, other processes, folders.
 
 A name does not prove that something is a leftover, so the gate checks more than that:
-
-- The folder of a PostgreSQL server of tests has a file `lock`. Its owner holds a lock on that file,
-  which ends with the owner: if it is free, the server is ended and the folder removed.
-- A process that a test started has PYTEST_CURRENT_TEST in its environment. It is killed if none of
-  its ancestors is a pytest and its command line shows that it is one of inboxd's.
-- Other folders are removed only in CI, where no developer keeps anything, if no process uses them.
+- The folder of a PostgreSQL server of tests has a file `lock`. Its owner holds a lock on that file
+  until it ends: if the lock is free, the server is ended and the folder removed.
+- A process that a test started has PYTEST_CURRENT_TEST in its environment. It is killed if it has
+  no pytest as an ancestor, and its command line is one of inboxd's.
+- Other folders are removed only in CI, where no developer keeps data, if no process uses them.
 """
 
 import fcntl
@@ -23,12 +22,12 @@ from gate.settings import Leftovers
 
 _END_SECONDS = 10.0
 _MARK = b"\0PYTEST_CURRENT_TEST="
-# The daemon's command line, and the process that forks workers for tests.
+# The command lines of the daemon, and of the process that forks workers for tests.
 _OURS = (b"inboxd", b"tests.support.forker")
 
 
 def clean(places: Leftovers, *, in_ci: bool) -> list[str]:
-    """End and remove what is left; returns what was done, a line each."""
+    """End and remove leftovers; return a line for each action."""
     orphans = {pid: name(pid) for pid in _orphans()} if places.processes else {}
     done = [f"killed {orphans[pid]} ({pid})" for pid in _end(orphans)]
     for folder in _found(places.servers if not in_ci else places.servers + places.embedded_servers):
@@ -48,19 +47,19 @@ def clean(places: Leftovers, *, in_ci: bool) -> list[str]:
 
 @contextmanager
 def _lock(file: Path) -> Iterator[bool]:
-    """Hold the lock of a folder, if there is one and nobody has it; yields whether that is so."""
+    """Take the lock of a folder if it exists and is free; yield whether it was taken."""
     with ExitStack() as stack:
         try:
             opened = stack.enter_context(file.open("rb"))
             fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
             is_free = True
-        except OSError:  # no lock, no right to open it, or its owner lives
+        except OSError:  # no lock file, no right to open it, or a living owner
             is_free = False
         yield is_free
 
 
 def _remove_server(folder: Path) -> list[str]:
-    """End the server of a folder, if it runs, and remove the folder with that of its socket."""
+    """End the server of a folder, if it runs; remove the folder, and that of its socket."""
     cluster, done, socket = folder / "cluster", list[str](), ""
     with suppress(OSError, IndexError, ValueError):
         lines = (cluster / "postmaster.pid").read_text().splitlines()
@@ -68,7 +67,7 @@ def _remove_server(folder: Path) -> list[str]:
         if str(cluster).encode() in read(pid, "cmdline").split(b"\0"):
             done += [f"killed postgres ({each})" for each in _end([pid])]
         is_its_own = Path(socket).stat().st_uid == cluster.stat().st_uid
-        if is_its_own and Path(socket).match("/tmp/inboxd-*"):  # noqa: S108 - where servers have it
+        if is_its_own and Path(socket).match("/tmp/inboxd-*"):  # noqa: S108 - the place of servers' sockets
             shutil.rmtree(socket, ignore_errors=True)
     return done + _remove(folder)
 
@@ -87,7 +86,7 @@ def _found(patterns: Iterable[str]) -> list[Path]:
 
 
 def _orphans() -> Iterator[int]:
-    """Processes of inboxd that a test started, and whose pytest is gone."""
+    """Processes of inboxd that a test started, and whose pytest has ended."""
     for pid in pids():
         marked = _MARK in b"\0" + read(pid, "environ")
         ours = any(each in read(pid, "cmdline") for each in _OURS)
@@ -104,20 +103,20 @@ def _belongs_to_pytest(pid: int) -> bool:
 
 
 def _end(given: Iterable[int]) -> list[int]:
-    """End processes, by force if they do not end otherwise; returns those that have ended."""
-    told = list(given)
+    """End processes, at last with SIGKILL; return those that have ended."""
+    given_pids = list(given)
     for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGKILL):
-        for pid in filter(lives, told):
+        for pid in filter(lives, given_pids):
             with suppress(OSError):
                 os.kill(pid, number)
         deadline = time.monotonic() + _END_SECONDS
-        while any(map(lives, told)) and time.monotonic() < deadline:
+        while any(map(lives, given_pids)) and time.monotonic() < deadline:
             time.sleep(0.05)
-    return [pid for pid in told if not lives(pid)]
+    return [pid for pid in given_pids if not lives(pid)]
 
 
 def _used() -> Iterator[str]:
-    """Paths of all processes: arguments, working folders, open files; and of bound sockets."""
+    """Paths that processes use: arguments, working folders, open files, bound sockets."""
     for pid in pids():
         yield from map(os.fsdecode, read(pid, "cmdline").split(b"\0"))
         process = Path(f"/proc/{pid}")
@@ -131,6 +130,6 @@ def _used() -> Iterator[str]:
 
 
 def _is_in(text: str, folder: Path) -> bool:
-    """Whether a text names the folder or something in it, perhaps behind an option's name."""
+    """Whether a text names the folder or a path in it, perhaps after an option's name."""
     _, found, rest = text.partition(str(folder))
     return bool(found) and (not rest or not (rest[0].isalnum() or rest[0] in "-_."))

@@ -1,9 +1,10 @@
-"""Loads under which tests are repeated: a third of the processor, pauses, busy loops beside them.
+"""Loads for repeated tests: a third of the processor, pauses, busy loops beside them.
 
-A pause stops all processes of the tests at once, as a virtual machine that stands still does: also
-those with a session of their own, and those whose parent has ended, which this process adopts
-meanwhile. Promises that nothing is left stopped by it, and that what a test has stopped itself
-stays so. Known limit: what a test stops in the moment in which a pause begins, goes on after it.
+A pause stops all processes of the tests at once, as in a paused virtual machine: also those with a
+session of their own, and those whose parent has ended, which this process adopts meanwhile.
+Promises that it leaves no process stopped, and that processes which a test has stopped stay so.
+Known limit: a process that a test stops at the very begin of a pause goes on after it.
+
 *See:* `steady.py`, which repeats the tests.
 """
 
@@ -24,42 +25,41 @@ from gate import processes
 
 Name = Literal["slow", "stall", "hog"]
 
-# cgroup v2, where control groups of the machine have their folders.
+# The folder of the machine's control groups (cgroup v2).
 _GROUPS = Path("/sys/fs/cgroup")
 _PERIOD = 100_000  # microseconds, of which the tests get a third, on each core
-# Where there is no such group: seconds that the tests run and rest in turn.
-_RUNS, _RESTS = 0.05, 0.15  # to find and stop them takes a while
-# Seconds between the pauses of a machine that stalls, and of each of them.
+# Without such a group: seconds for which the tests run and rest, in turn.
+_RUNS, _RESTS = 0.05, 0.15  # stopping them takes a while
+# Seconds between two pauses, and seconds of each.
 _BETWEEN, _STALLS = (2.0, 6.0), (1.0, 4.0)
-# Seconds between two looks at processes that have ended.
+# Seconds between two checks for ended processes.
 _LOOK = 0.2
 _ADOPT = 36  # PR_SET_CHILD_SUBREAPER
-# It ends with the process that started it.
+# Ends with the process that started it.
 _BUSY = "import os\nbegan = os.getppid()\nwhile os.getppid() == began: sum(range(100_000))"
 
 
 class Load:
-    """None: the tests run as fast as they can. `longest`: seconds of the longest pause it made."""
+    """No load: the tests run at full speed. longest: seconds of its longest pause."""
 
     longest = 0.0
 
     def command(self, command: Sequence[str]) -> list[str]:
-        """The command by which tests are started under it."""
+        """The command that starts the tests under this load."""
         return list(command)
 
     @contextmanager
     def beside(self, pid: int) -> Iterator[None]:
-        """Weigh on the process and all below it, until the end of the `with` block."""
+        """Load the process and its descendants until the end of the `with` block."""
         del pid
         yield
 
 
 class BusyLoops(Load):
-    """One for each core."""
+    """A busy loop for each core."""
 
     @contextmanager
     def beside(self, pid: int) -> Iterator[None]:
-        """Start and end them."""
         del pid
         loops = [
             subprocess.Popen([sys.executable, "-c", _BUSY]) for _ in range(os.cpu_count() or 1)
@@ -76,25 +76,23 @@ class Quota(Load):
     """A control group that gets a part of the processor."""
 
     def __init__(self, group: Path) -> None:
-        """The group's folder."""
+        """Use the group of this folder."""
         self._group = group
 
     def command(self, command: Sequence[str]) -> list[str]:
-        """The process joins the group before it begins."""
+        """Let the process join the group before it begins."""
         join = 'echo $$ >"$0" && exec "$@"'
         return ["/bin/sh", "-c", join, str(self._group / "cgroup.procs"), *command]
 
 
 class Pauses(Load):
-    """The tests run and rest in turn, each time for as many seconds as the functions say."""
+    """The tests run and rest in turn; the functions return the seconds of each."""
 
     def __init__(self, runs: Callable[[], float], rests: Callable[[], float]) -> None:
-        """Nothing is paused yet."""
         self._runs, self._rests = runs, rests
 
     @contextmanager
     def beside(self, pid: int) -> Iterator[None]:
-        """Pause in a thread."""
         _adopt(orphans=True)
         own = {each for each in processes.pids() if processes.parent(each) == os.getpid()} - {pid}
         over = threading.Event()
@@ -109,7 +107,7 @@ class Pauses(Load):
 
     def _take_turns(self, pid: int, own: set[int], over: threading.Event) -> None:
         def roots() -> list[int]:
-            """The tests' first process, and those that were adopted."""
+            """The tests' first process, and adopted ones."""
             mine = (each for each in processes.pids() if processes.parent(each) == os.getpid())
             return [pid, *(each for each in mine if each not in own and each != pid)]
 
@@ -132,7 +130,7 @@ class Pauses(Load):
 
 @contextmanager
 def load(name: Name, chance: random.Random) -> Iterator[Load]:
-    """The load of a name; `chance` draws its pauses."""
+    """The load of this name; `chance` draws its pauses."""
     match name:
         case "hog":
             yield BusyLoops()
@@ -145,11 +143,11 @@ def load(name: Name, chance: random.Random) -> Iterator[Load]:
 
 @contextmanager
 def _third_of_the_processor() -> Iterator[Path | None]:
-    """A control group; None where this process may make none."""
+    """A control group; None where this process may not make one."""
     group = _GROUPS / f"inboxd-steady-{os.getpid()}"
     try:
-        (_GROUPS / "cgroup.controllers").read_text()  # else it is not version 2
-        with suppress(OSError):  # it may be so already
+        (_GROUPS / "cgroup.controllers").read_text()  # missing unless it is version 2
+        with suppress(OSError):  # it may be set already
             (_GROUPS / "cgroup.subtree_control").write_text("+cpu")
         group.mkdir()
     except OSError:
@@ -158,15 +156,15 @@ def _third_of_the_processor() -> Iterator[Path | None]:
     try:
         yield group if _limit(group) else None
     finally:
-        with suppress(OSError):  # what a test left may still be in it
+        with suppress(OSError):  # processes that a test left may still be in it
             group.rmdir()
 
 
 def _limit(group: Path) -> bool:
-    """Let the group have a third of all cores; False if the machine does not share them out so."""
+    """Give the group a third of all cores; False if the machine has no such quota."""
     quota = (os.cpu_count() or 1) * _PERIOD // 3
     try:
-        with (group / "cpu.max").open("r+") as file:  # not made if it is not there
+        with (group / "cpu.max").open("r+") as file:  # it must exist: this does not create it
             file.write(f"{quota} {_PERIOD}")
     except OSError:
         return False
@@ -174,7 +172,7 @@ def _limit(group: Path) -> bool:
 
 
 def _stop(roots: Callable[[], list[int]]) -> list[int]:
-    """Stop these processes and all below, parents first: those that were not stopped before."""
+    """Stop processes and their descendants, parents first; return those that were running."""
     stopped, seen = list[int](), set[int]()
     while new := [pid for pid in processes.below(roots()) if pid not in seen]:
         for pid in new:
@@ -187,7 +185,7 @@ def _stop(roots: Callable[[], list[int]]) -> list[int]:
 
 
 def _bury(adopted: list[int]) -> None:
-    """Wait for those that have ended, as init does: tests look whether they are gone."""
+    """Wait for ended processes, as init does: tests check whether they are gone."""
     for pid in adopted:
         if processes.state(pid) == b"Z":
             with suppress(ChildProcessError):
@@ -195,6 +193,6 @@ def _bury(adopted: list[int]) -> None:
 
 
 def _adopt(*, orphans: bool) -> None:
-    """Whether processes below this one whose parent has ended become children of this one."""
+    """Set whether orphaned descendants become children of this process."""
     if ctypes.CDLL(None, use_errno=True).prctl(_ADOPT, int(orphans), 0, 0, 0):
         raise OSError(ctypes.get_errno(), "prctl refuses to let this process adopt others")

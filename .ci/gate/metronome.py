@@ -1,7 +1,8 @@
-"""How long the machine stood still: a thread that sleeps 50 ms and notes when it woke late.
+"""Measures for how long the machine stood still: a thread sleeps 50 ms, and notes late wake-ups.
 
-The gate itself only waits for its stages, so a late wake-up is the machine's: all cores busy, or a
-virtual machine that was paused. It excuses no failure; it tells a slow machine from a slow product.
+The gate itself only waits for its stages, so the machine causes a late wake-up: all cores are busy,
+or the virtual machine was paused. It excuses no failure, but separates slow machines from slow
+code.
 """
 
 import threading
@@ -13,13 +14,13 @@ _LATE_SECONDS = 0.25
 
 
 class StoodStill(NamedTuple):
-    """Seconds in all, and the longest of them in one piece."""
+    """Seconds in all, and the longest single pause."""
 
     total: float
     longest: float
 
     def __str__(self) -> str:
-        """For a person."""
+        """The text for the report."""
         if not self.total:
             return "the machine never stood still"
         return (
@@ -28,21 +29,19 @@ class StoodStill(NamedTuple):
 
 
 class Metronome:
-    """A context manager: it beats until the end of the `with` block."""
+    """A context manager that measures until the end of the `with` block."""
 
     def __init__(self) -> None:
-        """Prepare the thread; `with` starts it."""
+        """Prepare the thread, which `with` starts."""
         self._pauses: list[tuple[float, float]] = []
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._beat, name="metronome", daemon=True)
 
     def __enter__(self) -> Self:
-        """Start to beat."""
         self._thread.start()
         return self
 
     def __exit__(self, *exception: object) -> None:
-        """End the thread."""
         self._over.set()
         self._thread.join()
 

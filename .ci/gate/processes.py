@@ -1,4 +1,4 @@
-"""Processes of this machine, as /proc has them; one that has ended has nothing there."""
+"""Processes of this machine, from /proc, where an ended process has no entry."""
 
 import os
 from collections import defaultdict
@@ -7,12 +7,12 @@ from pathlib import Path
 
 
 def pids() -> list[int]:
-    """All of them."""
+    """The ids of all processes."""
     return [int(each.name) for each in Path("/proc").iterdir() if each.name.isdigit()]
 
 
 def read(pid: int, file: str) -> bytes:
-    """A file of a process, such as `cmdline`; empty if it has ended, or is another account's."""
+    """A file of a process, such as `cmdline`; empty if it has ended or is another account's."""
     try:
         return Path(f"/proc/{pid}/{file}").read_bytes()
     except OSError:
@@ -20,28 +20,28 @@ def read(pid: int, file: str) -> bytes:
 
 
 def state(pid: int) -> bytes:
-    """One letter: T for stopped, Z for ended and not waited for; empty if there is none."""
+    """One letter: T for stopped, Z for a zombie; empty if there is no such process."""
     return b"".join(_fields(pid)[:1])
 
 
 def parent(pid: int) -> int:
-    """The process that started it, or that adopted it; 0 if there is none."""
+    """The process that started or adopted it; 0 if there is no such process."""
     fields = _fields(pid)
     return int(fields[1]) if fields else 0
 
 
 def lives(pid: int) -> bool:
-    """Whether it runs, or could if it were not stopped."""
+    """Whether it exists and is not a zombie; it may be stopped."""
     return state(pid) not in (b"", b"Z")
 
 
 def name(pid: int) -> str:
-    """What a person calls it."""
+    """The name of a process, for messages."""
     return os.fsdecode(read(pid, "comm")).strip() or "a process"
 
 
 def below(roots: Iterable[int]) -> list[int]:
-    """These and all that they started, and so on: parents before their children."""
+    """These processes and all their descendants, parents before children."""
     children = defaultdict[int, list[int]](list)
     for pid in pids():
         children[parent(pid)].append(pid)
@@ -52,5 +52,5 @@ def below(roots: Iterable[int]) -> list[int]:
 
 
 def _fields(pid: int) -> list[bytes]:
-    """The state, the parent, and so on: what stands behind the name."""
+    """The state, the parent, and the other fields after the name."""
     return read(pid, "stat").rpartition(b")")[2].split()

@@ -1,4 +1,4 @@
-"""The programs that tests need: which are missing, and their installation by apt-get."""
+"""Programs that tests need: finds missing ones, and installs them with apt-get."""
 
 import os
 import shutil
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gate.settings import Program
 
-# Debian keeps servers where a user's PATH does not look.
+# Debian installs servers outside a user's PATH.
 _PATH = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/usr/local/sbin"))
 _APT_SECONDS = 600.0
 
@@ -18,7 +18,7 @@ class ProgramsMissing(Exception):
 
 
 def install_missing(programs: Iterable[Program]) -> list[str]:
-    """Install the packages of missing programs; returns their names. Raises ProgramsMissing."""
+    """Install the packages of missing programs; return their names. Raises ProgramsMissing."""
     wanted = tuple(programs)
     missing = [each.package for each in wanted if not _is_here(each)]
     if not missing:
@@ -27,7 +27,7 @@ def install_missing(programs: Iterable[Program]) -> list[str]:
     if apt is None or os.geteuid() != 0:
         raise ProgramsMissing(
             f"Tests need programs of packages that are not installed: {', '.join(missing)}. "
-            "Install them, or run .ci/run as root where apt-get is."
+            "Install them, or run .ci/run as root on a machine with apt-get."
         )
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     install = [apt, "-qq", "install", "--no-install-recommends", *missing]
@@ -49,7 +49,7 @@ def install_missing(programs: Iterable[Program]) -> list[str]:
             ) from error
         if done.returncode != 0:
             raise ProgramsMissing(
-                f"apt-get could not install {', '.join(missing)}; it said:\n"
+                f"apt-get could not install {', '.join(missing)}:\n"
                 f"{done.stdout[-2000:]}{done.stderr[-2000:]}"
             )
     if left := [each.package for each in wanted if not _is_here(each)]:

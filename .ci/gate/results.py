@@ -16,7 +16,7 @@ _SECTION_LINES = 60
 
 @dataclass(frozen=True)
 class Failure:
-    """A test that failed: where, how, and when, in seconds since the epoch (0: not known)."""
+    """A failed test: stage, error, and times in seconds since the epoch (0: unknown)."""
 
     stage: str
     test: str
@@ -29,7 +29,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Results:
-    """What a run of pytest came to; `exit_status` None: it did not get to its end."""
+    """The result of a run of pytest. exit_status: None if it did not end normally."""
 
     passed: int
     failures: tuple[Failure, ...]
@@ -37,7 +37,7 @@ class Results:
 
 
 def read_results(stage: str, file: Path) -> Results:
-    """Read a report log; one that is not there has no results."""
+    """Read a report log; a missing one has no results."""
     passed, failed, began = set[str](), dict[str, Failure](), dict[str, float]()
     exit_status = None
     for report in _reports(file):
@@ -64,16 +64,16 @@ def _reports(file: Path) -> Iterator[dict[str, Any]]:
             try:
                 yield json.loads(line)
             except json.JSONDecodeError:
-                return  # the last line of a run that was killed
+                return  # the incomplete last line of a killed run
 
 
 def _test(report: dict[str, Any]) -> str:
-    """The node id, without the group that pytest-xdist adds behind it."""
+    """The node id, without the group that pytest-xdist appends."""
     return re.sub(r"@[\w-]+$", "", report["nodeid"])
 
 
 def _failure(stage: str, report: dict[str, Any], began: Mapping[str, float]) -> Failure:
-    """Kind, error and text are those of tests/support/failures.py; a process that died has none."""
+    """A Failure; kind, error and text are missing if the process has died."""
     known = dict(map(tuple, report.get("user_properties", ())))
     text = str(known.get("text") or report.get("longrepr") or "no text")
     kind: Kind = known.get("kind", "plain")

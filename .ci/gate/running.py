@@ -1,4 +1,4 @@
-"""One run of make: its arguments, its environment, its log, its limit of time, its results."""
+"""One run of make: its arguments, environment, log, time limit and results."""
 
 import os
 import shlex
@@ -14,9 +14,9 @@ from gate.results import Results, read_results
 from gate.settings import ROOT, Stage
 
 _END_SECONDS = 30.0
-# pytest's exit statuses after which its report is complete: all passed, some failed.
+# pytest's exit statuses with a complete report: all passed, some failed.
 _WHOLE = (0, 1)
-# Variables of the caller that would make a run another one than CI's.
+# Variables of the caller that would make a run differ from CI's.
 _DROPPED = ("GIT_", "INBOXD_", "MAKE", "MFLAGS", "PYTEST_", "PYTHONPATH")
 _OF_THE_MAKEFILE = ("JOBS", "LONG", "LOWEST", "OPTIONS", "POSTGRES", "PYTHON", "TESTS", "VENV")
 # A stage has a process group of its own. This shell waits on a pipe that only the gate holds open,
@@ -26,10 +26,11 @@ _GUARD = 'read -r _; kill -s INT -- "-$1"; sleep 10; kill -s KILL -- "-$1"'
 
 @dataclass(frozen=True)
 class Ran:
-    """What a stage came to.
+    """The result of a stage.
 
     results: None if the stage has no tests. trouble: why the stage is red, whatever its tests say;
-    "" if it is not. was_ended: whether it took longer than its limit.
+    "" if it is not. was_ended: whether it exceeded its limit. postponed: why a later gate runs it;
+    "" if this one did.
     """
 
     stage: Stage
@@ -38,6 +39,7 @@ class Ran:
     trouble: str
     log: Path
     was_ended: bool = False
+    postponed: str = ""
 
     @property
     def is_red(self) -> bool:
@@ -57,14 +59,19 @@ def child_environment(seed: str, kept: Path | None = None) -> dict[str, str]:
 
 
 def variables(seed: str) -> dict[str, str]:
-    """What a stage's result depends on: the seed, no skipped test, Hypothesis' profile of CI."""
-    return {"CI": "true", "INBOXD_TEST_EVERYTHING": "1", "INBOXD_TEST_SEED": seed}
+    """Variables that change a stage's result: seed, no skipped test, Hypothesis' profile of CI."""
+    return {
+        "CI": "true",
+        "INBOXD_TEST_EVERYTHING": "1",
+        "INBOXD_TEST_PATIENCE": "3",  # only a wrong program needs the whole wait
+        "INBOXD_TEST_SEED": seed,
+    }
 
 
 def run_stage(
     stage: Stage, folder: Path, name: str, seconds: float, seed: str, root: Path = ROOT
 ) -> Ran:
-    """Run a stage within so many seconds; `name` is that of its files in `folder`."""
+    """Run a stage within this many seconds; `name` is that of its files in `folder`."""
     log, report = folder / f"{name}.log", folder / f"{name}.jsonl"
     options = f"--report-log={report} --report-log-exclude-logs-on-passed-tests --durations=25"
     arguments = [*stage.make, *([f"OPTIONS={options}"] if stage.pytest else [])]
@@ -84,7 +91,7 @@ def run_side_by_side(
 ) -> list[int | None]:
     """Run make several times at once in a checkout, each with its output in its log.
 
-    Returns the exit codes, None for one that had to be ended.
+    Returns the exit codes; None for a run that had to be ended.
     """
     deadline = time.monotonic() + seconds
     with ExitStack() as running:
@@ -101,7 +108,7 @@ def run_side_by_side(
 def started(
     command: Sequence[str], log: Path, environment: Mapping[str, str], root: Path = ROOT
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A process in a group of its own, which ends with the `with` block, or with this process."""
+    """A process in a group of its own, ended with the `with` block, or with this process."""
     with log.open("ab") as output:
         process = subprocess.Popen(
             list(command),
@@ -122,7 +129,7 @@ def started(
     try:
         yield process
     finally:
-        # As Ctrl-C does at first, so that fixtures clean up.
+        # SIGINT first, as by Ctrl-C, so that fixtures clean up.
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
             if process.poll() is None:
                 os.killpg(process.pid, number)
@@ -160,6 +167,6 @@ def for_one_test(stage: Stage, test: str) -> Stage:
 
 
 def as_command(stage: Stage, seed: str) -> str:
-    """What a person types to run the stage as the gate does."""
-    told = [f"{name}={value}" for name, value in variables(seed).items()]
-    return shlex.join(("env", *told, "make", *stage.make))
+    """The command that runs the stage as the gate does."""
+    given = [f"{name}={value}" for name, value in variables(seed).items()]
+    return shlex.join(("env", *given, "make", *stage.make))

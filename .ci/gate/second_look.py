@@ -1,9 +1,9 @@
 """A second look: a test that failed runs again when all stages are over, alone.
 
-Red again is red. Green is unsteady: reported, and a debt (`debt`). Some failures get no second
-look: a violation of safety, since an effect that took place twice may take place once the next
-time; a test that skipped itself: it would be skipped again; and all of them if there are too many,
-because then the tree is broken. After all second looks, a violation is repeated for the record.
+Red again is red. Green is unsteady: reported, and a debt (`debt`). These get no second look: a
+violation of safety, since a race that repeats an effect may not appear in the next run; a test that
+skipped itself, since it would do so again; and all failures if there are too many, because then the
+tree is broken. After all second looks, a violation is repeated for the record.
 """
 
 import json
@@ -19,17 +19,17 @@ from gate.running import Ran, for_one_test, run_stage
 
 MOST_FAILURES = 8
 REPETITIONS = 10
-# All repetitions for the record together: they must not use up the time of the report.
+# For all repetitions together, so that the report still has its time.
 RECORD_SECONDS = 600.0
 
 Seen = Literal["green", "red", "not run"]
-# Runs a test again within so many seconds; the name is that of its files.
+# Runs a test again within this many seconds; the name is that of its files.
 Look = Callable[[Failure, str, float], Seen]
 
 
 @dataclass(frozen=True)
 class Judged:
-    """A failed test, and whether it is red; `told` says why, or what the second look was like."""
+    """A failed test, and whether it is red; `told` has the reason, or the second look's result."""
 
     failure: Failure
     stood_still: StoodStill | None
@@ -39,11 +39,15 @@ class Judged:
 
     @property
     def pause(self) -> str:
-        """How long the machine stood still meanwhile, for a person."""
-        return "when it ran is not known" if self.stood_still is None else str(self.stood_still)
+        """The text about the machine's pauses during the test."""
+        return (
+            "the time of the test is not known"
+            if self.stood_still is None
+            else str(self.stood_still)
+        )
 
     def as_json(self) -> str:
-        """One line."""
+        """The line of JSON for `failures.jsonl`."""
         known = asdict(self.failure) | {"red": self.is_red, "told": self.told, "pause": self.pause}
         return json.dumps(known)
 
@@ -87,7 +91,7 @@ def without_look(ran: Iterable[Ran], reason: str) -> list[Judged]:
 
 
 def _judge(failures: list[Failure], look: Look) -> dict[int, tuple[bool, str]]:
-    """Whether each failure is red, and why; those that get a second look come first."""
+    """Whether each failure is red, and why; those that get a second look run first."""
     told: dict[int, tuple[bool, str]] = {}
     too_many = len({failure.test for failure in failures}) > MOST_FAILURES
     for number, failure in enumerate(failures):

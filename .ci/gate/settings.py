@@ -1,4 +1,4 @@
-"""What the gate needs and runs, as `.ci/gate.toml` has it."""
+"""The gate's settings, read from `.ci/gate.toml`."""
 
 import os
 import subprocess
@@ -14,12 +14,12 @@ SETTINGS = ROOT / ".ci/gate.toml"
 
 _PYTHONS = ("3.14", "3.13", "3.12", "3.11")
 _KEYS = {"deadline", "needs_root", "leftovers", "program", "environment", "stage"}
-_KEYS |= {"slices_begin_within", "everything", "touches"}
+_KEYS |= {"slices_begin_within", "second_looks", "everything", "touches"}
 
 
 @dataclass(frozen=True)
 class Program:
-    """A program that tests skip themselves without, and Debian's package of it."""
+    """A program without which tests skip themselves, and Debian's package of it."""
 
     package: str
     found: tuple[str, ...]
@@ -27,10 +27,10 @@ class Program:
 
 @dataclass(frozen=True)
 class Leftovers:
-    """Processes that killed runs leave, and patterns of their folders.
+    """Whether to end leftover processes, and patterns of leftover folders.
 
-    servers: of PostgreSQL servers of tests. embedded_servers: of those that developers may want as
-    well. folders: others.
+    servers: of PostgreSQL servers of tests. embedded_servers: of those that developers may use too.
+    folders: others.
     """
 
     processes: bool = False
@@ -43,13 +43,15 @@ class Leftovers:
 class Stage:
     """A part of the run: arguments of make, and a limit in seconds.
 
-    pytest: whether its results are read test by test. ends_early: whether nothing else runs if it
-    is red. slice: the slice that it belongs to, "" if it runs each time.
+    usual: its seconds on two quiet cores. pytest: whether its results are read test by test.
+    ends_early: whether the run ends if it is red. slice: the slice that it belongs to; "" if it
+    runs each time.
     """
 
     name: str
     make: tuple[str, ...]
     limit: float
+    usual: float = 0.0
     pytest: bool = True
     ends_early: bool = False
     slice: str = ""
@@ -64,9 +66,10 @@ class Stage:
 class Settings:
     """All of the file; `environments` are arguments of make, `deadline` is in seconds.
 
-    needs_root: whether tests skip themselves for anybody but root. touches: slices, with the
-    patterns of the files that touch each; everything: patterns of those that touch all slices.
-    slices_begin_within: a slice that no file touches does not begin after so many seconds.
+    needs_root: whether tests skip themselves unless they run as root. touches: slices, with the
+    patterns of the files that touch each. everything: patterns of files that touch all slices.
+    slices_begin_within: seconds after which an untouched slice does not begin. second_looks:
+    seconds before the deadline that are kept for second looks.
     """
 
     deadline: float
@@ -78,6 +81,7 @@ class Settings:
     touches: Mapping[str, tuple[str, ...]]
     everything: tuple[str, ...]
     slices_begin_within: float
+    second_looks: float
 
 
 def read_settings() -> Settings:
@@ -106,6 +110,7 @@ def read_settings() -> Settings:
         touches,
         tuple(told.get("everything", ())),
         told.get("slices_begin_within", told["deadline"]),
+        told.get("second_looks", 0),
     )
 
 
@@ -116,7 +121,7 @@ def _leftovers(told: Mapping[str, Any]) -> Leftovers:
 
 @cache
 def _newest_python() -> str:
-    """The newest Python at hand that an environment can be made of; pyenv's are looked for too."""
+    """The newest Python, also of pyenv, of which an environment can be made."""
     for python in _pythons():
         question = [python, "-c", "import ensurepip, ssl, venv"]
         try:

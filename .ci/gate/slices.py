@@ -1,10 +1,12 @@
-"""Which slices run: each one that the change touches, and the one that ran longest ago.
+"""Selects the slices of a run: those that the change touches, and the one that ran longest ago.
 
 A slice is a part of the stages that does not run each time. `.ci/ledger.tsv` has a line for each
-green `make ready`: date, commit, the slices that it ran. The commit of its newest line is the base:
-what differs from it is the change. CI runs what `make ready` ran, since a commit that changes only
-ledgers, or nothing, counts as the one before it. Where the base is not known, as in a clone without
-history, every slice counts as touched.
+green `make ready`: date, commit, the slices that ran. The commit of the newest line that has a
+slice is the base of that slice, and the difference to it is the slice's change: a slice that a gate
+had no time for stays touched until a gate runs it. The slice that ran longest ago comes first. CI
+selects the same slices as `make ready`, since a commit that changes only ledgers, or nothing,
+counts as the one before. A slice without a known base, as in a clone without history, counts as
+touched.
 """
 
 import subprocess
@@ -21,7 +23,7 @@ _LEDGERS = {LEDGER, ".ci/unsteady.tsv"}
 
 @dataclass(frozen=True)
 class Choice:
-    """The slices of a run, and the commit before the change ("": not known)."""
+    """The slices of a run, and the commit of the newest green run ("": not known)."""
 
     touched: tuple[str, ...]
     turn: tuple[str, ...]
@@ -29,13 +31,12 @@ class Choice:
     base: str
 
     def told(self) -> str:
-        """The choice as a line, "" without slices."""
+        """The choice as a line; "" without slices."""
         said = []
         if self.touched:
-            why = f"touched since {self.base[:12]}" if self.base else "no known commit before"
-            said.append(f"{', '.join(self.touched)} ({why})")
+            said.append(f"{', '.join(self.touched)} (touched)")
         if self.turn:
-            said.append(f"{', '.join(self.turn)} (longest ago)")
+            said.append(f"{', '.join(self.turn)} (ran longest ago)")
         if self.rest:
             said.append(f"not run: {', '.join(self.rest)}")
         return f"slices: {'; '.join(said)}" if said else ""
@@ -45,19 +46,19 @@ def choose(settings: Settings) -> Choice:
     """Choose the slices of this run."""
     tested = tested_commit()
     lines = [line.split("\t") for line in _ledger(tested).splitlines() if line.count("\t") > 1]
-    base = lines[-1][1] if lines else ""
-    changed = _changed(base, tested) if base and tested else None
+    changed = {line[1]: _changed(line[1], tested) for line in lines}
     ran = {name: number for number, line in enumerate(lines) for name in line[2].split(",")}
     order = sorted(settings.touches, key=lambda name: ran.get(name, -1))
-    touched = [
-        name
-        for name in order
-        if changed is None or _matches(changed, [*settings.everything, *settings.touches[name]])
-    ]
+
+    def is_touched(name: str) -> bool:
+        files = changed[lines[ran[name]][1]] if name in ran else None
+        patterns = [*settings.everything, *settings.touches[name]]
+        return files is None or _matches(files, patterns)
+
+    touched = [name for name in order if is_touched(name)]
     rest = [name for name in order if name not in touched]
-    return Choice(
-        tuple(touched), tuple(rest[:1]), tuple(rest[1:]), base if changed is not None else ""
-    )
+    base = lines[-1][1] if lines and changed[lines[-1][1]] is not None else ""
+    return Choice(tuple(touched), tuple(rest[:1]), tuple(rest[1:]), base)
 
 
 def new_line(commit: str, ran: Iterable[str], seconds: float) -> str:
@@ -67,7 +68,7 @@ def new_line(commit: str, ran: Iterable[str], seconds: float) -> str:
 
 
 def tested_commit() -> str:
-    """The newest commit that changes more than the ledgers; "": there is none."""
+    """The newest commit that changes more than the ledgers; "" if there is no commit."""
     commit = _git("rev-parse", "HEAD").strip()
     while before := _git("rev-parse", "--verify", "--quiet", f"{commit}^").strip():
         if not _LEDGERS.issuperset(_git("diff", "--name-only", before, commit).split()):
@@ -81,7 +82,7 @@ def _ledger(commit: str) -> str:
 
 
 def _changed(base: str, commit: str) -> Sequence[str] | None:
-    """The files that differ, None if the base is not a commit before this one."""
+    """The changed files; None if the base is not a commit before this one."""
     if _git("merge-base", base, commit).strip() != _git("rev-parse", base).strip():
         return None
     return _git("diff", "--name-only", "--no-renames", base, commit).splitlines()
@@ -93,7 +94,7 @@ def _matches(files: Iterable[str], patterns: Iterable[str]) -> bool:
 
 
 def _git(*arguments: str) -> str:
-    """What git prints; "" if it fails."""
+    """The output of git; "" if it fails."""
     command = ["git", "-C", str(ROOT), "-c", "core.quotepath=off", *arguments]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)

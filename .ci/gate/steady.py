@@ -1,4 +1,4 @@
-"""Repeats tests under load, and tells how often they were red: what `make steady` runs.
+"""Repeats tests under load, and reports the number of red runs: `make steady` runs it.
 
     python -m gate.steady COUNT slow|stall|hog PYTEST...
 
@@ -25,13 +25,13 @@ from gate.results import Results, read_results
 from gate.running import started
 
 _SHOWN_LINES = 20
-# As shells have it for Ctrl-C.
+# The exit code of shells for Ctrl-C.
 _INTERRUPTED = 130
 
 
 @dataclass(frozen=True)
 class Run:
-    """One run of the tests. code: of pytest."""
+    """One run of the tests. code: pytest's exit code."""
 
     number: int
     seed: str
@@ -46,7 +46,7 @@ class Run:
         return self.code != 0
 
     def lines(self, count: int) -> list[str]:
-        """For a person: each failure, or the log's end if none is known."""
+        """The text for a terminal: each failure, or the end of the log if none is known."""
         head = f"run {self.number} of {count}: {self.results.passed} passed, {self.seconds:.0f} s"
         if not self.is_red:
             return [head]
@@ -58,7 +58,7 @@ class Run:
 
 
 def main() -> int:
-    """Repeat the tests; 0 if no run was red."""
+    """Repeat the tests; return 0 if no run was red."""
     given = _arguments()
     for told in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(told, _interrupt)
@@ -88,7 +88,7 @@ def _arguments() -> argparse.Namespace:
 def _positive(text: str) -> int:
     number = int(text)
     if number < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not a number of runs: 1 or more")
+        raise argparse.ArgumentTypeError(f"{text} is not a valid number of runs: use 1 or more")
     return number
 
 

@@ -1,4 +1,4 @@
-"""The end of a run: at most forty lines, and the plain closing line."""
+"""The end of a run: at most forty lines, of which the last one is the plain closing line."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ _WIDTH = 200
 
 @dataclass(frozen=True)
 class Summary:
-    """All that a run came to. owed: the tests of the ledger. new: lines to be added to it.
+    """The results of a run. owed: the tests of the ledger. new: lines to be added to it.
 
     notes: lines below the title.
     """
@@ -31,19 +31,19 @@ class Summary:
 
     @property
     def unsteady(self) -> int:
-        """How many unsteady tests there are, the new ones included."""
+        """The number of unsteady tests, including new ones."""
         return len(self.owed) + len(self.new)
 
     @property
     def failed(self) -> int:
-        """Red tests, stages that are red by themselves, too large a debt, an interruption."""
+        """Red tests, stages red by themselves, too large a debt, an interruption."""
         red = sum(each.is_red for each in self.judged)
         red += sum(bool(each.trouble) for each in self.ran)
         return red + (self.unsteady > debt.MOST) + self.interrupted
 
     @property
     def passed(self) -> int:
-        """Tests that passed, unsteady ones included."""
+        """Tests that passed, including unsteady ones."""
         whole = sum(each.results.passed for each in self.ran if each.results)
         return whole + sum(not each.is_red for each in self.judged)
 
@@ -82,11 +82,13 @@ class Summary:
 def stage_line(ran: Ran) -> str:
     """A stage with its seconds and its counts."""
     counts = []
+    if ran.postponed:
+        counts.append(f"postponed, {ran.postponed}")
     if ran.results:
         counts.append(f"{ran.results.passed} passed")
         if ran.results.failures:
             counts.append(f"{len(ran.results.failures)} failed")
-    else:
+    elif not ran.postponed:
         counts.append("failed" if ran.trouble else "passed")
     if ran.trouble:
         counts.append(f"RED: {ran.trouble} ({ran.log})")

@@ -1,7 +1,7 @@
-"""One server, durable, and on it a fresh database for each measurement; workers as users run them.
+"""One durable server, with a fresh database for each measurement; workers as users run them.
 
-Owns the processes, and the life of a measurement. Promises that a backlog is drained from one
-moment on: it is filled, vacuumed and locked; the workers start, and are ready; then the lock goes.
+Owns the processes, and the life of a measurement. Promises: a drain has one beginning: the backlog
+is filled, vacuumed and locked; the workers start and become ready; then the lock is released.
 """
 
 import argparse
@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,19 +31,21 @@ from inboxd.store.migrations import migrate
 from inboxd_bench.marks import Marks
 
 SERVER = {"shared_buffers": "512MB", "max_wal_size": "4GB"}
+# The arguments of the interpreter that runs inboxd.
+INBOXD = ("-m", "inboxd")
 _LONGEST = 900.0
 
 
 @dataclass(frozen=True, slots=True)
 class Daemon:
-    """One worker process: its marks and its id."""
+    """One worker process: its id, its address and its marks."""
 
     pid: int
     url: str
     marks: Marks
 
     async def ready(self) -> None:
-        """Wait until it processes."""
+        """Wait until the worker is ready."""
         async for _ in patiently(0.05):
             try:
                 await asyncio.to_thread(urllib.request.urlopen, f"{self.url}/readyz")
@@ -54,7 +56,7 @@ class Daemon:
 
 @dataclass(slots=True)
 class Bench:
-    """What a benchmark gets: the server, how many rows, how many turns."""
+    """A benchmark's server and options: rows, turns, and the lines that are wanted."""
 
     server: Server
     folder: Path
@@ -66,15 +68,15 @@ class Bench:
 
     @property
     def dsn(self) -> str:
-        """Of the database that `fresh` makes."""
+        """The DSN of the database that `fresh` creates."""
         return self.server.dsn(self.database)
 
     def wants(self, what: str) -> bool:
-        """Whether this line was asked for."""
+        """Whether this line was requested."""
         return self.lines in what
 
     async def compare(self, comparisons: Iterable[Comparison]) -> AsyncIterator[Line]:
-        """The lines of those comparisons that were asked for."""
+        """The lines of those comparisons that were requested."""
         for comparison in comparisons:
             if self.wants(comparison.what):
                 yield await comparison.line(self.repeat)
@@ -84,7 +86,7 @@ class Bench:
         return cpu.seconds(self.server.pid)
 
     async def connect(self) -> asyncpg.Connection:
-        """A connection as the daemon's own ones are."""
+        """A connection with the settings of the daemon's own connections."""
         return await asyncpg.connect(self.dsn, server_settings={**OWN_PLANS, "jit": "off"})
 
     @asynccontextmanager
@@ -100,20 +102,22 @@ class Bench:
             await connection.close()
 
     async def recreate(self) -> None:
-        """Make the database anew, without anything in it."""
+        """Create the database anew, without a schema."""
         admin = await asyncpg.connect(self.server.dsn())
         await admin.execute(f"drop database if exists {self.database} with (force)")
         await admin.execute(f"create database {self.database}")
         await admin.close()
 
     @contextmanager
-    def daemon(self, settings: dict[str, str] | None = None) -> Iterator[Daemon]:
+    def daemon(
+        self, settings: dict[str, str] | None = None, program: Sequence[str] = INBOXD
+    ) -> Iterator[Daemon]:
         """A worker as a user runs it; `settings` are environment variables without `INBOXD_`."""
         self._count += 1
         port, path = free_port(), self.folder / f"marks-{self._count}"
         marks = Marks.at(path)
         process = subprocess.Popen(
-            [sys.executable, "-m", "inboxd", "run"],
+            [sys.executable, *program, "run"],
             env=self._environment({"HTTP__PORT": str(port), **(settings or {})})
             | Marks.environment(path),
         )
@@ -123,12 +127,12 @@ class Bench:
             process.terminate()
             try:
                 process.wait(60)
-            except subprocess.TimeoutExpired:  # its last statement goes on and on
+            except subprocess.TimeoutExpired:  # its last statement does not end
                 process.kill()
                 process.wait()
 
     def declare(self, settings: dict[str, str] | None = None) -> None:
-        """Declare what the workers will: the first time, that asks for events that wait."""
+        """Declare what the workers will: the first declaration asks for events that wait."""
         environment = self._environment(settings or {})
         command = [sys.executable, "-m", "inboxd", "declare"]
         subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL)
@@ -144,33 +148,36 @@ class Bench:
 
     @asynccontextmanager
     async def held_daemons(
-        self, count: int, settings: dict[str, str] | None = None
+        self, count: int, settings: dict[str, str] | None = None, program: Sequence[str] = INBOXD
     ) -> AsyncIterator[tuple[list[Daemon], Callable[[], "asyncio.Future[object]"]]]:
-        """Workers that are ready and wait for a lock; the function that takes it off."""
+        """Yield workers that are ready and wait for a lock, and the function that releases it."""
         async with AsyncExitStack() as stack:
             processes = stack.enter_context(ExitStack())
             await asyncio.to_thread(self.declare, settings)
             holder = await self.connect()
             stack.push_async_callback(holder.close)
-            # Readers wait too: a claim of lines is a plain SELECT, and would come before the start.
+            # Readers must wait too: a claim of lines is a plain SELECT, which would run before the
+            # start.
             await holder.execute(
                 "begin; lock table inboxd.events, inboxd.commands in access exclusive mode"
             )
-            daemons = [processes.enter_context(self.daemon(settings)) for _ in range(count)]
+            daemons = [
+                processes.enter_context(self.daemon(settings, program)) for _ in range(count)
+            ]
             for daemon in daemons:
                 await daemon.ready()
             yield daemons, lambda: asyncio.ensure_future(holder.execute("commit"))
 
 
 async def called(daemons: list[Daemon], calls: int) -> None:
-    """Wait until handlers were called so many times, at no cost to anybody."""
+    """Wait until handlers were called for this many rows, without load on worker or server."""
     async for _ in patiently(0.005):
         if sum(daemon.marks.calls for daemon in daemons) >= calls:
             return
 
 
 async def emptied(connection: asyncpg.Connection, *tables: str) -> float:
-    """Wait until tables, or what a WHERE says of them, are empty; the moment when they were."""
+    """Wait until tables, or the rows of a WHERE, are empty; returns the moment."""
     empty = " and ".join(f"not exists (select from {table})" for table in tables)
     async for _ in patiently(0.005):
         if await connection.fetchval(f"select {empty}"):
@@ -179,12 +186,12 @@ async def emptied(connection: asyncpg.Connection, *tables: str) -> float:
 
 
 async def patiently(pause: float) -> AsyncIterator[None]:
-    """Look again after each pause, for a quarter of an hour."""
+    """Yield after each pause, for a quarter of an hour at most."""
     deadline = time.monotonic() + _LONGEST
     while time.monotonic() < deadline:
         yield
         await asyncio.sleep(pause)
-    raise SystemExit(f"gave up after {_LONGEST:.0f} seconds")
+    raise SystemExit(f"not done within {_LONGEST:.0f} seconds")
 
 
 def main(
@@ -199,10 +206,10 @@ def main(
         description=about, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--rows", type=int, default=100_000, help="rows of a backlog")
-    parser.add_argument("--repeat", type=int, default=5, help="how often each is measured")
-    parser.add_argument("--lines", default="", help="only lines that have this text in their name")
+    parser.add_argument("--repeat", type=int, default=5, help="measurements of each line")
+    parser.add_argument("--lines", default="", help="only lines with this text in their name")
     parser.add_argument(
-        "--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the server's"
+        "--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the server"
     )
     given = parser.parse_args()
     asked = dict(setting.split("=", 1) for setting in given.set)
@@ -214,7 +221,7 @@ def main(
             uvloop.run(_print(subject(bench), bench, header))
         finally:
             server.stop()
-            shutil.rmtree(server.home)  # elsewhere, where the server's account may go
+            shutil.rmtree(server.home)  # as root the server's files are elsewhere
 
 
 async def _print(lines: AsyncIterator[object], bench: Bench, header: str) -> None:

@@ -1,8 +1,8 @@
-"""Brokers of benchmarks: NATS and RabbitMQ, servers of their own.
+"""The brokers of benchmarks: servers of NATS and RabbitMQ.
 
-Owns the streams and queues that they use. Promises that a plain client publishes as its library's
-documentation has it for speed: pipelined, a thousand at a time, each confirmation awaited; and that
-it consumes so, a thousand at a time, each thousand acknowledged once it is stored.
+Owns the streams and queues that the benchmarks use. Promises: a plain client publishes as its
+library's documentation recommends for speed: pipelined, a thousand at a time, each confirmation
+awaited. It also consumes a thousand at a time, and acknowledges them when they are stored.
 """
 
 import asyncio
@@ -24,41 +24,40 @@ PAGE = 1000
 SUBJECT = "bench.out.v1"
 
 Publish = Callable[[bytes, int], Awaitable[None]]
-# Gets the bodies of some messages.
+# Gets the bodies of one page of messages.
 Store = Callable[[list[bytes]], Awaitable[None]]
 
 
 class BenchBroker(Protocol):
-    """A broker that takes what is sent to SUBJECT."""
+    """A broker that receives messages to SUBJECT."""
 
     settings: dict[str, Any]
 
     async def emptied(self) -> None:
-        """Throw away what it has."""
+        """Delete all messages of the broker."""
 
     async def count(self) -> int:
-        """How many messages it has."""
+        """The number of its messages."""
 
     def plain(self) -> AbstractAsyncContextManager[Publish]:
-        """Publishes so many messages of a body, by the plain client."""
+        """A plain client that publishes `count` messages with the same body."""
 
     @property
     def source(self) -> dict[str, Any]:
-        """The settings of a source that reads what it has."""
+        """The settings of a source that reads its messages."""
 
     async def consume(self, count: int, store: Store) -> None:
-        """Consume so many messages by the plain client; `store` gets a page of bodies."""
+        """Consume `count` messages by the plain client; `store` gets the bodies of each page."""
 
 
 class Jetstream:
-    """A NATS server with one stream in a file."""
+    """A NATS server with one stream, stored in a file."""
 
     def __init__(self, port: int) -> None:
         self.settings = {"kind": "nats", "servers": [f"127.0.0.1:{port}"]}
         self._url = f"nats://127.0.0.1:{port}"
 
     async def emptied(self) -> None:
-        """The stream anew."""
         client = await nats.connect(self._url)
         stream = client.jetstream()
         with suppress(nats.js.errors.NotFoundError):
@@ -67,7 +66,6 @@ class Jetstream:
         await client.close()
 
     async def count(self) -> int:
-        """Of the stream."""
         client = await nats.connect(self._url)
         info = await client.jetstream().stream_info("BENCH")
         await client.close()
@@ -75,7 +73,7 @@ class Jetstream:
 
     @asynccontextmanager
     async def plain(self) -> AsyncIterator[Publish]:
-        """`publish_async`, and its futures."""
+        """Publish by `publish_async`, and await its futures."""
         client = await nats.connect(self._url)
         stream = client.jetstream(publish_async_max_pending=PAGE)
 
@@ -89,11 +87,10 @@ class Jetstream:
 
     @property
     def source(self) -> dict[str, Any]:
-        """The stream."""
         return {"nats_stream": "BENCH"}
 
     async def consume(self, count: int, store: Store) -> None:
-        """`fetch`, and an acknowledgement of the last one for all."""
+        """Consume by `fetch`; the acknowledgement of a page's last message is for all of it."""
         client = await nats.connect(self._url)
         config = nats.js.api.ConsumerConfig(
             ack_policy=nats.js.api.AckPolicy.ALL, max_ack_pending=2 * PAGE
@@ -109,14 +106,14 @@ class Jetstream:
 
 @contextmanager
 def brokers(folder: Path) -> Iterator[dict[str, BenchBroker]]:
-    """Both, by name, with a server each."""
+    """Run both brokers, each on a server of its own; yields them by name."""
     with _jetstream(folder) as stream, rabbitmq_server(folder) as server:
         yield {"NATS JetStream": stream, "RabbitMQ": RabbitQueue(server)}
 
 
 @contextmanager
 def _jetstream(folder: Path) -> Iterator[Jetstream]:
-    """A server of its own."""
+    """Run a NATS server, and yield its stream."""
     port = free_port()
     program = shutil.which("nats-server", path=f"{os.defpath}:/usr/sbin")
     if program is None:
@@ -134,7 +131,7 @@ def _jetstream(folder: Path) -> Iterator[Jetstream]:
 
 
 class RabbitQueue:
-    """A durable queue."""
+    """A durable queue on RabbitMQ."""
 
     def __init__(self, server: str) -> None:
         login = {"user": "guest", "password": "guest"}
@@ -142,14 +139,12 @@ class RabbitQueue:
         self._url = f"amqp://guest:guest@{server}/"
 
     async def emptied(self) -> None:
-        """The queue anew."""
         async with await aio_pika.connect(self._url) as connection:
             channel = await connection.channel()
             await channel.queue_delete(SUBJECT)
             await channel.declare_queue(SUBJECT, durable=True)
 
     async def count(self) -> int:
-        """Of the queue."""
         async with await aio_pika.connect(self._url) as connection:
             channel = await connection.channel()
             queue = await channel.declare_queue(SUBJECT, passive=True)
@@ -157,7 +152,7 @@ class RabbitQueue:
 
     @asynccontextmanager
     async def plain(self) -> AsyncIterator[Publish]:
-        """Persistent, mandatory, confirmed; a thousand at once."""
+        """Publish persistent, mandatory, confirmed messages, a thousand at a time."""
         async with await aio_pika.connect(self._url) as connection:
             channel = await connection.channel(publisher_confirms=True)
             exchange = channel.default_exchange
@@ -177,11 +172,10 @@ class RabbitQueue:
 
     @property
     def source(self) -> dict[str, Any]:
-        """The queue."""
         return {"rabbitmq_queue": SUBJECT}
 
     async def consume(self, count: int, store: Store) -> None:
-        """A callback that gathers a page, and one acknowledgement for it."""
+        """Consume by a callback that gathers a page; one acknowledgement is for all of it."""
         async with await aio_pika.connect(self._url) as connection:
             channel = await connection.channel()
             await channel.set_qos(prefetch_count=2 * PAGE)
@@ -196,6 +190,6 @@ class RabbitQueue:
 
 
 def _pages(count: int) -> Iterator[int]:
-    """How many messages each page has, of so many in all."""
+    """The number of messages in each page, `count` in total."""
     for begin in range(0, count, PAGE):
         yield min(PAGE, count - begin)

@@ -1,19 +1,19 @@
-"""Figures: measured in turns with their counterparts, and printed as a line of a Markdown table."""
+"""Figures: measured in turns with their counterparts, printed as lines of a Markdown table."""
 
 import statistics
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 HEADER = (
-    "| what | measured | beside it | ratio | target | reached "
-    "| CPU µs a row: worker + server; beside it |\n"
+    "| what | measured | compared with | ratio | target | reached "
+    "| CPU µs per row: worker + server; counterpart |\n"
     "|---|---|---|---|---|---|---|"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One measurement; CPU microseconds a row where they were looked at."""
+    """One measurement; CPU microseconds per row where they were measured."""
 
     value: float
     worker: float | None = None
@@ -25,26 +25,29 @@ Measure = Callable[[], Awaitable[Run]]
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What to reach: a value, a share of the counterpart, or both; `most` turns the value round."""
+    """The goal: a value, a share of the counterpart, or both; `most`: they are maximums."""
 
     value: float | None = None
     share: float | None = None
     most: bool = False
 
     def reached(self, value: float, ratio: float | None) -> bool:
-        """Whether figures reach all that is asked."""
+        """Whether the figures reach all parts of the goal."""
         if self.value is not None and (value > self.value if self.most else value < self.value):
             return False
-        return self.share is None or (ratio is not None and ratio >= self.share)
+        if self.share is None:
+            return True
+        return ratio is not None and (ratio <= self.share if self.most else ratio >= self.share)
 
     def __str__(self) -> str:
-        parts = [] if self.value is None else [f"{'≤ ' if self.most else ''}{number(self.value)}"]
-        return ", ".join(parts + ([] if self.share is None else [f"ratio {self.share:.2f}"]))
+        sign = "≤ " if self.most else ""
+        parts = [] if self.value is None else [f"{sign}{number(self.value)}"]
+        return ", ".join(parts + ([] if self.share is None else [f"ratio {sign}{self.share:.2f}"]))
 
 
 @dataclass(slots=True)
 class Line:
-    """One figure: its runs, those of its counterpart, and what it should reach."""
+    """One figure: its runs, its counterpart's runs, and its goal."""
 
     what: str
     runs: list[Run]
@@ -55,12 +58,12 @@ class Line:
 
     @property
     def value(self) -> float:
-        """The median."""
+        """The median of the runs."""
         return statistics.median(run.value for run in self.runs)
 
     @property
     def ratio(self) -> float | None:
-        """The median of the turns' ratios; a turn whose counterpart stood still has none."""
+        """The median of the turns' ratios; a turn whose counterpart was zero has none."""
         pairs = zip(self.runs, self.others, strict=False)
         ratios = [run.value / other.value for run, other in pairs if other.value]
         return statistics.median(ratios) if ratios else None
@@ -82,7 +85,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What is measured, the counterpart that takes its turns with it, and what to reach."""
+    """A measurement, its counterpart in the same turns, and the goal."""
 
     what: str
     measure: Measure
@@ -91,7 +94,7 @@ class Comparison:
     other: Measure | None = None
 
     async def line(self, repeat: int) -> Line:
-        """Measure both so many times."""
+        """Measure both sides `repeat` times."""
         if self.other is None:
             runs, others = (await in_turns(repeat, self.measure))[0], []
         else:
@@ -100,7 +103,7 @@ class Comparison:
 
 
 async def in_turns(repeat: int, *sides: Measure) -> list[list[Run]]:
-    """Measure each side so many times, every other turn backwards; the runs of each side."""
+    """Measure the sides in turns, every other turn in reverse order; returns each side's runs."""
     runs: list[list[Run]] = [[] for _ in sides]
     for turn in range(repeat):
         order = range(len(sides))
@@ -110,7 +113,7 @@ async def in_turns(repeat: int, *sides: Measure) -> list[list[Run]]:
 
 
 def number(value: float) -> str:
-    """Three digits at least, with separators."""
+    """At least three digits, with separators."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 

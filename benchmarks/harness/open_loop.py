@@ -1,8 +1,9 @@
-"""Requests at a fixed rate, whatever the answers do: `open_loop.py PORT FILE RATE SECONDS`.
+"""Sends requests at a fixed rate, however slow the answers: `open_loop.py PORT FILE RATE SECONDS`.
 
-Each has its time from the start; its latency is counted from there, also if it had to wait for a
-connection, so a server that stands still is not spared («coordinated omission»). Prints figures as
-JSON. Known limit: it looks at the clock every millisecond, which is in its latencies.
+Each request is due at a fixed time, and its latency is counted from then, also when it had to wait
+for a connection: a frozen server gets no better figures («coordinated omission»). Prints the
+figures as JSON.
+Known limit: the clock is read every millisecond, which is part of the latencies.
 """
 
 import asyncio
@@ -23,7 +24,7 @@ _LONGEST = 10.0
 
 
 class Wire(asyncio.Protocol):
-    """A connection that takes the next request as soon as it has its answer."""
+    """A connection that sends the next request as soon as it has its answer."""
 
     def __init__(self, load: "Load") -> None:
         self._load, self._due = load, 0.0
@@ -31,29 +32,29 @@ class Wire(asyncio.Protocol):
         self._transport: asyncio.Transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the way out."""
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is not one by its class
+        """Keep the transport for sending."""
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's transport is not a subclass
 
     def send(self, due: float, request: bytes) -> None:
-        """Send what was due then."""
+        """Send the request that was due at this time."""
         self._due = due
         self._transport.write(request)
 
     def data_received(self, data: bytes) -> None:
-        """Parse an answer."""
+        """Parse a part of an answer."""
         self._parser.feed_data(data)
 
     def connection_lost(self, _error: Exception | None) -> None:
-        """Leave: none may, before the end."""
+        """Count a lost connection: all must stay until the end."""
         self._load.lost += 1
 
     def on_message_complete(self) -> None:
-        """Note the latency."""
+        """Record the latency of an answer."""
         self._load.answered(self, self._due, self._parser.get_status_code())
 
 
 class Load:
-    """The schedule, and what came of it."""
+    """The schedule of the requests, and their results."""
 
     def __init__(self, requests: Iterator[bytes], rate: float, seconds: float) -> None:
         self._requests, self._rate, self._count = requests, rate, int(rate * seconds)
@@ -64,7 +65,7 @@ class Load:
         self._ended = asyncio.Event()
 
     def answered(self, wire: Wire, due: float, status: int) -> None:
-        """Note a latency, and give the connection what waits."""
+        """Record a latency, and give the connection the next waiting request."""
         self.latencies.append(time.perf_counter() - due)
         self.refused += not 200 <= status < 300
         if self.waiting:
@@ -75,7 +76,7 @@ class Load:
             self._ended.set()
 
     async def run(self, port: int) -> None:
-        """Connect, then send on time."""
+        """Open the connections, then send each request on time."""
         loop = asyncio.get_running_loop()
         for _ in range(CONNECTIONS):
             _, wire = await loop.create_connection(lambda: Wire(self), "127.0.0.1", port)
@@ -96,7 +97,7 @@ class Load:
                 await self._ended.wait()
 
     def figures(self) -> dict[str, float]:
-        """Latencies in milliseconds, and what went wrong."""
+        """Latencies in milliseconds, and the numbers of answers and failures."""
         found = sorted(self.latencies)
         parts = {"p50": 0.5, "p99": 0.99, "p999": 0.999, "max": 1.0}
         return {
@@ -108,14 +109,14 @@ class Load:
 
 
 def read(path: Path) -> Iterator[bytes]:
-    """The requests of a file, one after the other."""
+    """The requests of a file, one by one."""
     with path.open("rb") as file:
         while length := file.readline():
             yield file.read(int(length))
 
 
 async def main() -> None:
-    """Send, and print the figures."""
+    """Send the requests, and print the figures."""
     port, path, rate, seconds = sys.argv[1:]
     load = Load(read(Path(path)), float(rate), float(seconds))
     await load.run(int(port))

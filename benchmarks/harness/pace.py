@@ -1,7 +1,7 @@
-"""How fast a worker goes from a commit on: the rate, its slowest second, the CPU that it takes.
+"""How fast a worker works from a commit on: its rate, its slowest second, its CPU.
 
-Promises to end: after `limit` seconds the rate so far is the answer, however many rows are left.
-Known limit: handlers' calls are counted, not settlements, which come a page later.
+Promises to end: after `limit` seconds it returns the rate until then, however many rows are left.
+Known limit: it counts calls of handlers, not settlements, which come a page later.
 """
 
 import asyncio
@@ -27,19 +27,19 @@ class Pace:
 
     @property
     def rows(self) -> int:
-        """How many were handled."""
+        """The number of handled rows."""
         return self.samples[-1][1] - self.samples[0][1]
 
     @property
     def run(self) -> Run:
-        """The rate, and CPU microseconds a row."""
+        """The rate, and CPU microseconds per row."""
         took = self.samples[-1][0] - self.samples[0][0]
         each = 1e6 / max(1, self.rows)
         return Run(self.rows / took, self.worker * each, self.server * each)
 
     @property
     def slowest_second(self) -> float:
-        """Rows a second where it went slowest; of what took less than a second, the rate."""
+        """Rows per second in the slowest second; the rate if all took less than a second."""
         ends = iter(self.samples)
         end = next(ends)
         rates = []
@@ -55,9 +55,9 @@ class Pace:
 async def pace(
     bench: Bench, daemon: Daemon, producer: asyncpg.Connection, calls: int, limit: float
 ) -> Pace:
-    """Commit what the producer inserted, and watch until handlers were called so many times in all.
+    """Commit the producer's rows, and measure until handlers were called for `calls` rows in total.
 
-    At most `limit` seconds long.
+    It takes at most `limit` seconds.
     """
     seen, started = Pace(), time.monotonic()
     server, worker = bench.server_seconds(), seconds(daemon.pid)

@@ -1,7 +1,7 @@
 """One worker process of a peer, with a handler that does nothing: `peer.py pgqueuer DSN`.
 
-The options are the best of a short sweep, as their own documentation suggests them; asyncpg and
-psycopg as each brings them, uvloop for both.
+The options are the best of a short sweep of those that the peers' documentation suggests; asyncpg
+and psycopg are used as each peer brings them, uvloop for both.
 """
 
 import sys
@@ -15,7 +15,7 @@ marks = Marks.of_this_process()
 
 
 async def pgqueuer(dsn: str) -> None:
-    """Claims a thousand a statement, and gathers what is done."""
+    """Claims a thousand jobs per statement, and collects finished jobs."""
     from pgqueuer import PgQueuer  # noqa: PLC0415 - only one of the two is needed
     from pgqueuer.models import Job  # noqa: PLC0415
 
@@ -30,7 +30,7 @@ async def pgqueuer(dsn: str) -> None:
 
 
 async def procrastinate(dsn: str) -> None:
-    """Claims one a statement, thirty at a time."""
+    """Claims one job per statement, thirty at a time."""
     from procrastinate import App, PsycopgConnector  # noqa: PLC0415
 
     app = App(connector=PsycopgConnector(conninfo=dsn, min_size=10, max_size=10))

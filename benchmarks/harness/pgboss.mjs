@@ -1,4 +1,4 @@
-// pg-boss's worker with an array handler: fills a queue, drains it, and prints how fast that was.
+// pg-boss's worker with an array handler: fills a queue, drains it, and prints jobs per second.
 // node pgboss.mjs DSN ROWS, in a folder that has pg-boss in its node_modules.
 import { createRequire } from 'node:module'
 const require = createRequire(process.cwd() + '/')

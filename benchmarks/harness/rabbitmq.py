@@ -1,7 +1,7 @@
-"""A RabbitMQ server of a benchmark's own, with its defaults.
+"""A RabbitMQ server of the benchmark's own, with default settings.
 
-Promises that its ports, its files and its `epmd` are its own, and that it ends with the benchmark.
-Debian: `apt install rabbitmq-server`; the server that this starts by itself is never used.
+Promises: its ports, its files and its `epmd` are its own, and it ends with the benchmark. Debian:
+`apt install rabbitmq-server`; the server that the package starts is never used.
 """
 
 import os
@@ -14,7 +14,7 @@ from subprocess import DEVNULL, STDOUT, Popen
 
 from inboxd.embedded import free_port
 
-# The one in the PATH changes the user, where there is this one.
+# Debian's program in the PATH changes the user; this one does not.
 _PLACES = f"/usr/lib/rabbitmq/bin{os.pathsep}{os.environ.get('PATH', os.defpath)}"
 _READY_SECONDS = 120.0
 _STOP_SECONDS = 60.0
@@ -22,7 +22,7 @@ _STOP_SECONDS = 60.0
 
 @contextmanager
 def rabbitmq_server(folder: Path) -> Iterator[str]:
-    """A running server; yields where it is, as settings have it. Raises SystemExit."""
+    """Run a server; yields its `host:port`. Raises SystemExit if the server does not start."""
     program = shutil.which("rabbitmq-server", path=_PLACES)
     if program is None:
         raise SystemExit("rabbitmq-server is not installed: apt install rabbitmq-server")
@@ -44,10 +44,10 @@ def rabbitmq_server(folder: Path) -> Iterator[str]:
         "RABBITMQ_DIST_PORT": str(node_port),
         "ERL_EPMD_PORT": str(names_port),
         "ERL_EPMD_ADDRESS": "127.0.0.1",
-        "RUNNING_UNDER_SYSTEMD": "true",  # its shell becomes the server
+        "RUNNING_UNDER_SYSTEMD": "true",  # the shell process becomes the server
     }
     with ExitStack() as stack:
-        # Here, or the server would leave one behind.
+        # Started here: an epmd that the server starts would outlive it.
         epmd = shutil.which("epmd") or "epmd"
         names = Popen([epmd, "-port", str(names_port), "-address", "127.0.0.1"], stderr=DEVNULL)
         stack.callback(_end, names)
@@ -60,7 +60,7 @@ def rabbitmq_server(folder: Path) -> Iterator[str]:
 
 
 def _wait(server: "Popen[bytes]", output: Path) -> None:
-    """Wait until it has started."""
+    """Wait until the server has started."""
     deadline = time.monotonic() + _READY_SECONDS
     while b"completed" not in output.read_bytes():
         if server.poll() is not None or time.monotonic() > deadline:

@@ -1,6 +1,6 @@
-"""An ASGI endpoint that reads the body and answers: `raw_asgi.py PORT PROCESSES`.
+"""An ASGI endpoint that only reads the body and answers: `raw_asgi.py PORT PROCESSES`.
 
-What uvicorn itself costs, with the settings that inboxd's own listener has.
+It shows the cost of uvicorn itself, with the settings of inboxd's own listener.
 """
 
 import os
@@ -23,7 +23,7 @@ async def application(
     receive: Callable[[], Awaitable[Message]],
     send: Callable[[Message], Awaitable[None]],
 ) -> None:
-    """Read the body, answer 202."""
+    """Read the body, answer with 202."""
     more = True
     while more:
         more = (await receive()).get("more_body", False)
@@ -32,9 +32,9 @@ async def application(
 
 
 def serve(port: int, processes: int) -> None:
-    """Serve on one socket, by so many processes."""
+    """Serve on one socket, with this many processes."""
     listener = socket.create_server(("127.0.0.1", port), backlog=2048)
-    # uvicorn ends by raising the signal once more.
+    # uvicorn raises the signal again at its end.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())
     children: list[int] = []
     for _ in range(processes - 1):

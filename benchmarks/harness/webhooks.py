@@ -1,6 +1,7 @@
 """Webhooks for the receiver's benchmark: requests signed beforehand, and the two generators.
 
-The closed loop is Debian's `wrk`, as fast as it can; the open one, `open_loop.py`, has a rate.
+The closed loop is Debian's `wrk`, as fast as it can; the open loop, `open_loop.py`, has a fixed
+rate.
 """
 
 import asyncio
@@ -27,7 +28,7 @@ _numbers = count(1)
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """What wrk saw: accepted requests a second, its slowest second, its latencies in ms."""
+    """wrk's figures: accepted requests, their rate per second, the slowest second, p99 in ms."""
 
     accepted: int
     rate: float
@@ -36,7 +37,7 @@ class Closed:
 
 
 def result(number: int) -> dict[str, object]:
-    """What a provider says of a match."""
+    """The body of a provider's message about a match."""
     return {
         "matchExternalId": f"match-{number % MATCHES}",
         "homeScore": number % 5,
@@ -47,7 +48,7 @@ def result(number: int) -> dict[str, object]:
 
 
 def requests(items: int | None) -> Iterator[bytes]:
-    """Requests of Standard Webhooks without end, signed now; items: so many results in an array."""
+    """Endless requests of Standard Webhooks, signed now; `items`: the results in an array."""
     now = str(int(time.time()))
     while True:
         results = [result(next(_numbers)) for _ in range(items or 1)]
@@ -63,7 +64,7 @@ def requests(items: int | None) -> Iterator[bytes]:
 
 
 def write(path: Path, how_many: int, items: int | None) -> None:
-    """A file of so many requests, as both generators read it."""
+    """Write `how_many` requests into a file, in the format of both generators."""
     with path.open("wb") as file:
         for request in islice(requests(items), how_many):
             file.write(b"%d\n%b" % (len(request), request))
@@ -72,10 +73,10 @@ def write(path: Path, how_many: int, items: int | None) -> None:
 async def closed_loop(
     port: int, file: Path, seconds: int, connections: int, cores: Sequence[int]
 ) -> Closed:
-    """Let wrk send as fast as it can. Raises SystemExit if anything else than 2xx came."""
+    """Let wrk send as fast as it can. Raises SystemExit unless all answers are 2xx."""
     wrk = shutil.which("wrk")
     if wrk is None:
-        raise SystemExit("wrk is missing, the generator of this benchmark: apt install wrk")
+        raise SystemExit("wrk is not installed: apt install wrk")
     said = await _output(
         cores,
         *(wrk, "--threads=1", f"--connections={connections}", f"--duration={seconds}s"),
@@ -84,10 +85,10 @@ async def closed_loop(
     )
     found = json.loads(said.splitlines()[-1])
     if found["ended"]:
-        raise SystemExit("the generator had no requests left: more are to be made beforehand")
+        raise SystemExit("the generator had too few requests: raise the number made beforehand")
     if found["refused"] or found["broken"]:
         raise SystemExit(f"not all requests were accepted: {found}")
-    # The first and the last second of the clock are not whole.
+    # The first and the last second by the clock are incomplete.
     whole = [number for _, number in sorted(found["seconds"])[1:-1]]
     rate = found["requests"] * 1e6 / found["microseconds"]
     return Closed(found["requests"], rate, min(whole, default=rate), found["p99"])
@@ -96,7 +97,7 @@ async def closed_loop(
 async def open_loop(
     port: int, file: Path, rate: float, seconds: int, cores: Sequence[int]
 ) -> dict[str, float]:
-    """Latencies in ms at a rate. Raises SystemExit if anything else than 2xx came."""
+    """Latencies in ms at a given rate. Raises SystemExit unless all answers are 2xx."""
     script = HERE / "open_loop.py"
     said = await _output(cores, sys.executable, *map(str, (script, port, file, rate, seconds)))
     found: dict[str, float] = json.loads(said)

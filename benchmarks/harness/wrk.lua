@@ -1,9 +1,9 @@
--- Sends requests that were made and signed before, each once, from a file: `wrk … -- FILE`.
--- The file has, for each request, a line with its length and its bytes. Prints figures as JSON.
+-- Sends the requests of a file, made and signed beforehand, each once: `wrk … -- FILE`.
+-- The file has for each request a line with its length, then its bytes. Prints figures as JSON.
 
 local file
-ended = 0 -- whether the file was too short
-sent = {} -- requests begun in each second, by the clock
+ended = 0 -- 1: the file had too few requests
+sent = {} -- requests sent in each second of the clock
 
 function init(args)
   file = assert(io.open(args[1], "rb"))
@@ -12,7 +12,7 @@ end
 function request()
   local length = file and file:read("*l")
   if not length then
-    ended = 1 -- a request that comes twice would measure something else
+    ended = 1 -- a request that is sent twice would measure deduplication
     wrk.thread:stop()
     return "GET / HTTP/1.1\r\nhost: x\r\n\r\n"
   end

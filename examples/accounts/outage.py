@@ -1,12 +1,13 @@
-"""Users register while the accounts service is slow, down and busy: nobody is told, all get theirs.
+"""Users register while the accounts service is slow, down and busy; all get their accounts.
 
-`make demo-accounts` runs it: a PostgreSQL of its own, the registration, `inboxd run` with this
-folder's plugin, an accounts service and a payment gateway, each a process. The accounts service
-answers too late, is gone for ten seconds, and comes back with 429; the gateway loses answers after
-the charge. It ends by itself with a chart and a table: exit code 0 if every registration succeeded
-and every user has one account and one charge; 1 if not, 130 after Ctrl-C. Nothing is left behind,
-but where something was wrong: then its folder stays, and the logs in it are named.
-Known limit: everything shares this machine, so the numbers are those of all parts together.
+`make demo-accounts` runs it. It starts a PostgreSQL of its own, the registration, `inboxd run` with
+this folder's plugin, an accounts service and a payment gateway, each as a process. The accounts
+service answers too late, is down for ten seconds, and answers 429 when it is back; the gateway
+loses answers after the charge. The demo ends by itself with a chart and a table. Exit codes: 0 if
+every registration succeeded and every user has one account and one charge, 1 if not, 130 after
+Ctrl-C. It removes everything it made, except after a fault: then its folder stays, and the output
+names the logs in it.
+Known limit: all processes share this machine, so the numbers measure them together.
 """
 
 import argparse
@@ -35,20 +36,20 @@ from stage.processes import ProcessError, Program, inboxd, service
 
 _CONFIG = Path(__file__).with_name("config.toml")
 _LOOK_SECONDS = 0.25
-_LOSE_EVERY = 7  # charges: of each seventh the answer is lost
-# The accounts service is well for a share of the registering, then slow, gone, and busy at first.
-_WELL, _SLOW_SECONDS, _TOO_SLOW, _BUSY_SECONDS = 0.2, 2.0, 3.0, 1.5
+_LOSE_EVERY = 7  # the gateway loses the answer to every seventh charge
+# The accounts service works for this share of the registering, then is slow, down and busy.
+_WORKING_SHARE, _SLOW_SECONDS, _SLOW_ANSWER_SECONDS, _BUSY_SECONDS = 0.2, 2.0, 3.0, 1.5
 _screen = Console(highlight=False, soft_wrap=True)
 
 
 def main() -> int:
     """Run the demo; returns the exit code."""
-    # A stop by `kill` or by CI is a Ctrl-C too, which a shell's background job ignores otherwise.
+    # Take SIGTERM (`kill`, CI) as Ctrl-C; a shell's background job would ignore SIGINT otherwise.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     options = _options()
     try:
-        with demo_folder(_tell) as folder, _postgresql(folder) as server:
+        with demo_folder(_report) as folder, _postgresql(folder) as server:
             code: int = anyio.run(_play, options, server, folder.path)
             folder.wanted = code != 0
             return code
@@ -69,10 +70,10 @@ def main() -> int:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--users", type=int, default=500)
-    parser.add_argument("--seconds", type=float, default=20, help="seconds of the registering")
-    parser.add_argument("--outage", type=float, default=10, help="seconds without the service")
-    parser.add_argument("--quick", action="store_true", help="120 users, 9 seconds, 5 of outage")
-    parser.add_argument("--timeout", type=float, default=60, help="seconds for what is pending")
+    parser.add_argument("--seconds", type=float, default=20, help="seconds in which users register")
+    parser.add_argument("--outage", type=float, default=10, help="seconds of downtime")
+    parser.add_argument("--quick", action="store_true", help="120 users, 9 seconds, outage of 5")
+    parser.add_argument("--timeout", type=float, default=60, help="seconds to wait for commands")
     options = parser.parse_args()
     if options.quick:
         options.users, options.seconds, options.outage = 120, 9, 5
@@ -81,8 +82,8 @@ def _options() -> argparse.Namespace:
 
 @contextmanager
 def _postgresql(folder: DemoFolder) -> Iterator[Server]:
-    """A server for the block, in that folder."""
-    with _step("PostgreSQL started, as durable as usual"):
+    """Start a server in the folder, for the block."""
+    with _step("PostgreSQL started, with its usual durability"):
         server = Server.start(folder.path)
     if server.home != folder.path:  # as root
         folder.others.append(server.home)
@@ -91,7 +92,7 @@ def _postgresql(folder: DemoFolder) -> Iterator[Server]:
 
 
 class _Target(NamedTuple):
-    """A target that is started and stopped; its ledger is a file, which stays."""
+    """A target whose process starts and stops; its ledger is a file, which stays."""
 
     program: Program
     url: str
@@ -106,23 +107,22 @@ class _Target(NamedTuple):
         return cls(program, f"http://127.0.0.1:{port}")
 
     async def behave(self, **behaviour: float) -> None:
-        """Have it behave so from now on."""
+        """Change how the target answers from now on."""
         async with httpx.AsyncClient(base_url=self.url, trust_env=False) as http:
             (await http.put("/behaviour", json=behaviour)).raise_for_status()
 
     async def ledger(self) -> dict[str, Any]:
-        """What it has done."""
         async with httpx.AsyncClient(base_url=self.url, trust_env=False) as http:
             answer = await http.get("/ledger")
-            told: dict[str, Any] = answer.json()
-            return told
+            ledger: dict[str, Any] = answer.json()
+            return ledger
 
 
 async def _play(options: argparse.Namespace, server: Server, folder: Path) -> int:
     accounts, payments = _Target.make(folder, "accounts"), _Target.make(folder, "payments")
     urls = {"ACCOUNTS_URL": accounts.url, "PAYMENTS_URL": payments.url}
     port, dsn = free_port(), server.dsn()
-    with _step("inboxd migrated: its schema, the registration's table"):
+    with _step("database migrated: inboxd's schema, the registration's table"):
         migrate = _inboxd(folder, "migrate", INBOXD_DATABASE__DSN=dsn, **urls)
         await migrate.done()
     registration = service(
@@ -157,28 +157,29 @@ async def _play(options: argparse.Namespace, server: Server, folder: Path) -> in
 async def _live_through(
     options: argparse.Namespace, people: People, accounts: _Target, stack: AsyncExitStack
 ) -> None:
-    """Have people register, while the accounts service is well, slow, gone, busy, and well again.
+    """Have people register while the service works, is slow, down, busy, and works again.
 
-    It runs until `stack` ends.
+    The restarted service runs until `stack` closes.
     """
     async with anyio.create_task_group() as group:
         async with accounts.program.running() as process:
             group.start_soon(people.register, options.users, options.seconds)
-            await anyio.sleep(_WELL * options.seconds)
-            await accounts.behave(delay=_TOO_SLOW)
+            await anyio.sleep(_WORKING_SHARE * options.seconds)
+            await accounts.behave(delay=_SLOW_ANSWER_SECONDS)
             await anyio.sleep(_SLOW_SECONDS)
             process.kill()
-            await process.wait()  # else a second signal takes its end from who waits for it
+            # Without this wait the next signal reaps the process, and asyncio misses its exit code.
+            await process.wait()
         _screen.print(
-            f"          the accounts service was slow, and is gone for {options.outage:g} s"
+            f"          the accounts service was slow, and is now down for {options.outage:g} s"
         )
         await anyio.sleep(options.outage)
         await stack.enter_async_context(accounts.program.running())
         await accounts.behave(status=429)
-        _tell("it is back, and asks for another time (429) at first")
+        _report("the accounts service is back, and answers 429 at first")
         await anyio.sleep(_BUSY_SECONDS)
         await accounts.behave()
-        _tell("it is well again")
+        _report("the accounts service works again")
 
 
 async def _watch(
@@ -192,7 +193,7 @@ async def _watch(
 
 async def _settled(connection: Any, within: float) -> None:
     with anyio.move_on_after(within):
-        while not await is_idle(connection):  # noqa: ASYNC110 - what others do in the database
+        while not await is_idle(connection):  # noqa: ASYNC110 - other processes change the database
             await anyio.sleep(_LOOK_SECONDS)
 
 
@@ -231,7 +232,7 @@ def _step(what: str) -> Iterator[None]:
     _screen.print(f"{time.monotonic() - start:6.1f} s  {what}", markup=False)
 
 
-def _tell(what: str) -> None:
+def _report(what: str) -> None:
     _screen.print(f"{'':10}{what}", markup=False)
 
 

@@ -1,13 +1,13 @@
-"""Matches end, each result is sent once, PostgreSQL is away meanwhile: every bet comes out right.
+"""Each result is sent once, while PostgreSQL is down for a time: every bet is settled correctly.
 
-`make demo-bets` runs it: a PostgreSQL of its own, as durable as usual, `inboxd run` with this
-folder's plugin, `inboxd receive` with a spool, and a provider that sends each result once, signed,
-over HTTP. In the middle PostgreSQL is stopped for five seconds and the receiver is restarted once.
-It ends by itself with a table: exit code 0 if every result was answered 2xx and every bet has its
-right status, one notification command, and one payment command if it won; 1 if not, 130 after
-Ctrl-C. Nothing is left behind, but where something was wrong: then its folder stays, and the logs
-in it are named.
-Known limit: everything shares this machine, so the numbers are those of all parts together.
+`make demo-bets` runs it. It starts a PostgreSQL of its own with its usual durability, `inboxd run`
+with this folder's plugin, `inboxd receive` with a spool, and a provider that sends each result
+once, signed, over HTTP. In the middle PostgreSQL is stopped for five seconds, and the receiver is
+restarted once. The demo ends by itself with a table. Exit codes: 0 if every result was answered 2xx
+and every bet has the right status, one notification command, and one payment command if it won, 1
+if not, 130 after Ctrl-C. It removes everything it made, except after a fault: then its folder
+stays, and the output names the logs in it.
+Known limit: all processes share this machine, so the numbers measure them together.
 """
 
 import argparse
@@ -37,19 +37,19 @@ from stage.processes import inboxd as program
 
 _CONFIG = Path(__file__).with_name("config.toml")
 _LOOK_SECONDS = 0.2
-# When PostgreSQL goes, and when the receiver restarts: shares of the seconds of the sending.
+# When PostgreSQL stops, and when the receiver restarts: shares of the time of the sending.
 _OUTAGE_AT, _RESTART_AT = 0.25, 0.8
 _screen = Console(highlight=False, soft_wrap=True)
 
 
 def main() -> int:
     """Run the demo; returns the exit code."""
-    # A stop by `kill` or by CI is a Ctrl-C too, which a shell's background job ignores otherwise.
+    # Take SIGTERM (`kill`, CI) as Ctrl-C; a shell's background job would ignore SIGINT otherwise.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
         options = _options()
-        with demo_folder(_tell) as folder, _postgresql(folder) as server:
+        with demo_folder(_report) as folder, _postgresql(folder) as server:
             code: int = anyio.run(_play, options, server, folder.path)
             folder.wanted = code != 0
             return code
@@ -65,10 +65,12 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--bets", type=int, default=100_000)
     parser.add_argument("--matches", type=int, default=200)
-    parser.add_argument("--sending", type=float, default=12, help="seconds of the sending")
+    parser.add_argument("--sending", type=float, default=12, help="seconds of sending")
     parser.add_argument("--outage", type=float, default=5, help="seconds without PostgreSQL")
     parser.add_argument("--quick", action="store_true", help="2,000 bets, 40 matches, 3 seconds")
-    parser.add_argument("--timeout", type=float, default=120, help="seconds for the settling")
+    parser.add_argument(
+        "--timeout", type=float, default=120, help="seconds to wait for the settlement"
+    )
     options = parser.parse_args()
     if options.quick:
         options.bets, options.matches, options.sending, options.outage = 2_000, 40, 3, 1
@@ -77,8 +79,8 @@ def _options() -> argparse.Namespace:
 
 @contextmanager
 def _postgresql(folder: DemoFolder) -> Iterator[Server]:
-    """A server for the block, in that folder."""
-    with _step("PostgreSQL started, as durable as usual"):
+    """Start a server in the folder, for the block."""
+    with _step("PostgreSQL started, with its usual durability"):
         server = Server.start(folder.path)
     if server.home != folder.path:  # as root
         folder.others.append(server.home)
@@ -104,7 +106,7 @@ async def _play(options: argparse.Namespace, server: Server, folder: Path) -> in
     provider = Provider(port, key["secret"])
     async with receiver.running() as receiving, worker.running():
         begun = time.monotonic()
-        with _step("results sent, each once: PostgreSQL stopped, receiver restarted meanwhile"):
+        with _step("results sent, each once, while PostgreSQL stopped and the receiver restarted"):
             async with anyio.create_task_group() as group:
                 group.start_soon(_disturb, options, server, receiving)
                 await anyio.to_thread.run_sync(provider.send, results, options.sending)
@@ -128,7 +130,7 @@ async def _disturb(options: argparse.Namespace, server: Server, receiving: Proce
     rest = (_RESTART_AT - _OUTAGE_AT) * options.sending - options.outage
     await anyio.sleep(max(0.0, rest))
     receiving.send_signal(signal.SIGUSR2)
-    _screen.print("          the receiver starts again in place")
+    _screen.print("          the receiver restarts in place")
 
 
 def _stop_for(server: Server, seconds: float) -> None:
@@ -138,7 +140,7 @@ def _stop_for(server: Server, seconds: float) -> None:
 
 async def _settled(connection: Any, within: float) -> None:
     with anyio.move_on_after(within):
-        while not await is_idle(connection):  # noqa: ASYNC110 - what others do in the database
+        while not await is_idle(connection):  # noqa: ASYNC110 - other processes change the database
             await anyio.sleep(_LOOK_SECONDS)
 
 
@@ -159,13 +161,13 @@ def _show(options: argparse.Namespace, provider: Provider, verdict: Verdict, sec
         ("  answered with success", len(ledger) - len(refused)),
         ("  slowest answer", f"{slowest(ledger) * 1000:,.0f} ms"),
         ("results stored, each once", numbers["receipts"]),
-        ("  of them later than a second, from the spool", numbers["late"]),
-        ("  latest", f"{numbers['latest']:.1f} s"),
+        ("  of them more than a second later, from the spool", numbers["late"]),
+        ("  longest delay", f"{numbers['latest']:.1f} s"),
         ("bets won", numbers["won"]),
         ("bets lost", numbers["lost"]),
-        ("notification commands, one a bet", numbers["told"]),
-        ("payment commands, one a won bet", numbers["paid"]),
-        ("seconds, from the first result to the last payment", f"{seconds:.1f}"),
+        ("notification commands, one for each bet", numbers["notified"]),
+        ("payment commands, one for each won bet", numbers["paid"]),
+        ("seconds from the first result to the last payment", f"{seconds:.1f}"),
         ("  of them without PostgreSQL", f"{options.outage:g}"),
     ]
     table = Table(show_header=False, title="What happened", title_justify="left")
@@ -180,7 +182,7 @@ def _show(options: argparse.Namespace, provider: Provider, verdict: Verdict, sec
         faults.append(f"{options.matches - len(ledger)} results were not sent")
     _wrong(faults)
     if not faults:
-        _screen.print("Every result counted once, every bet came out right.")
+        _screen.print("Every result counted once; every bet was settled correctly.")
     return 1 if faults else 0
 
 
@@ -191,7 +193,7 @@ def _step(what: str) -> Iterator[None]:
     _screen.print(f"{time.monotonic() - start:6.1f} s  {what}", markup=False)
 
 
-def _tell(what: str) -> None:
+def _report(what: str) -> None:
     _screen.print(what, markup=False)
 
 

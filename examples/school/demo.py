@@ -1,16 +1,16 @@
-"""A school signs up, publishes activities and mails its students: real processes, then a check.
+"""A school signs up, publishes activities and e-mails its students: real processes, then a check.
 
-`make demo` runs it: a PostgreSQL of its own, a mail server on loopback, the school's service, and
-inboxd as a process of its own with this folder's plugin. A workflow of five steps sets the
-institution up. One student has no mailbox, so that some batches of e-mails fail; then it is made,
-the dead letters are replayed, and the batches heal. At last answers are handed in and graded, where
-no mail server sets the pace. The screens show all of it at the address that is printed; on a
-terminal they stay afterwards, until a key is pressed or ten minutes are over. It ends by itself
-with the story of one activity: exit code 0 if every student got exactly the e-mails that were due,
-every teacher was told once and last, and every answer has one grade; 1 if not, 130 after Ctrl-C.
-Nothing is left behind, but where something was wrong: then its folder stays, and the logs in it are
-named.
-Known limit: everything shares this machine, so the numbers are those of all parts together.
+`make demo` runs it. It starts a PostgreSQL of its own, a mail server on loopback, the school's
+service, and inboxd as a process of its own with this folder's plugin. A workflow of five steps sets
+up the institution. One student has no mailbox, so some batches of e-mails fail. Then the demo
+creates the mailbox and replays the dead letters, and the batches heal. At last students hand in
+answers, which are graded without e-mails, so no mail server sets the pace. The screens show all of
+it at the address that is printed; on a terminal they stay until a key is pressed, at most for ten
+minutes. The demo ends by itself with the trace of one activity. Exit codes: 0 if every student got
+exactly the e-mails that were due, every teacher was told once and last, and every answer has one
+grade, 1 if not, 130 after Ctrl-C. It removes everything it made, except after a fault: then its
+folder stays, and the output names the logs in it.
+Known limit: all processes share this machine, so the numbers measure them together.
 """
 
 import argparse
@@ -50,7 +50,7 @@ from school.stage.service import running as service_running
 _CONFIG = Path(__file__).with_name("config.toml")
 _EMAILS_AT_ONCE = tomllib.loads(_CONFIG.read_text())["queues"]["email"]["concurrency"]
 _LOOK_SECONDS = 0.2
-# How long the screens stay on a terminal when all is done.
+# How long the screens stay on a terminal at the end.
 _STAY_SECONDS = 600
 _MISSING = "student7@school.example"
 _ANNOUNCED = """
@@ -61,7 +61,7 @@ _ANNOUNCED = """
 
 def main() -> int:
     """Run the demo; returns the exit code."""
-    # A stop by `kill` or by CI is a Ctrl-C too, which a shell's background job ignores otherwise.
+    # Take SIGTERM (`kill`, CI) as Ctrl-C; a shell's background job would ignore SIGINT otherwise.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     options = _options()
@@ -87,7 +87,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--quick", action="store_true", help="90 students, 6 activities, 300 answers"
     )
-    parser.add_argument("--timeout", type=_positive, default=300, help="seconds for the work")
+    parser.add_argument(
+        "--timeout", type=_positive, default=300, help="seconds to wait for the work"
+    )
     options = parser.parse_args()
     if options.quick:
         options.students, options.activities, options.answers = 90, 6, 300
@@ -103,8 +105,8 @@ def _positive(text: str) -> int:
 
 @contextmanager
 def _postgresql(screen: Screen, folder: DemoFolder) -> Iterator[Server]:
-    """A server for the block, in that folder; as safe against crashes as in production."""
-    with screen.step("PostgreSQL started, as durable as usual"):
+    """Start a server in the folder, for the block; as safe against crashes as in production."""
+    with screen.step("PostgreSQL started, with its usual durability"):
         server = Server.start(folder.path)
     if server.home != folder.path:  # as root
         folder.others.append(server.home)
@@ -113,7 +115,7 @@ def _postgresql(screen: Screen, folder: DemoFolder) -> Iterator[Server]:
 
 
 class _Stage(NamedTuple):
-    """What a run is played on."""
+    """The options, the screen and the servers of a run."""
 
     options: argparse.Namespace
     screen: Screen
@@ -134,12 +136,12 @@ async def _play(options: argparse.Namespace, screen: Screen, server: Server, fol
             free_port(),
             INBOXD_DATABASE__DSN=server.dsn(),
             SCHOOL_SMTP=address,
-            # For this machine alone: whoever is at it may look at everything.
+            # The screens listen on this machine only; each of its users may read them.
             INBOXD_ADMIN__ENABLED="true",
             INBOXD_ADMIN__PORT=str(admin_port),
             INBOXD_ADMIN__LOCAL_ROLE="reader",
         )
-        with screen.step("inboxd migrated: its schema, the school's tables"):
+        with screen.step("database migrated: inboxd's schema, the school's tables"):
             await daemon.migrate()
         connection = await asyncpg.connect(server.dsn(), timeout=10)
         stack.callback(connection.terminate)
@@ -150,7 +152,7 @@ async def _play(options: argparse.Namespace, screen: Screen, server: Server, fol
         with screen.step("inboxd started"):
             process = await stack.enter_async_context(daemon.running())
         at = f"http://127.0.0.1:{admin_port}/"
-        screen.say(f"          its screens, while this runs: {at}")
+        screen.say(f"          its screens, while the demo runs: {at}")
         stage = _Stage(options, screen, connection, mailbox, daemon, service)
         await _work(stage, process)
         code = await _judge(stage)
@@ -159,7 +161,7 @@ async def _play(options: argparse.Namespace, screen: Screen, server: Server, fol
 
 
 async def _work(stage: _Stage, process: Process) -> None:
-    """Let the daemon work off the activities, mend what failed, and grade the answers."""
+    """Have the daemon process activities, repair the failed batches, and grade answers."""
     options, screen, connection, mailbox = stage[:4]
     with anyio.move_on_after(options.timeout):
         with screen.step(f"{options.students:,} students in 3 courses, set up in five steps"):
@@ -171,14 +173,14 @@ async def _work(stage: _Stage, process: Process) -> None:
         with screen.step(f"{due - len(missed):,} of {due:,} e-mails sent"):
             await _watch(stage, process, emails=due)
         screen.say(f"          {_MISSING} has no mailbox: {len(missed)} batches failed,")
-        screen.say("          the office was told, their teachers wait")
-        with screen.step("mailbox made, dead letters replayed, batches healed"):
+        screen.say("          the office was told; the teachers of these batches wait")
+        with screen.step("mailbox created, dead letters replayed, batches healed"):
             await _mend(mailbox, stage.daemon)
             await _watch(stage, process, emails=due)
         with screen.step(f"{options.answers:,} answers handed in and graded, without e-mails"):
             await answer(connection, options.answers)
             await _watch(stage, process, answers=options.answers)
-    # The step is not printed when the time is up; the check then tells what is missing.
+    # After the timeout the step is not printed; the checks then name what is missing.
     if process.returncode is not None:
         raise stage.daemon.failure(f"ended with exit code {process.returncode}")
 
@@ -191,7 +193,7 @@ async def _until_set_up(connection: "asyncpg.Connection[asyncpg.Record]", proces
 
 
 async def _mend(mailbox: Mailbox, daemon: Daemon) -> None:
-    """What an operator does: mend the cause, then let the dead letters run again."""
+    """Do what an operator does: repair the cause, then replay the dead letters."""
     mailbox.unknown.clear()
     why = "the student has a mailbox now"
     await daemon.ask("commands", "replay", "--type", "school.send_email", "--reason", why, "--yes")
@@ -203,7 +205,7 @@ async def _judge(stage: _Stage) -> int:
     faults = await find_faults(connection, mailbox, missed, options.answers)
     if missed and not faults:
         announced = await connection.fetchval(_ANNOUNCED, missed[-1])
-        screen.say(f"\nThe story of activity {missed[-1]} (inboxd trace event {announced}):\n")
+        screen.say(f"\nThe trace of activity {missed[-1]} (inboxd trace event {announced}):\n")
         screen.say(await stage.daemon.ask("trace", "event", str(announced), "--each", "4"))
     emails = await measure_emails(connection, [_MISSING])
     screen.table(
@@ -212,7 +214,7 @@ async def _judge(stage: _Stage) -> int:
     screen.table(
         "Answers: inboxd sets the pace", lines_of_answers(await measure_answers(connection))
     )
-    screen.table("In all", lines_of_all(await count_all(connection)))
+    screen.table("Total", lines_of_all(await count_all(connection)))
     screen.faults(faults)
     if not faults:
         due = await count_due(connection)
@@ -223,7 +225,7 @@ async def _judge(stage: _Stage) -> int:
 
 
 async def _watch(stage: _Stage, process: Process, **totals: int) -> None:
-    """Show the progress until nothing moves any more, or the daemon is gone."""
+    """Show the progress until all work is done or the daemon has ended."""
     with stage.screen.bars(**totals) as bars:
         while process.returncode is None:
             progress = await look(stage.connection)

@@ -1,5 +1,6 @@
-"""What a process shows and does over HTTP: metrics and health, and the admin API.
+"""HTTP of a process: metrics and health, the admin API, the screens.
 
-`http` has the pages of metrics and health, `server` serves them. `api` is the admin API: by whose
-token it is asked `tokens`, how often `budget`, what it answers `answers` and `openapi`.
+`http` has the pages of metrics and health, `server` serves them. `site` joins the admin API and
+the screens. `api` is the admin API: `tokens` authenticates its callers, `throttle` limits their
+requests, `answers` and `openapi` define its responses.
 """

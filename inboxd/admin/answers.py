@@ -1,7 +1,7 @@
 """Answers of the admin API: JSON as the command line prints it, and problems (RFC 9457).
 
-Owns which error becomes which status, and the headers of every answer. Promises: a problem's detail
-is the text that the command line prints, with passwords masked; what nobody expected tells nothing.
+Owns the status of each error, and the headers of every answer. Promises: a problem's detail is the
+text that the command line prints, with passwords masked; an unexpected error reveals nothing.
 """
 
 import json
@@ -24,9 +24,8 @@ from inboxd.errors import (
 )
 from inboxd.model.masking import redact
 
-# Seconds after which a request may be sent again.
-_LATER = "5"
-# Nothing of an answer is for a page, a cache, or another site.
+_RETRY_AFTER_SECONDS = "5"
+# No page, cache or other site may use an answer.
 _HEADERS = {
     "cache-control": "no-store",
     "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
@@ -34,12 +33,12 @@ _HEADERS = {
     "referrer-policy": "no-referrer",
     "x-content-type-options": "nosniff",
 }
-_MORE: Mapping[HTTPStatus, Mapping[str, str]] = {
+_MORE_HEADERS: Mapping[HTTPStatus, Mapping[str, str]] = {
     HTTPStatus.UNAUTHORIZED: {"www-authenticate": "Bearer"},
-    HTTPStatus.TOO_MANY_REQUESTS: {"retry-after": _LATER},
-    HTTPStatus.SERVICE_UNAVAILABLE: {"retry-after": _LATER},
+    HTTPStatus.TOO_MANY_REQUESTS: {"retry-after": _RETRY_AFTER_SECONDS},
+    HTTPStatus.SERVICE_UNAVAILABLE: {"retry-after": _RETRY_AFTER_SECONDS},
 }
-# The first that fits counts.
+# The first class that matches counts.
 _STATUSES: tuple[tuple[type[BaseException], HTTPStatus], ...] = (
     (NotFound, HTTPStatus.NOT_FOUND),
     (Conflict, HTTPStatus.CONFLICT),
@@ -52,10 +51,10 @@ _STATUSES: tuple[tuple[type[BaseException], HTTPStatus], ...] = (
 
 
 class RequestRefused(InboxdError):
-    """The request is refused, with a status of its own."""
+    """The request is refused, with an HTTP status."""
 
     def __init__(self, status: HTTPStatus, detail: str) -> None:
-        """`detail` says what to do."""
+        """detail: the caller reads it, so it says what to do."""
         super().__init__(status, detail)
         self.status = status
         self.detail = detail
@@ -65,14 +64,13 @@ class RequestRefused(InboxdError):
 
 
 def found(document: object) -> Response:
-    """A success."""
     return Response(json_of(document), headers=_HEADERS, media_type="application/json")
 
 
 def json_of(value: object, *, indent: bool = False) -> bytes:
-    """As JSON; what is nested deeper than orjson goes is never indented.
+    """Encode as JSON; a value that is nested too deep for orjson is never indented.
 
-    Raises RequestRefused for what is nested deeper still.
+    Raises RequestRefused if it is too deep for the standard library too.
     """
     try:
         return orjson.dumps(value, default=_plain, option=orjson.OPT_INDENT_2 if indent else 0)
@@ -80,12 +78,12 @@ def json_of(value: object, *, indent: bool = False) -> bytes:
         try:
             return json.dumps(value, default=_plain, ensure_ascii=False).encode()
         except RecursionError:
-            detail = "its JSON is nested too deep to be shown: select it with psql"
+            detail = "the JSON is nested too deep to be shown: select it with psql"
             raise RequestRefused(HTTPStatus.UNPROCESSABLE_ENTITY, detail) from None
 
 
 def problem(status: HTTPStatus, detail: str, headers: Mapping[str, str] | None = None) -> Response:
-    """A failure; its detail is for whoever sent the request."""
+    """An error (RFC 9457); the caller reads `detail`."""
     told = {"type": "about:blank", "title": status.phrase, "status": status, "detail": detail}
     return Response(
         orjson.dumps(told),
@@ -96,29 +94,26 @@ def problem(status: HTTPStatus, detail: str, headers: Mapping[str, str] | None =
 
 
 def of_error(error: InboxdError) -> Response:
-    """What an error of inboxd's own is answered."""
     return problem(status_of(error), detail_of(error))
 
 
 def detail_of(error: InboxdError) -> str:
-    """What is told of an error of inboxd's own to whoever sent the request."""
+    """The part of an error that the caller may read."""
     status = status_of(error)
     if isinstance(error, RequestRefused):
         return error.detail
     if status is HTTPStatus.INTERNAL_SERVER_ERROR:
         return "see the log of the daemon"
-    if status is HTTPStatus.UNAUTHORIZED:  # what was wrong with it is for the log alone
+    if status is HTTPStatus.UNAUTHORIZED:  # only the log has the cause
         return "send a valid token: `Authorization: Bearer TOKEN`"
     return redact(str(error))
 
 
 def headers_of(status: HTTPStatus) -> Mapping[str, str]:
-    """What an answer of this status tells besides."""
-    return _MORE.get(status, {})
+    return _MORE_HEADERS.get(status, {})
 
 
 def status_of(error: InboxdError) -> HTTPStatus:
-    """Which status an error of inboxd's own has."""
     if isinstance(error, RequestRefused):
         return error.status
     found = next((each for kind, each in _STATUSES if isinstance(error, kind)), None)
@@ -126,5 +121,5 @@ def status_of(error: InboxdError) -> HTTPStatus:
 
 
 def _plain(value: object) -> object:
-    """What orjson does not know by itself, as the command line writes it."""
+    """Encode values that orjson does not know, as the command line does."""
     return value.total_seconds() if isinstance(value, timedelta) else str(value)

@@ -1,11 +1,11 @@
 """The admin API: inspect events and commands, one or a list, and replay, dismiss or cancel one.
 
-Owns the paths below `/api`. Promises: nothing is answered without a valid token; an action is one
-of `inboxd.operations`, audited with the token's name, and refused to a token that may only read;
-what a request costs is bounded: its body, its time, how many run at once, and how many of each
-token come in a time; who has no token spends nothing of that.
-Known limit: an answer that says 503 after a time may come although the action was done: look at
-the row before it is sent again; a second replay is refused.
+Owns the paths below `/api`. Promises: every request needs a valid token; an action is one of
+`inboxd.operations`, is audited with the token's name, and needs a token with full access; requests
+are bounded in body, time, number at once and rate of each token; a request without a valid token
+uses up nothing of that.
+Known limit: a request that runs out of time is answered 503 although its action may have been done:
+look at the row before you send it again; a second replay is refused.
 *See:* `operations/details.py`, `operations/finding.py`, `operations/rows.py`.
 """
 
@@ -46,9 +46,9 @@ _log = get_logger(__name__)
 # Seconds for a whole request, its body included.
 TIMEOUT: Final = 15.0
 MOST_BODY: Final = 16 * 1024
-# Each has a connection of its own to the database.
+# Requests at once; each has its own database connection.
 _AT_ONCE = 4
-# Requests with one token: a second for long, and at once.
+# Requests of one token, a second and at once.
 _RATE, _BURST = 50, 200
 _LONGEST_REASON = 1_000
 _OF_LISTS = ("status", "commands", "below", "limit")
@@ -57,10 +57,7 @@ _Answer = Callable[[Request, Visitor], Awaitable[Response]]
 
 
 class AdminApi:
-    """The application of one process."""
-
     def __init__(self, settings: Settings, tokens: Tokens) -> None:
-        """Serve those who have one of the tokens."""
         self._settings = settings
         self._tokens = tokens
         self._requests = Throttle(_RATE, _BURST)
@@ -70,11 +67,10 @@ class AdminApi:
         self._redaction = Redaction(settings.admin)
 
     def take_over(self, tokens: Tokens) -> None:
-        """Serve those who have one of these, from the next request on."""
+        """Accept these tokens alone, from the next request on."""
         self._tokens = tokens
 
     def application(self) -> Starlette:
-        """The application, without a socket."""
         rows, lists = "/api/{table:str}/{id:str}", "/api/{table:str}"
         routes = [
             Route("/api/openapi.json", self._guarded(self._describe), methods=["GET"]),
@@ -85,7 +81,7 @@ class AdminApi:
         return Starlette(routes=routes, exception_handlers={HTTPException: _elsewhere})
 
     def _guarded(self, answer: _Answer) -> Callable[[Request], Awaitable[Response]]:
-        """Let in who may, in time; every failure becomes an answer."""
+        """Authenticate, limit the time, and turn every failure into an answer."""
 
         async def guarded(request: Request) -> Response:
             try:
@@ -118,9 +114,9 @@ class AdminApi:
         if table == "commands":
             known.discard("commands")
         if strange := sorted(query.keys() - known):
-            # Left unread, it would be a list of more than was asked for.
+            # Without the unknown filter, the list would have more rows than were asked for.
             names = ", ".join(sorted(known))
-            raise UsageError(f"{strange[0]!r:.60} is no filter of a list: there are {names}")
+            raise UsageError(f"{strange[0]!r:.60} is not a valid filter: use {names}")
         wanted = read_query(table, query)
         below, limit = row_number(query, "below"), page_size(query)
         async with self._session() as session:
@@ -136,7 +132,7 @@ class AdminApi:
         table, row_id = _named(request)
         payload, raw = _flag(request, "payload"), _flag(request, "raw")
         if raw and table != "events":
-            raise UsageError("a command came in no webhook: raw is for events")
+            raise UsageError("raw is for events alone: a command does not come in a webhook")
         async with self._session() as session:
             row = await operations.details(
                 session,
@@ -156,7 +152,7 @@ class AdminApi:
         table, row_id = _named(request)
         action = _action(request)
         if not caller.may(Role.OPERATOR):
-            detail = f'the token {caller.name!r} may only look: use one with access = "full"'
+            detail = f'the token {caller.name!r} may only read: use one with access = "full"'
             raise RequestRefused(HTTPStatus.FORBIDDEN, detail)
         reason = await _reason(request)
         async with self._session() as session:
@@ -164,7 +160,7 @@ class AdminApi:
                 session, table, action, [row_id], actor=caller.actor, reason=reason
             )
         _log.info(
-            "done for an administrator",
+            "an action was done by the admin API",
             action=action,
             table=table,
             id=str(row_id),
@@ -179,9 +175,9 @@ class AdminApi:
 
 
 async def _elsewhere(_: Request, error: Exception) -> Response:
-    """A path or method that there is not."""
-    assert isinstance(error, HTTPException)  # noqa: S101 - it is the handler of these
-    detail = "the paths are in /api/openapi.json"
+    """Answer a request for an unknown path or method."""
+    assert isinstance(error, HTTPException)  # noqa: S101 - the application calls it for these alone
+    detail = "no such path or method: see /api/openapi.json"
     return problem(HTTPStatus(error.status_code), detail, error.headers)
 
 
@@ -192,24 +188,24 @@ def _named(request: Request) -> tuple[HotTable, int | UUID]:
 def _table(request: Request) -> HotTable:
     table = request.path_params["table"]
     if table not in ("events", "commands"):
-        raise RequestRefused(HTTPStatus.NOT_FOUND, "the paths are in /api/openapi.json")
+        raise RequestRefused(HTTPStatus.NOT_FOUND, "no such path: see /api/openapi.json")
     return cast("HotTable", table)
 
 
 def _action(request: Request) -> Action:
     action = request.path_params["action"]
     if action not in ("replay", "dismiss", "cancel"):
-        raise RequestRefused(HTTPStatus.NOT_FOUND, "an action is replay, dismiss or cancel")
+        raise RequestRefused(HTTPStatus.NOT_FOUND, "no such action: use replay, dismiss or cancel")
     if (request.path_params["table"], action) == ("events", "cancel"):
         raise UsageError("an event cannot be cancelled: it is a fact")
     return cast("Action", action)
 
 
 def _flag(request: Request, name: str) -> bool:
-    """Whether a part of the query is set: `?payload=true`."""
+    """Whether a flag of the query is set: `?payload=true`."""
     given = request.query_params.get(name, "false").lower()
     if given not in ("true", "false", "1", "0"):
-        raise UsageError(f"{name} is true or false")
+        raise UsageError(f"{name} must be true or false")
     return given in ("true", "1")
 
 
@@ -219,14 +215,18 @@ async def _reason(request: Request) -> str | None:
     try:
         document: Any = orjson.loads(body) if body.strip() else {}
     except orjson.JSONDecodeError:
-        raise UsageError('the body is not JSON, such as {"reason": "the shop is back"}') from None
+        raise UsageError(
+            'the body is not valid JSON: send, for example, {"reason": "the shop is back"}'
+        ) from None
     if not isinstance(document, dict) or document.keys() - {"reason"}:
-        raise UsageError('the body is an object with "reason" and nothing else')
+        raise UsageError('the body must be an object with "reason" as its only key')
     reason = document.get("reason")
     if reason is None:
         return None
     if not isinstance(reason, str) or len(reason) > _LONGEST_REASON or "\x00" in reason:
-        raise UsageError(f"reason is a text of at most {_LONGEST_REASON} characters, without NUL")
+        raise UsageError(
+            f"reason must be a text of at most {_LONGEST_REASON} characters, without NUL"
+        )
     return reason
 
 
@@ -235,6 +235,6 @@ async def _body(request: Request) -> bytes:
     async for part in request.stream():
         body += part
         if len(body) > MOST_BODY:
-            detail = f"a body has at most {MOST_BODY} bytes"
+            detail = f"the body has more than {MOST_BODY} bytes"
             raise RequestRefused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, detail)
     return bytes(body)

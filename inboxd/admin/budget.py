@@ -1,6 +1,6 @@
-"""How many requests may come in a time: a bucket that fills steadily.
+"""A token bucket, which bounds the requests of a time.
 
-Known limit: it is of one process.
+Known limit: each process counts for itself.
 """
 
 import time
@@ -8,23 +8,21 @@ from collections.abc import Callable
 
 
 class Budget:
-    """At most `burst` at once, and `rate` a second for long."""
+    """At most `burst` at once; `rate` more are allowed each second. It starts full."""
 
     def __init__(
         self, rate: float, burst: float, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """Begin full."""
         self._rate, self._burst, self._clock = rate, burst, clock
         self._left, self._seen = burst, clock()
 
     @property
     def is_spent(self) -> bool:
-        """Whether nothing is left just now."""
         self._fill()
         return self._left < 1
 
     def spend(self) -> None:
-        """Count one, if there is one left."""
+        """Count one, unless none is left."""
         self._fill()
         self._left = max(0.0, self._left - 1)
 

@@ -1,10 +1,9 @@
-"""How a browser sees what is served here: under which prefix, and whether it is encrypted.
+"""The path prefix and the scheme (HTTP or HTTPS) that the browser uses, also behind a proxy.
 
 Owns `X-Forwarded-Proto` and `X-Forwarded-Prefix`, and the prefix of the settings. Promises that
-both kinds of proxy work, one that takes the prefix off and one that leaves it, and that these
-headers count from trusted proxies alone; a prefix is a path of plain segments, so that no link
-leaves this host.
-Known limit: a page whose first segment is called as the prefix cannot be told from it.
+a proxy may remove the prefix or leave it, and that these headers count from trusted proxies alone;
+a prefix is a path of plain segments, so that no link leaves this host.
+Known limit: a path whose first segment equals the prefix is taken to have the prefix.
 """
 
 import re
@@ -21,14 +20,14 @@ _LONGEST = 200
 
 
 class Forwarded:
-    """An application that is seen through a proxy, or not."""
+    """Calls the application with the browser's prefix and scheme."""
 
     def __init__(self, app: ASGIApp, path: str, proxies: Networks) -> None:
-        """`path`: the prefix where no proxy says another."""
+        """path: the prefix, unless a trusted proxy sends another."""
         self._app, self._path, self._proxies = app, path, proxies
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer with the prefix as `root_path`, whether or not the path still has it."""
+        """Pass the prefix as `root_path`, whether or not the path still has it."""
         await self._app(self._seen(scope) if scope["type"] == "http" else scope, receive, send)
 
     def _seen(self, scope: Scope) -> Scope:
@@ -51,7 +50,7 @@ class Forwarded:
 
 
 def last_of(header: str) -> str:
-    """What the nearest proxy said, of a header to which each may add."""
+    """The last value of a header to which every proxy may append: that of the nearest proxy."""
     return header.rpartition(",")[2].strip()
 
 

@@ -1,8 +1,7 @@
-"""The HTTP face: `/metrics`, `/healthz` and `/readyz`, for machines that look after machines.
+"""The pages `/metrics`, `/healthz` and `/readyz` of a process, for monitoring.
 
-Owns the three answers of one process. Promises that none holds a payload.
-*See:* `admin/server.py`, which serves them, and `daemon/health.py`, which gives the answers on
-health.
+Promises that none has a payload.
+*See:* `admin/server.py`, which serves them; `daemon/health.py`, which judges the health.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,20 +17,18 @@ from inboxd.telemetry.metrics import Metrics
 
 
 class Health(Protocol):
-    """The state of the daemon; both answer at once, from memory."""
+    """Health of the daemon; both methods answer from memory, without waiting."""
 
     def live(self) -> Sequence[HealthPart]:
-        """Tell whether the process can still work; if not, it should be restarted."""
+        """Whether the process can still work; if a part is not ok, restart it."""
         ...
 
     def ready(self) -> Sequence[HealthPart]:
-        """Tell whether it works now; if not, a restart would not help."""
+        """Whether it works now; if a part is not ok, a restart does not help."""
         ...
 
 
 def application(metrics: Metrics, health: Health) -> Starlette:
-    """Build the application alone, without a socket."""
-
     async def show_metrics(request: Request) -> Response:
         encode, content_type = choose_encoder(request.headers.get("accept", ""))
         names = request.query_params.getlist("name[]")

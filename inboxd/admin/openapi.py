@@ -1,6 +1,6 @@
-"""The admin API as a document of OpenAPI 3.1.
+"""The OpenAPI 3.1 document of the admin API.
 
-Known limit: a row is described as an object, since `inboxd events show --json` has its keys.
+Known limit: a row is described as an object without keys; `inboxd events show --json` has them.
 """
 
 from importlib.metadata import version
@@ -24,16 +24,16 @@ _PROBLEM: Json = {
 }
 _REFUSALS = {
     "400": "An id, a query or a body is not valid.",
-    "401": "There is no token, or a wrong one.",
+    "401": "The token is missing or not valid.",
     "404": "There is no such row.",
     "429": "Too many requests: try again later.",
     "503": "The database does not answer: try again later.",
 }
 _OF_LISTS = {each: text for each, text in _REFUSALS.items() if each != "404"} | {
-    "403": "The filter looks for what is hidden.",
+    "403": "The filter searches contents that are hidden.",
 }
 _OF_ACTIONS = {
-    "403": "The token may only look.",
+    "403": "The token may only read.",
     "409": "The row's status does not allow the action: nothing was changed.",
     "413": "The body is too large.",
 }
@@ -45,19 +45,19 @@ _REPLAYED: Json = {
 }
 _DONE: dict[str, tuple[str, Json]] = {
     "replay": (
-        "Let a dead letter run again now.",
+        "Run a dead letter again now.",
         {"replayed": {"type": "array", "items": _REPLAYED}},
     ),
-    "dismiss": ("Put a dead letter away for good.", {"dismissed": _NUMBERS}),
+    "dismiss": ("Close a dead letter without running it again.", {"dismissed": _NUMBERS}),
     "cancel": (
-        "Cancel a command that has not ended; one that runs is asked to end.",
+        "Cancel a command that has not ended; a running one is asked to stop.",
         {"cancelled": _NUMBERS, "requested": _NUMBERS},
     ),
 }
 
 
 def openapi(prefix: str = "") -> Json:
-    """The document, as a JSON value; prefix: what stands before its paths."""
+    """The document as a JSON value. prefix: the part of the URL before every path."""
     return {
         "openapi": "3.1.0",
         "info": {"title": "inboxd's admin API", "version": version("inboxd")},
@@ -73,9 +73,11 @@ def openapi(prefix: str = "") -> Json:
 
 def _of_rows(table: str) -> Json:
     one = table.removesuffix("s")
-    flags = [_flag("payload", "Whether payload, headers and result are told.")]
+    flags = [_flag("payload", "Include payload, headers and result.")]
     if table == "events":
-        flags.append(_flag("raw", "Whether the webhook that it came in is told, as it came."))
+        flags.append(
+            _flag("raw", "Include the webhook that brought the event, as it was received.")
+        )
     path = f"/api/{table}/{{id}}"
     show = {
         "operationId": f"show_{one}",
@@ -109,7 +111,7 @@ def _action(one: str, action: str) -> Json:
             "parameters": [_ID],
             "requestBody": {"required": False, "content": {"application/json": {"schema": body}}},
             "responses": {
-                "200": _json(done, "It is done."),
+                "200": _json(done, "Done."),
                 **_refusals({**_REFUSALS, **_OF_ACTIONS}),
             },
         }
@@ -126,42 +128,45 @@ _ID: Json = {
 
 
 _TEXTS = {
-    "type": "Of this type.",
-    "tenant": "Of this tenant.",
-    "since": "What happened since then: `2h`, or ISO 8601.",
-    "until": "What happened before then.",
-    "error": "Where the newest error contains this.",
-    "entity": "Of this entity, TYPE:ID, or of entities of this TYPE.",
-    "payload": "Where the payload has this, FIELD=VALUE, or contains this JSON object.",
+    "type": "Rows of this type.",
+    "tenant": "Rows of this tenant.",
+    "since": "Rows from this time on: `2h` (ago), or ISO 8601, in UTC if it has no zone. `by` says "
+    "which time of a row.",
+    "until": "Rows before this time: `2h` (ago), or ISO 8601, in UTC if it has no zone.",
+    "error": "Rows whose newest error contains this text.",
+    "entity": "Rows of this entity, TYPE:ID, or of all entities of this TYPE.",
+    "payload": "Rows whose payload has this field, FIELD=VALUE, or contains this JSON object.",
 }
 
 
 def _filters(table: str) -> list[Json]:
-    """What a list may be asked for."""
     lane, status = "topic" if table == "events" else "queue", {"enum": [*map(str, Status)]}
     found = [_parameter(name, text, {"type": "string"}) for name, text in _TEXTS.items()]
-    found.append(_parameter(lane, f"Of this {lane}.", {"type": "string"}))
+    found.append(_parameter(lane, f"Rows of this {lane}.", {"type": "string"}))
     found.append(
-        _parameter("by", "What `since` and `until` are times of.", {"enum": [*get_args(When)]})
+        _parameter(
+            "by",
+            "The time of a row that `since` and `until` refer to.",
+            {"enum": [*get_args(When)]},
+        )
     )
-    many = {"status": "Of this status; may be given several times."}
+    many = {"status": "Rows of this status; may be given several times."}
     if table == "events":
-        many["commands"] = "Which enqueued a command that has this status."
+        many["commands"] = "Events that enqueued a command of this status."
     found += [
         _parameter(name, text, {"type": "array", "items": status}) for name, text in many.items()
     ]
     rows = {"type": "integer", "minimum": 1, "maximum": 100, "default": 20}
-    found.append(_parameter("limit", "How many rows a page has.", rows))
-    below = "The `next` of the page before: rows below this number."
+    found.append(_parameter("limit", "Rows per page.", rows))
+    below = "Rows below this number: the `next` of the page before."
     return [*found, _parameter("below", below, {"type": "integer"})]
 
 
 def _page(table: str) -> Json:
-    """What a list answers."""
     number: Json = {"type": ["integer", "null"]}
     properties: Json = {
         table: {"type": "array", "items": {"type": "object"}},
-        "next": {**number, "description": "null: all was looked at"},
+        "next": {**number, "description": "null: all rows were looked at"},
         "looked_at": {"type": "integer"},
         "looked_back_to": {"type": ["string", "null"], "format": "date-time"},
     }

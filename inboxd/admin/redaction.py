@@ -1,14 +1,13 @@
-"""What is left out of contents before people see them: values of secret fields, payloads by type.
+"""Hides secrets from people: the values of secret fields, and all contents of some types.
 
 Owns which values are secrets, on the screens and in the admin API: by the name of their key, by the
-type of the row, by what the type's handlers declare (`secret_keys` of a row, or of its type).
-Promises: no value of such a key is shown, however deep it lies, also where it stands in a text of
-JSON, of a form, of headers or of a message; it errs on the side of hiding too much, and what cannot
-be looked into is hidden.
-Known limits: a secret below a harmless name is shown; in a plain text one is taken to end with its
-line, or with its word behind `=`. Error texts in lists are as they were stored, where
-`model/masking.py` had hidden what it knows.
-*See:* `settings/admin.py`, where it is set.
+type of the row, by what handlers declare (`secret_keys` of a row, or of its type).
+Promises: no value of a secret key is shown, at any depth, also within a text of JSON, of a form, of
+headers or of a message; in doubt, too much is hidden; data that cannot be searched is hidden.
+Known limits: a secret with a harmless name is shown; in a plain text, a secret is taken to end with
+its line, or with its word after `=`. Error texts in lists are shown as stored: `model/masking.py`
+has masked them before.
+*See:* `settings/admin.py`, which has the settings.
 """
 
 import json
@@ -23,16 +22,16 @@ from inboxd.settings import Admin
 from inboxd.store import listing
 from inboxd.store.session import Session
 
-# Of keys that are declared: all of the payload (`api/secret_keys.py`).
+# The declared key that means the whole payload (`api/secret_keys.py`).
 WHOLE: Final = ""
-# What holds a row's contents; and what a handler says of its work, where only keys decide.
+# A row's contents; and notes about the work, in which only keys are hidden, whatever the type.
 _CONTENTS: Final = ("payload", "headers", "result")
 _NOTES: Final = ("progress", "errors", "answer")
 _OF_RECEIPTS: Final = ("headers", "body", "body_base64")
-# Fields by which a list of objects names what another field holds.
+# Fields of an object that name its `value`: {"name": "Authorization", "value": …}.
 _NAMING: Final = ("name", "key", "field", "header")
 _NOT_IN_NAMES: Final = re.compile(r"[\W_]+")
-# A word and what leads to its value, which may be quoted, also within JSON within JSON.
+# A key and its separator; both may be quoted, also as JSON within JSON.
 _KEY: Final = re.compile(r"""(?<![\w.\-])([\w.\-]++)(\\*+["']?\]?\s{0,4}[:=]>?\s{0,4})""")
 _QUOTED: Final = r"""\\*+"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|\\*+'(?:[^'\\]|\\.)*+(?:'|\\?\Z)"""
 _AFTER_COLON: Final = re.compile(rf"(?:{_QUOTED}|[^\r\n,}}\])]++)", re.DOTALL)
@@ -45,15 +44,15 @@ _AFTER_EQUALS: Final = re.compile(
 async def redaction_of(
     session: Session, settings: Admin, kind: str, types: Collection[str] | None = None
 ) -> "Redaction":
-    """What is left out of rows of these types; None: of any of them."""
+    """The redaction for rows of these types; None: of any type."""
     return Redaction(settings, await listing.secret_keys(session, kind, types))
 
 
 class Redaction:
-    """What the settings want to be left out."""
+    """Hides secrets by the settings and by declarations."""
 
     def __init__(self, settings: Admin, declared: Iterable[str] = ()) -> None:
-        """By these settings, and of the keys that handlers declare as secrets."""
+        """declared: keys that handlers declare as secrets."""
         self._settings = settings
         self._words = tuple(_plain(each) for each in settings.redact_keys)
         self._types = settings.hidden_types
@@ -62,7 +61,7 @@ class Redaction:
         self._is_secret = lru_cache(maxsize=2_000)(self._has_a_word)
 
     def hide(self, row: MutableMapping[str, Any]) -> bool:
-        """Leave it out of a row, in place, and say whether there was any."""
+        """Mask the secrets of a row, in place; return whether there were any."""
         declared = row.get("secret_keys") or ()
         if not self._declared.issuperset(declared):
             return Redaction(self._settings, self._declared.union(declared)).hide(row)
@@ -70,7 +69,7 @@ class Redaction:
         found = [self._field(row, name, whole=by_type) for name in _CONTENTS]
         found += [self._field(row, name) for name in _NOTES]
         if isinstance(receipt := row.get("receipt"), dict):
-            # What is no text cannot be looked into.
+            # A binary body cannot be searched for keys.
             binary = bool(self._words or self._declared)
             found += [
                 self._field(receipt, name, whole=by_type or (binary and name == "body_base64"))
@@ -79,11 +78,11 @@ class Redaction:
         return any(found)
 
     def hides_type(self, type_: object) -> bool:
-        """Whether all contents of rows of this type are left out."""
+        """Whether all contents of rows of this type are hidden."""
         return any(fnmatchcase(str(type_), pattern) for pattern in self._types)
 
     def hides_some(self, texts: Iterable[str]) -> bool:
-        """Whether something would be left out of one of these JSON texts."""
+        """Whether one of these JSON texts has something to hide."""
         return any(WHOLE in self._declared or self._text(each) != each for each in texts)
 
     def _field(self, of: MutableMapping[str, Any], name: str, *, whole: bool = False) -> bool:
@@ -100,9 +99,9 @@ class Redaction:
         return hidden
 
     def _within(self, value: Any) -> bool:
-        """Leave it out of a JSON value that is an object or a list, in place."""
+        """Mask the secrets of a JSON object or list, in place."""
         hidden, left = False, [value]
-        while left:  # not by recursion: it may be nested deeper than that goes
+        while left:  # no recursion: the value may be nested deeper than Python's limit
             each = left.pop()
             places: Iterable[tuple[Any, Any]] = ()
             named: tuple[Any, ...] = ()
@@ -123,18 +122,18 @@ class Redaction:
         return hidden
 
     def _names_a_secret(self, fields: dict[str, Any]) -> tuple[str, ...]:
-        """Of {"name": "Authorization", "value": …}: which fields hold what the others name."""
+        """The fields with the secret, as in {"name": "Authorization", "value": …}."""
         names = [fields[name] for name in _NAMING if isinstance(fields.get(name), str)]
         is_one = "value" in fields and any(map(self._is_secret, names))
         return ("value", "values") if is_one else ()
 
     def _is_a_secret_pair(self, pair: list[Any]) -> tuple[int, ...]:
-        """Of ["Authorization", …]: where the value is."""
+        """The index of the secret, as in ["Authorization", …]."""
         is_one = len(pair) == 2 and isinstance(pair[0], str) and self._is_secret(pair[0])  # noqa: PLR2004 - a name and its value
         return (1,) if is_one else ()
 
     def _text(self, text: str) -> str:
-        """A text without them: of JSON, or of anything in which keys have values."""
+        """Mask the secrets of a text: of JSON, or of any text with keys and values."""
         if text.lstrip()[:1] in ("{", "["):
             try:
                 value = json.loads(text)
@@ -159,10 +158,10 @@ class Redaction:
 
 
 def _plain(name: str) -> str:
-    """A name by its letters and digits: apiKey, API-Key and api_key are one."""
+    """A name's letters and digits alone: apiKey, API-Key and api_key are equal."""
     return _NOT_IN_NAMES.sub("", name).casefold()
 
 
 def _tells(value: object) -> bool:
-    """Whether a value could be a secret: nothing, yes and no are none."""
+    """Whether a value could be a secret: null, true, false and "" could not."""
     return value is not None and not isinstance(value, bool) and value != ""

@@ -1,8 +1,8 @@
-"""Contents that are looked at: the line of the audit about it.
+"""The audit of viewed contents.
 
-Promises that nothing is shown before its line is committed, where the settings want one; where none
-can be written, as on a standby, it is not shown. Known limit: each costs a connection, so few are
-written at once.
+Promises that contents are shown only after their audit entry is committed, if the settings ask for
+entries; if it cannot be written, as on a standby, the contents are not shown. Known limit: an entry
+costs a connection, so few are written at once.
 """
 
 from http import HTTPStatus
@@ -20,15 +20,12 @@ _AT_ONCE = 2
 
 
 class Revealing:
-    """The audit of what is looked at."""
-
     def __init__(self, settings: Settings) -> None:
-        """Write lines if the settings want them."""
         self._settings = settings
         self._at_once = anyio.CapacityLimiter(_AT_ONCE)
 
     async def note(self, target: str, visitor: Visitor) -> None:
-        """Write down who looks at the contents of `events 4711`. Raises RequestRefused."""
+        """Write the entry for a target such as `events 4711`. Raises RequestRefused."""
         if not self._settings.admin.audit_payloads:
             return
         try:
@@ -39,7 +36,7 @@ class Revealing:
                 await operations.viewed(session, target, actor=visitor.actor)
         except (DatabaseError, SchemaError) as error:
             detail = (
-                "payloads are shown if their viewing can be written down, as audit_payloads in "
-                f"[admin] wants, and it cannot be: {error}"
+                "the payload is not shown: audit_payloads of [admin] requires an audit entry, "
+                f"which could not be written: {error}"
             )
             raise RequestRefused(HTTPStatus.SERVICE_UNAVAILABLE, detail) from error

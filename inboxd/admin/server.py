@@ -1,10 +1,10 @@
-"""The HTTP server of a process's own face: three pages, few requests, little memory.
+"""The HTTP server for metrics and health: three pages, few requests, little memory.
 
-Owns the server and the pages' paths. Promises that a cancelled server has closed its connections
-within seconds, and that no connections keep a probe from its answer, however many they are: where
-there are too many, the oldest gives way, of those that ask nothing first, and each ends in its
-time. Known limit: no login and no TLS, so it listens on loopback by default.
-*See:* `daemon/sockets.py`, which gives the sockets, and `admin/http.py` the pages.
+Owns the server and the pages' paths. Promises that a cancelled server closes its connections
+within seconds, and that other connections cannot keep a probe from its answer: with too many, the
+oldest idle one is closed, or else the oldest, and each connection has a time limit.
+Known limit: no login and no TLS, so it listens on loopback by default.
+*See:* `daemon/sockets.py`, which opens the sockets; `admin/http.py`, which has the pages.
 """
 
 import asyncio
@@ -28,21 +28,21 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 # Probes and scrapes come one by one; more connections than this are a mistake or an attack.
 _MAX_CONNECTIONS = 256
-# What a request gets to come, in seconds, and a connection in all, whose answer may not be read;
-# and how often connections are looked at: the server has no such times of its own.
+# For a request to arrive; for a whole connection, since a client may never read its answer; and
+# between two checks of the connections. uvicorn has no such limits.
 _HEAD_SECONDS, _ALL_SECONDS, _SWEEP_SECONDS = 2.0, 60.0, 0.5
 _SHUTDOWN_SECONDS = 1
-# What a connection without a request gets at the end, for one that is on its way: half a second.
+# At the end, idle connections get half a second: a request may be on its way.
 _LAST_LOOKS = 50
 _LOOK_SECONDS = 0.01
-# As the sockets have it: the server sets it again.
+# The sockets' own backlog, which uvicorn sets again.
 _BACKLOG = 4096
 
 Page = Callable[[Request], Awaitable[Response]]
 
 
 class HealthPart(NamedTuple):
-    """One thing that health depends on; `detail`: what is wrong, or how it is."""
+    """A part that health depends on. detail: its problem, or its state."""
 
     name: str
     ok: bool
@@ -55,13 +55,13 @@ async def serve(
     *,
     task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serve on sockets that listen already, until cancelled; closes them."""
+    """Serve on listening sockets until cancelled, and close them."""
     connections = _Connections()
     server = _Server(_config(application, connections))
     async with anyio.create_task_group() as group:
         group.start_soon(_leave_when_cancelled, server, listeners)
         group.start_soon(connections.sweep)
-        # The kernel accepts already; the server takes over what it queued.
+        # The kernel accepts connections already; the server takes them from its queue.
         task_status.started()
         with anyio.CancelScope(shield=True):
             await server.serve(sockets=[*listeners])
@@ -69,7 +69,6 @@ async def serve(
 
 
 def pages(metrics: Page, live: Page, ready: Page) -> Starlette:
-    """Build the application alone, without a socket."""
     routes = [Route("/metrics", metrics), Route("/healthz", live), Route("/readyz", ready)]
     paths = [route.path for route in routes]
 
@@ -85,7 +84,6 @@ _REFUSALS = {404: "no such path", 405: "only GET and HEAD are served here"}
 
 
 def report(parts: Sequence[HealthPart], *, ok: bool) -> Response:
-    """Answer a probe."""
     body = {"ok": ok, "parts": [part._asdict() for part in parts]}
     return _json(body, 200 if ok else 503, {"cache-control": "no-store"})
 
@@ -128,15 +126,15 @@ async def _leave_when_cancelled(server: uvicorn.Server, listeners: Sequence[sock
 
 
 class _Connections:
-    """Those of one server: no more than so many, and none for longer than it needs."""
+    """The open connections of a server, limited in number and in duration."""
 
     def __init__(self) -> None:
-        # Since when they have asked nothing, or are there at all; the oldest comes first.
+        # Monotonic times: idle since, and open since; the oldest first.
         self._silent: dict[H11Protocol, float] = {}
         self._began: dict[H11Protocol, float] = {}
 
     def protocol(self) -> type[H11Protocol]:
-        """Uvicorn's own, without extras: a few probes a minute need nothing faster."""
+        """The h11 protocol: a few probes a minute need no faster parser."""
         connections = self
 
         class BoundedConnection(H11Protocol):
@@ -151,19 +149,19 @@ class _Connections:
         return BoundedConnection
 
     def begin(self, connection: H11Protocol) -> None:
-        """Add one; if there are too many, close the oldest silent one, else the oldest."""
+        """Add a connection; at the limit, close the oldest idle one first, or else the oldest."""
         if len(self._began) >= _MAX_CONNECTIONS:
             oldest = next((each for each in self._began if _is_silent(each)), None)
             self._abort(oldest or next(iter(self._began)))
         self._began[connection] = self._silent[connection] = time.monotonic()
 
     def end(self, connection: H11Protocol) -> None:
-        """It is gone, or will be."""
+        """Forget a connection that is closed or about to be."""
         self._began.pop(connection, None)
         self._silent.pop(connection, None)
 
     async def sweep(self) -> None:
-        """End those whose time is over, until cancelled."""
+        """Abort connections at their time limits, until cancelled."""
         while True:
             await anyio.sleep(_SWEEP_SECONDS)
             now, silent = time.monotonic(), self._silent
@@ -174,7 +172,7 @@ class _Connections:
                 self._abort(each)
 
     def _abort(self, connection: H11Protocol) -> None:
-        """End it; of what was not read nothing waits."""
+        """Close a connection; an answer that its client has not read is discarded."""
         self.end(connection)
         if _is_silent(connection):
             connection.transport.close()
@@ -183,22 +181,22 @@ class _Connections:
 
 
 def _is_silent(connection: H11Protocol) -> bool:
-    """Whether no whole request of it has its answer, or the rest of it, still to come."""
-    cycle: Any = connection.cycle  # None, as long as nothing was asked
+    """Whether the connection has no complete request whose answer is not sent in full."""
+    cycle: Any = connection.cycle  # None before the first request
     if cycle is None:
         return True
     return bool(cycle.response_complete and not connection.transport.get_write_buffer_size())
 
 
 async def _answer_the_last(server: uvicorn.Server, listeners: Sequence[socket.socket]) -> None:
-    """Accept no more, and let those answer that were accepted: the server cuts off who is silent.
+    """Stop accepting, and first answer what was accepted: uvicorn cuts off idle connections.
 
-    Where others hold the sockets too, later connections are theirs.
+    Where other processes have the sockets too, they get the later connections.
     """
     for each in listeners:
         asyncio.get_running_loop().remove_reader(each)
-    await anyio.sleep(_LOOK_SECONDS)  # asyncio has accepted some, for which it needs its servers
-    for accepting in getattr(server, "servers", ()):  # none, if it has not begun
+    await anyio.sleep(_LOOK_SECONDS)  # connections that asyncio has just accepted need its servers
+    for accepting in getattr(server, "servers", ()):  # missing before the server has started
         accepting.close()
     for _ in range(_LAST_LOOKS):
         await anyio.sleep(_LOOK_SECONDS)

@@ -1,6 +1,6 @@
-"""What is served on the listener of `[admin]`: the API below `/api`, all else are the screens.
+"""The application on the listener of `[admin]`: the API below `/api`, the screens elsewhere.
 
-Known limit: neither has a path of its own outside of the prefix.
+Known limit: both have the same prefix.
 """
 
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -11,16 +11,12 @@ from inboxd.settings import Admin
 
 
 class AdminSite:
-    """The application of one process."""
-
     def __init__(self, settings: Admin, api: ASGIApp, screens: ASGIApp) -> None:
-        """Serve both, under the prefix of the settings."""
         self._api, self._screens = api, screens
         self._seen = Forwarded(self._one, settings.path, Networks(settings.trusted_proxies))
         self.under_way = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
         self.under_way += 1
         try:
             await self._seen(scope, receive, send)

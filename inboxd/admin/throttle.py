@@ -1,7 +1,7 @@
-"""How often somebody may do something: an allowance for each name, such as an address or a user.
+"""A rate limit for each name, such as an address or a user.
 
-Promises that its memory is bounded: of too many, those that were seen longest ago are forgotten.
-Known limit: it is of one process.
+Promises that its memory is bounded: with too many names, the least recently seen are forgotten.
+Known limit: each process counts for itself.
 """
 
 import time
@@ -15,21 +15,20 @@ _MOST: Final = 10_000
 
 
 class Throttle:
-    """So many at once for each name, such as wrong guesses, and so many a second for long."""
+    """For each name, at most `burst` at once; `rate` more are allowed each second."""
 
     def __init__(
         self, rate: float, burst: float, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """Nobody has spent anything yet."""
         self._rate, self._burst, self._clock = rate, burst, clock
         self._budgets: OrderedDict[str, Budget] = OrderedDict()
 
     def is_spent(self, names: Sequence[str]) -> bool:
-        """Whether one of these has nothing left just now."""
+        """Whether one of these names has no allowance left now."""
         return any(name in self._budgets and self._budgets[name].is_spent for name in names)
 
     def spend(self, names: Sequence[str]) -> None:
-        """Count one; a guess, before it is known to be wrong: many may come at once."""
+        """Count a guess for each name, before it is checked: many guesses may come at once."""
         for name in names:
             budget = self._budgets.get(name)
             if budget is None:
@@ -40,6 +39,6 @@ class Throttle:
             self._budgets.popitem(last=False)
 
     def forgive(self, names: Sequence[str]) -> None:
-        """Forget these: it was no guess."""
+        """Reset these names: the guess was right."""
         for name in names:
             self._budgets.pop(name, None)

@@ -1,10 +1,11 @@
-"""Who sends a request with a bearer token, which is compared in constant time.
+"""Authenticates requests by a bearer token, compared in constant time.
 
-Promises: how long a comparison takes tells nothing of a token; none is in a log line or an answer;
-who sends wrong ones costs a comparison, and a log line a few times a second, and spends nothing of
-whose token is right. A token's access is a role, for the API and the screens alike.
-Known limits: files of tokens are read at the start and at each reload, not in between; a token is
-safe from guesses by its length alone, which is 16 bytes at least.
+Promises: the time of a comparison reveals nothing about a token; no token is in a log line or an
+answer; a caller with wrong tokens costs a comparison each and at most a few log lines a second,
+and uses up nothing of a valid token's allowance. A token's access is a role, for the API and the
+screens alike.
+Known limits: token files are read at the start and at each reload, not in between; only its length
+(at least 16 bytes) protects a token from guesses.
 *See:* `signatures/bearer.py`, which compares.
 """
 
@@ -28,18 +29,21 @@ from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
 
-# Fewer bytes of a token could be guessed.
-_LEAST = 16
-# Wrong tokens of an address that are told so, and logged; more are answered that they are too many.
+# A shorter token could be guessed.
+_LEAST_BYTES = 16
+# Wrong tokens of an address that are logged and answered 401, a second and at once; more get 429.
 _WRONG_RATE, _WRONG_BURST = 5, 50
 _ROLES: Final = {"read": Role.READER, "full": Role.OPERATOR}
 
 
 class Tokens:
-    """The tokens of the settings; none: nobody is let in, as when a reload took all away."""
+    """The tokens of the settings; without any, as after a reload, every request is refused."""
 
     def __init__(self, tokens: Sequence[AdminToken], proxies: Iterable[object] = ()) -> None:
-        """Read their files. Raises SettingsError. proxies: by whom an address is believed."""
+        """Read the token files. proxies: trusted to name a client's address.
+
+        Raises SettingsError.
+        """
         self._visitors = {
             each.name: Visitor(each.name, _ROLES[each.access], f"token {each.name}")
             for each in tokens
@@ -50,7 +54,7 @@ class Tokens:
         self._wrong = Throttle(_WRONG_RATE, _WRONG_BURST)
 
     def visitor(self, request: Request) -> Visitor:
-        """Whose request this is. Raises RequestRefused, Unauthentic or Malformed."""
+        """The owner of the request's token. Raises RequestRefused, Unauthentic or Malformed."""
         try:
             return self.bearer(request.headers)
         except (Unauthentic, Malformed) as error:
@@ -64,9 +68,9 @@ class Tokens:
             raise
 
     def bearer(self, headers: Mapping[str, str]) -> Visitor:
-        """Whose token the headers have. Raises Unauthentic or Malformed."""
+        """The owner of the token in the headers. Raises Unauthentic or Malformed."""
         if self._verifier is None:
-            raise Unauthentic("there is no token any more")
+            raise Unauthentic("[admin] has no tokens any more")
         name = self._verifier.verify(SignedRequest(headers, b""), time.time())
         return self._visitors[name]
 
@@ -74,16 +78,16 @@ class Tokens:
 def _secret(token: AdminToken) -> bytes:
     if token.token is not None:
         return token.token.get_secret_value().encode()
-    assert token.token_file is not None  # noqa: S101 - the settings have one of both
+    assert token.token_file is not None  # noqa: S101 - the settings require one of the two
     secret = read_secret(token.token_file)
-    if len(secret.encode()) < _LEAST:
+    if len(secret.encode()) < _LEAST_BYTES:
         raise SettingsError(
-            f"[admin]: the token {token.name!r} in {token.token_file} has less than {_LEAST} "
-            "bytes, and could be guessed: `openssl rand -hex 32` makes a better one"
+            f"[admin]: the token {token.name!r} in {token.token_file} has less than {_LEAST_BYTES} "
+            "bytes and could be guessed: make a longer one with `openssl rand -hex 32`"
         )
     return secret.encode()
 
 
 def has_token(request: Request) -> bool:
-    """Whether one is sent, right or wrong; a proxy may send a login of its own in that header."""
+    """Whether there is a bearer token, valid or not; a proxy may send its own login instead."""
     return request.headers.get("authorization", "").lower().startswith("bearer")

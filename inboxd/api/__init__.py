@@ -1,5 +1,5 @@
-"""The plugin's face: how handlers are declared, what they get, what they send.
+"""The API of plugins: declarations of handlers, and the objects that handlers use.
 
-Owns the types that a plugin author sees, and the JSON that goes in and out of handlers. Promises:
-nothing here opens a connection or touches a table; the runtime passes in what does.
+Owns the types that a plugin's author sees, and the JSON that goes in and out of handlers. Promises:
+nothing here opens a connection or touches a table; the runtime passes in the objects that do.
 """

@@ -1,9 +1,9 @@
-"""A batch as a handler puts it together: members, nested batches, continuations.
+"""A batch as a handler builds it: members, nested batches, continuations.
 
-Owns `Batch`. Promises: all of it is written with the settlement of the handler's row or not at all;
-a continuation is sent with the batch and waits there, so that it cannot be forgotten; an empty
-batch succeeds at once.
-Known limit: continuations are given where the batch is made, not later.
+Owns `Batch`. Promises: all of it is written with the settlement of the handler's row, or not at
+all; a continuation is sent with its batch and waits in the database, so it cannot be forgotten; an
+empty batch succeeds at once.
+Known limit: continuations are given where the batch is built, not later.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Batch(Continued, Node):
     __slots__ = ("_making",)
 
     def __init__(self, groups: Groups, making: Making) -> None:
-        """Put together `making`; handlers call `ctx.batch` instead."""
+        """Build the batch `making`; handlers call `ctx.batch` instead."""
         super().__init__(groups, making.batch_id)
         self._making = making
 
@@ -30,15 +30,15 @@ class Batch(Continued, Node):
         return f"<Batch {self._making.name or self.id}: {len(self)} members>"
 
     def __len__(self) -> int:
-        """How many members it has been given here."""
+        """The number of members added here."""
         return self._making.size
 
     def __bool__(self) -> bool:
-        """An empty batch is a batch."""
+        """True, also for an empty batch."""
         return True
 
     def add(self, command: object, **options: Unpack[SendOptions]) -> UUID:
-        """Send a command as a member; the options are those of `ctx.send`. Returns its id."""
+        """Send a command as a member, with the options of `ctx.send`. Returns its id."""
         return self._groups.send(command, options, self._making)
 
     def batch(
@@ -63,7 +63,7 @@ class Batch(Continued, Node):
 def filled(
     groups: Groups, making: Making, commands: Iterable[object], options: SendOptions
 ) -> Batch:
-    """The batch with its first members."""
+    """Build a batch with its first members."""
     check_many(commands)
     batch = Batch(groups, making)
     for command in commands:

@@ -1,7 +1,7 @@
-"""`ctx.breaker("brevo")`: a handler's own call of a target, told to the target's breaker.
+"""`ctx.breaker("brevo")`: a handler's own call of a target, counted by the target's breaker.
 
-Owns the block, and where it finds the breakers of its worker. Promises that without a worker, as in
-a test of a handler alone, everything passes.
+Owns the block, and how it finds the breakers of its worker. Promises that without a worker, as in a
+test of a single handler, every call passes.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from typing import Protocol
 
 import anyio.from_thread
 
-# Of the row whose handler calls: "queue" for a command, "topic" for an event; and its id.
+# The row whose handler makes the call: "queue" for a command, "topic" for an event; and its id.
 Holder = tuple[str, int]
 
 
 class WatchedCall(Protocol):
-    """One call that has begun."""
+    """A call that has begun and is counted by its breaker."""
 
     def ended(self, error: BaseException | None) -> None:
-        """It has ended, well or with an error."""
+        """Count the end of the call; error None: it succeeded."""
 
 
 # Begins a call by the breaker's name; raises BreakerOpen.
@@ -30,10 +30,10 @@ Begin = Callable[[str, Holder], WatchedCall]
 
 
 class _Unwatched:
-    """A call that nobody is told of."""
+    """A call that is not counted."""
 
     def ended(self, error: BaseException | None) -> None:
-        """Tell nobody."""
+        """Count nothing."""
 
 
 def _unwatched(_name: str, _holder: Holder) -> WatchedCall:
@@ -48,13 +48,13 @@ class BreakerCall:
     """`async with ctx.breaker("brevo"):`, or `with` in a function that runs in a thread."""
 
     def __init__(self, name: str, holder: Holder) -> None:
-        """A call of the target `name`, for a row."""
+        """A call of the target `name` by the handler of a row."""
         self._name = name
         self._holder = holder
         self._call: WatchedCall | None = None
 
     async def __aenter__(self) -> None:
-        """Raises BreakerOpen while it is open: unless it is caught, the row is deferred."""
+        """Begin the call; raise BreakerOpen while the breaker is open, which defers the row."""
         self._begin()
 
     async def __aexit__(
@@ -66,7 +66,7 @@ class BreakerCall:
         self._end(error)
 
     def __enter__(self) -> None:
-        """The same in a thread."""
+        """Begin the call from a thread; raises as `__aenter__`."""
         _in_loop(self._begin)
 
     def __exit__(
@@ -87,7 +87,7 @@ class BreakerCall:
 
 
 def _in_loop(do: Callable[[], None]) -> None:
-    """Breakers belong to the event loop: a thread asks it."""
+    """Run `do` in the event loop, to which breakers belong; also from a thread."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

@@ -1,11 +1,11 @@
 """When a chunk of a batch topic is due, and which events belong to it.
 
-Owns the arithmetic. Promises: it needs no memory, since a due time follows from the time at which
-an event was written alone, so what was missed while no worker ran is due when one comes back, and
-each period of a cron expression has a chunk of its own. Known limit: where a period ends, order
-beats the clock: of two events that are written within the same microseconds, the one that comes
-later in the chunk's order may carry the earlier time, and then counts to the later period.
-*See:* `events/chunks/visit.py`, which asks it.
+Owns the arithmetic. Promises: it needs no memory, since a due time follows only from the time at
+which an event was written. So a chunk that was missed while no worker ran is due when a worker
+returns, and each period of a cron expression has its own chunk. Known limit: at the end of a
+period, order wins over the clock: if two events are written within the same microseconds, the event
+that comes later in the chunk's order may carry the earlier time; it then counts to the later
+period. *See:* `events/chunks/visit.py`, which calls this.
 """
 
 from __future__ import annotations
@@ -19,19 +19,20 @@ from inboxd.api.cron import Cron
 from inboxd.api.topics import Topic
 from inboxd.errors import UsageError
 
-# For the age of a chunk that has none.
+# The age limit of a topic that declares none.
 NEVER = timedelta(days=36_525)
-# An event may have been written a little before one that comes earlier in the order.
+# An event may carry a slightly earlier time than an event before it in the order.
 SLACK = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """When the chunks of a topic are due: whatever comes first of what is given.
+    """When the chunks of a topic are due: at the first condition that is met.
 
-    full: this number of events makes a chunk due, and none has more. age: of its oldest event.
-    cron: the first time after its oldest event was written; the chunk holds what was written before
-    that. expected: the event types that complete a chunk, which then holds all that its line has.
+    full: number of events that makes a chunk due; a chunk never has more. age: of its oldest event.
+    cron: the first time after its oldest event was written; the chunk holds the events written
+    before it. expected: the event types that complete a chunk, which then holds all events of its
+    line.
     belongs: the events of a chunk were expected together, by their types or their number.
     """
 
@@ -42,17 +43,17 @@ class Rule:
     belongs: bool = False
 
     def closes_at(self, created_at: datetime) -> datetime | None:
-        """When the period ends to which an event belongs; None: there are no periods."""
+        """The end of an event's period; None: there are no periods."""
         return None if self.cron is None else self.cron.after(created_at)
 
     def opened_at(self, closes_at: datetime) -> datetime | None:
-        """When the period began that ends at `closes_at`."""
+        """The start of the period that ends at `closes_at`."""
         return None if self.cron is None else self.cron.before(closes_at)
 
     def period(self, created_at: datetime) -> tuple[datetime, datetime] | None:
-        """From when to when what is written belongs to the chunk of an event; None: to any.
+        """The span in which events of the same chunk are written; None: there is no limit.
 
-        It begins a little early: of two events, the later one may carry the earlier time.
+        It begins SLACK early: of two events, the later one may carry the earlier time.
         """
         closes_at = self.closes_at(created_at)
         if closes_at is None:
@@ -60,7 +61,7 @@ class Rule:
         return (self.opened_at(closes_at) or created_at) - SLACK, closes_at
 
     def takes(self, written: Sequence[datetime]) -> int:
-        """How many of a line's oldest events, given as times of writing, make the next chunk."""
+        """The number of a line's oldest events that make the next chunk; `written`: their times."""
         if not written:
             return 0
         period = self.period(written[0])
@@ -72,11 +73,11 @@ class Rule:
         return sum(1 for _ in within)
 
     def missing(self, types: Collection[str]) -> tuple[str, ...]:
-        """The expected types that are not among `types`, in the order of the declaration."""
+        """The expected types that are not in `types`, in the order of the declaration."""
         return tuple(each for each in self.expected if each not in types)
 
     def ends(self, since: datetime, until: datetime, most: int) -> list[datetime]:
-        """The ends of the periods of what was written from `since` to `until`; `most`: how many."""
+        """The ends, at most `most`, of the periods of events written from `since` to `until`."""
         if self.cron is None:
             return []
         found: list[datetime] = []

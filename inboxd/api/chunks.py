@@ -1,10 +1,10 @@
 """The chunk of events that a handler of a batch topic gets.
 
-Owns both views of it, one to read with `async for` and one for handlers in threads, and what a
-handler decides of single events. Promises: events come in order; however long the chunk is, only a
-portion of it is in memory; an outcome of a single event counts only if the handler ends well;
-after that the chunk refuses to be read or changed. Known limit: each reading of a chunk that does
-not fit in memory asks the database again.
+Owns both views of it, one for `async for` and one for handlers in threads, and the outcomes that a
+handler sets for single events. Promises: events come in order; however long the chunk is, only a
+portion of it is in memory; an outcome of a single event counts only if the handler ends well; after
+the handler's end the chunk cannot be read or changed. Known limit: each reading of a chunk that
+does not fit in memory queries the database again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from inboxd.model.duration import Duration
 
 P_co = TypeVar("P_co", covariant=True)
 
-# Beyond this number, the chunk as a whole failed.
+# With more outcomes, the chunk as a whole fails.
 MOST_OUTCOMES = 100_000
 _ENDED = "The handler has ended: its chunk cannot be used any more."
 
@@ -32,7 +32,7 @@ Portions = Callable[[], AsyncIterator[Sequence[Event[Any]]]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkInfo:
-    """What is known of a chunk before it is read; the names are those of `EventChunk`."""
+    """Facts about a chunk, known before it is read; named as in `EventChunk`."""
 
     topic: str
     key: str
@@ -44,19 +44,19 @@ class ChunkInfo:
 
 
 class _Chunk(Generic[P_co]):
-    """What both views share."""
+    """The parts that both views share."""
 
     __slots__ = ("_info", "_outcomes", "_portions")
 
     def __init__(self, info: ChunkInfo, portions: Portions) -> None:
-        """Show what `portions` gives, anew for each reading."""
+        """Show the events of `portions`, which is called anew for each reading."""
         self._info = info
         self._portions: Portions | None = portions
-        # Their rows: of a long chunk, payloads that have been read must be able to go.
+        # Only the rows: payloads of a long chunk that were read must be freed.
         self._outcomes: dict[int, tuple[Any, Reject | Retry]] = {}
 
     def __len__(self) -> int:
-        """How many events the chunk holds; one read in portions counts the unreadable ones too."""
+        """The number of events; a chunk that is read in portions also counts unreadable events."""
         return self._info.size
 
     def __repr__(self) -> str:
@@ -65,48 +65,49 @@ class _Chunk(Generic[P_co]):
 
     @property
     def topic(self) -> str:
-        """The topic of all of them."""
+        """The topic of all its events."""
         return self._info.topic
 
     @property
     def key(self) -> str:
-        """What they have in common: the ordering key; empty where the topic has one chunk."""
+        """The ordering key that its events share; empty where the topic has one chunk."""
         return self._info.key
 
     @property
     def since(self) -> datetime:
-        """When the period began that the chunk covers: the cron time before `until`.
+        """The start of the period that the chunk covers: the cron time before `until`.
 
-        Without cron, when its oldest event was written.
+        Without cron, the time when its oldest event was written.
         """
         return self._info.since
 
     @property
     def until(self) -> datetime:
-        """When the period ended: the cron time, which no event of the chunk has reached.
+        """The end of the period: the cron time, which is later than all events of the chunk.
 
-        Without cron, or if an operator asked for the chunk earlier, when it was taken.
+        Without cron, or if an operator asked for the chunk earlier, the time when it was taken.
         """
         return self._info.until
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """The expected types (`expect=[…]`) that have not come; empty: the set is complete."""
+        """The expected types (`expect=[…]`) without an event; empty: the set is complete."""
         return self._info.missing
 
     @property
     def short(self) -> int:
-        """How many events are missing of those expected, by type or by number."""
+        """The number of expected events that are missing, by type or by number."""
         return self._info.short
 
     def reject(self, event: Event[Any], reason: str = "") -> None:
-        """Make a dead letter of this one event when the handler has ended; the others are done."""
+        """Make this event a dead letter when the handler has ended; the other events succeed."""
         self._say(event, Reject(reason))
 
     def retry(self, event: Event[Any], *, after: Duration | None = None, reason: str = "") -> None:
-        """Try this one event again, alone, by the retry policy or `after` a while.
+        """Run this event again, alone, by the retry policy or `after` a duration.
 
-        It spends an attempt; after the last one, it is a dead letter. The others are done.
+        It spends an attempt; after the last attempt, the event is a dead letter. The other events
+        succeed.
         """
         if after is not None:
             duration.parse(after)
@@ -118,7 +119,7 @@ class _Chunk(Generic[P_co]):
         return self._outcomes
 
     def end(self) -> None:
-        """The handler has ended; the runtime calls this."""
+        """End the chunk; the runtime calls this when the handler has ended."""
         self._portions = None
 
     def _say(self, event: Event[Any], outcome: Reject | Retry) -> None:

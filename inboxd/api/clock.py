@@ -1,8 +1,8 @@
-"""The time that handlers are told: the worker's, unless a test sets another.
+"""The time that handlers see: the worker's, unless a test sets another.
 
-Owns the one place where `ctx.now()` comes from. Promises: it is aware, in UTC; a test that travels
-in time tells handlers the time that the database has then.
-Known limit: what a handler asks of the system itself, it is told by the system.
+Owns the source of `ctx.now()`. Promises: the time is aware, in UTC; in a test that travels in time,
+handlers see the time of the test's database.
+Known limit: a handler that asks the operating system gets the system's time.
 """
 
 from collections.abc import Callable
@@ -19,5 +19,5 @@ clock: ContextVar[Callable[[], datetime]] = ContextVar("inboxd_clock", default=_
 
 
 def now() -> datetime:
-    """The time now."""
+    """The current time, aware and in UTC."""
     return clock.get()()

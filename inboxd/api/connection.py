@@ -1,9 +1,9 @@
-"""What a handler may do with the database: its part of the transaction that settles its row.
+"""A handler's access to the database: its part of the transaction that settles its row.
 
-Owns two protocols' worth of methods, one to await and one for handlers in threads. Promises:
-everything done through them commits together with the settlement, or not at all (promise 2).
-Known limit: there is no COMMIT here, no cursor and no LISTEN; a handler that needs those opens a
-connection of its own, outside that promise.
+Owns the methods, once to await and once for handlers in threads. Promises: all that is done through
+them commits together with the settlement, or not at all (promise 2). Known limit: there is no
+COMMIT, no cursor and no LISTEN; a handler that needs these opens a connection of its own, which the
+promise does not cover.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class Record(Protocol):
-    """A row as the driver gives it: by column name, or by position."""
+    """A row of the driver: values by column name, or by position."""
 
     def __getitem__(self, key: str | int, /) -> Any: ...
 
@@ -45,22 +45,22 @@ class Connection(Protocol):
     """The connection of an async handler; parameters are `$1`, `$2` and so on."""
 
     async def execute(self, query: str, *args: Any) -> str:
-        """Run a statement (or several, without parameters); the status, such as "INSERT 0 1"."""
+        """Run a statement (or several, without parameters). Returns its status: "INSERT 0 1"."""
 
     async def executemany(self, query: str, args: Iterable[Sequence[Any]]) -> None:
         """Run a statement once for each sequence of parameters."""
 
     async def fetch(self, query: str, *args: Any) -> Sequence[Record]:
-        """All rows."""
+        """Return all rows of a query."""
 
     async def fetchrow(self, query: str, *args: Any) -> Record | None:
-        """The first row, or None."""
+        """Return the first row, or None."""
 
     async def fetchval(self, query: str, *args: Any, column: int = 0) -> Any:
-        """A value of the first row, or None where there is no row."""
+        """Return a value of the first row, or None if there is no row."""
 
     def transaction(self) -> AbstractAsyncContextManager[object]:
-        """A savepoint: what happens inside is undone together if the block raises."""
+        """Open a savepoint: if the block raises, all of it is rolled back."""
 
 
 class BlockingConnection:
@@ -69,11 +69,11 @@ class BlockingConnection:
     __slots__ = ("_connection",)
 
     def __init__(self, connection: Connection) -> None:
-        """Speak to `connection` from a thread that the event loop's side started."""
+        """Use `connection` from a thread that the event loop has started."""
         self._connection = connection
 
     def execute(self, query: str, *args: Any) -> str:
-        """Run a statement (or several, without parameters); the status, such as "INSERT 0 1"."""
+        """Run a statement (or several, without parameters). Returns its status: "INSERT 0 1"."""
         return _from_thread(self._connection.execute, query, *args)
 
     def executemany(self, query: str, args: Iterable[Sequence[Any]]) -> None:
@@ -81,20 +81,20 @@ class BlockingConnection:
         _from_thread(self._connection.executemany, query, args)
 
     def fetch(self, query: str, *args: Any) -> Sequence[Record]:
-        """All rows."""
+        """Return all rows of a query."""
         return _from_thread(self._connection.fetch, query, *args)
 
     def fetchrow(self, query: str, *args: Any) -> Record | None:
-        """The first row, or None."""
+        """Return the first row, or None."""
         return _from_thread(self._connection.fetchrow, query, *args)
 
     def fetchval(self, query: str, *args: Any, column: int = 0) -> Any:
-        """A value of the first row, or None where there is no row."""
+        """Return a value of the first row, or None if there is no row."""
         return _from_thread(self._connection.fetchval, query, *args, column=column)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """A savepoint: what happens inside is undone together if the block raises."""
+        """Open a savepoint: if the block raises, all of it is rolled back."""
         savepoint = self._connection.transaction()
         _from_thread(savepoint.__aenter__)
         try:
@@ -105,6 +105,6 @@ class BlockingConnection:
         _from_thread(savepoint.__aexit__, None, None, None)
 
 
-# Timeouts are the handler's, and `anyio.fail_after`: a second kind on each method adds nothing.
+# No timeout parameters: the handler has its own, and `anyio.fail_after`.
 def _from_thread(function: Callable[..., Coroutine[Any, Any, T]], *args: Any, **options: Any) -> T:
     return anyio.from_thread.run(partial(function, *args, **options))

@@ -1,10 +1,10 @@
-"""What a handler has beside its payload: the transaction, what it sends, its identity, its log.
+"""A handler's context: the transaction, the sent rows, its row's identity, its log.
 
-Owns the two contexts and the gathering of commands and events. Promises: what is sent is written
-with the settlement or not at all (promise 2); once the handler has ended, its context refuses to
-send or to give its connection, so that a task it left behind changes nothing.
-Known limit: a connection that was taken out of the context earlier is the runtime's to close.
-*See:* `engine/execution.py`, which hands it to the handler; `groups`.
+Owns the two contexts and the gathering of commands and events. Promises: all that a handler sends
+is written with the settlement, or not at all (promise 2); once the handler has ended, its context
+refuses to send or to give its connection, so that a task left running changes nothing.
+Known limit: a connection that was taken from the context earlier is closed by the runtime.
+*See:* `engine/execution.py`, which passes it to the handler; `groups`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from inboxd.model.lineage import Origin, OriginKind
 
 C = TypeVar("C", bound=Connection | BlockingConnection, default=Connection)
 
-# How long an open batch waits for its close, unless its maker says otherwise.
+# How long an open batch waits for its close, by default.
 OPEN_FOR = "1d"
 
 
@@ -57,26 +57,27 @@ class Log(Protocol):
         """Log for operators."""
 
     def warning(self, event: str, *args: Any, **fields: Any) -> Any:
-        """Log what may need a look."""
+        """Log something that may need a look."""
 
     def error(self, event: str, *args: Any, **fields: Any) -> Any:
-        """Log what needs a look."""
+        """Log something that needs a look."""
 
     def exception(self, event: str, *args: Any, **fields: Any) -> Any:
         """Log an error with the traceback being handled."""
 
 
 class _Context(Generic[C]):
-    """What both contexts share; made anew for each execution of a handler."""
+    """The parts that both contexts share; made anew for each execution of a handler."""
 
     __slots__ = ("_groups", "_lend", "_routes", "_row", "drafts", "events", "log")
     _KEY: ClassVar[str]  # the column of the row's uuid
-    _HOLDS: ClassVar[str]  # as what it is known to breakers
+    _HOLDS: ClassVar[str]  # the kind of the row for breakers
 
     def __init__(self, row: Row, lend: Callable[[], C], routes: Routes, log: Log) -> None:
         """Serve one execution for `row`, a row of `events` or `commands`.
 
-        `lend` gives the connection, the same each time; a handler that never asks pays for none.
+        `lend` gives the connection, the same each time; it is opened only if the handler asks for
+        it.
         """
         self._row = row
         self._lend = lend
@@ -88,17 +89,17 @@ class _Context(Generic[C]):
 
     @property
     def connection(self) -> C:
-        """The row's own transaction; its first use opens it, so a handler without it costs none."""
+        """The connection in the row's own transaction, which the first use opens."""
         return self._lend()
 
     @property
     def tenant(self) -> str | None:
-        """The tenant of the row; what is sent and emitted belongs to it unless told otherwise."""
+        """The tenant of the row; by default, all that the handler sends belongs to it."""
         return cast("str | None", self._row["tenant"])
 
     @property
     def correlation_id(self) -> str:
-        """The story that the row belongs to; of a row that begins one, its own id."""
+        """The story that the row belongs to; for a row that begins a story, its own id."""
         return cast("str | None", self._row["correlation_id"]) or str(self._row[self._KEY])
 
     @property
@@ -107,15 +108,16 @@ class _Context(Generic[C]):
         return cast("int", self._row["attempts"]) + 1
 
     def now(self) -> datetime:
-        """The time, aware and in UTC: the worker's; in tests the one that they set."""
+        """The worker's time, aware and in UTC; in tests, the time that they set."""
         return now()
 
     def breaker(self, name: str) -> BreakerCall:
         """Call a target, if its breaker lets it pass: `async with ctx.breaker("brevo"):`.
 
-        What the block raises counts as the target's failure, but a verdict such as Reject. While
-        the breaker is open, entering raises BreakerOpen; a handler that does not catch it is run
-        again when the break is over, with no attempt spent. In a thread it is `with`.
+        An exception in the block counts as a failure of the target, except a verdict such as
+        Reject. While the breaker is open, entering the block raises BreakerOpen; if the handler
+        does not catch it, it is run again when the break is over, with no attempt spent. In a
+        thread, use `with`.
         """
         checks.refuse(f"the breaker {name!r:.60}", checks.plain(name))
         return BreakerCall(name, (self._HOLDS, cast("int", self._row["id"])))
@@ -123,15 +125,18 @@ class _Context(Generic[C]):
     def send(self, command: object, **options: Unpack[SendAloneOptions]) -> UUID:
         """Send a command with this row's settlement; returns its id.
 
-        `command` is a payload whose class a command handler takes, or that names its type itself
-        (`inboxd_command`), or anything that fits JSON with `type=`. Queue and priority default to
-        what the type declares. `delay` counts from the settlement.
-        Commands of a queue with the same `ordering_key` run one after the other, in
-        the order in which they were sent. At most one unsettled command of a type has a
-        `unique_key`: if there is one when this is written, `on_conflict` says whether it is kept
-        (and this one not written), replaced (cancelled, unless it runs), or this handler fails
-        (`reject`). Raises UsageError for arguments that do not fit together, and PayloadError for
-        a payload that cannot be stored.
+        `command` is a payload whose class a command handler takes, or that names its own type
+        (`inboxd_command`), or, with `type=`, anything that fits JSON. Queue and priority default to
+        the type's declaration. `delay` counts from the settlement.
+
+        Commands of a queue with the same `ordering_key` run one after the other, in the order in
+        which they were sent. At most one unsettled command of a type has a `unique_key`. If another
+        one has it when this command is written, `on_conflict` decides: "keep" the other one and do
+        not write this command, "replace" it (it is cancelled, unless it runs), or "reject": this
+        handler fails.
+
+        Raises UsageError for arguments that do not fit together, and PayloadError for a payload
+        that cannot be stored.
         """
         draft = command_draft(self._routes, command, options, self.tenant)
         self.drafts.append(draft)
@@ -148,12 +153,12 @@ class _Context(Generic[C]):
     ) -> UUID:
         """Emit an event with this row's settlement; returns its `event_id`.
 
-        `event` is a payload whose class a handler of events takes, or that names its type itself
-        (`inboxd_event`); or a type, and `payload` anything that fits JSON. It continues this row's
-        story. Without a `topic` it goes to every topic that its type is subscribed to; the options
-        are as a producer gives them, and `delay` counts from the settlement. Of the events of a
-        topic and `source` with the same `dedup_key` one is written. Raises UsageError for what no
-        event can have, and PayloadError for a payload that cannot be stored.
+        `event` is a payload whose class an event handler takes, or that names its own type
+        (`inboxd_event`); or a type, with anything that fits JSON as `payload`. The event continues
+        this row's story. Without a `topic` it goes to every topic that subscribes to its type; the
+        options are a producer's, and `delay` counts from the settlement. Only one of the events
+        with the same topic, `source` and `dedup_key` is written. Raises UsageError for invalid
+        options, and PayloadError for a payload that cannot be stored.
         """
         draft = event_draft(self._routes, event, payload, options, self.tenant)
         self.events.append(draft)
@@ -162,10 +167,10 @@ class _Context(Generic[C]):
     def webhook(self, type: str, payload: object = None, **options: Unpack[WebhookOptions]) -> None:
         """Send a webhook with this row's settlement: to each endpoint whose types match.
 
-        `payload` is anything that fits JSON: the endpoint gets it as `data`. Of a `message_id` each
-        endpoint gets one delivery; without, the id is made. An `ordering_key` counts for endpoints
-        that are ordered. Raises UsageError for what no webhook can have, and PayloadError for a
-        payload that cannot be stored.
+        `payload` is anything that fits JSON: the endpoint gets it as `data`. Each endpoint gets one
+        delivery per `message_id`, which is generated if it is not given. An `ordering_key` counts
+        for endpoints that are ordered. Raises UsageError for invalid options, and PayloadError for
+        a payload that cannot be stored.
         """
         if self._routes is ENDED:
             ended()
@@ -183,9 +188,9 @@ class _Context(Generic[C]):
     ) -> Batch:
         """Make a batch of commands; the options are for each of them, and `tenant` for the batch.
 
-        `batch_type` says what kind of work it is, by which lists are filtered; `name` is any text.
-        An `open` batch may be filled by other handlers, with `add_to`, until one of them closes it
-        with `close_batch`; left open for longer than `expires`, it takes no more.
+        `batch_type` names the kind of work, by which lists are filtered; `name` is any text.
+        Other handlers may fill an `open` batch with `add_to`, until one of them closes it with
+        `close_batch`; after `expires` it takes no more members.
         """
         closes = duration.seconds(expires) if open else None
         making = self._grouping().make(
@@ -196,7 +201,7 @@ class _Context(Generic[C]):
     def workflow(
         self, name: str | None = None, *, type: str | None = None, tenant: str | None = None
     ) -> Workflow:
-        """Make a workflow: steps that wait for each other; `type` is as a batch's."""
+        """Make a workflow: steps that wait for each other; `type` as for a batch."""
         making = self._grouping().make("workflow", name, type=type, tenant=tenant)
         return Workflow(self._grouping(), making)
 
@@ -205,7 +210,7 @@ class _Context(Generic[C]):
     ) -> list[UUID]:
         """Send commands as members of an open batch; returns their ids.
 
-        The attempt fails, and nothing is written, if the batch is closed, cancelled or expired.
+        If the batch is closed, cancelled or expired, the attempt fails and nothing is written.
         """
         groups = self._grouping()
         groups.check_open()
@@ -214,7 +219,7 @@ class _Context(Generic[C]):
         return [groups.send_to(batch_id, command, options) for command in commands]
 
     def close_batch(self, batch_id: UUID) -> None:
-        """Let an open batch take no more members: it ends when those that it has have ended."""
+        """Close an open batch: it takes no more members, and ends when all of them have ended."""
         check_batch_id(batch_id)
         self._grouping().close_batch(batch_id)
 
@@ -226,9 +231,9 @@ class _Context(Generic[C]):
         return self._groups
 
     def plan(self) -> Plan | None:
-        """The batches that the handler made, if any; for the runtime, when it has ended well.
+        """The batches that the handler made, or None; for the runtime, when it has ended well.
 
-        Raises UsageError for steps that wait for each other in a circle, and the like.
+        Raises UsageError for an invalid plan, such as steps that wait for each other in a circle.
         """
         return None if self._groups is None else self._groups.plan()
 
@@ -247,8 +252,8 @@ class EventContext(_Context[C]):
     _HOLDS = "topic"
 
 
-# Reads what an earlier step of a command's workflow returned: at once in a thread, else something
-# to await.
+# Reads the result of an earlier step of a command's workflow; returns an awaitable unless it is
+# called in a thread.
 Results = Callable[[Row, str], Any]
 
 
@@ -268,7 +273,7 @@ class CommandContext(_Context[C]):
         results: Results | None = None,
         say: Say | None = None,
     ) -> None:
-        """As for events; `results` reads those of earlier steps, `say` takes the progress."""
+        """`results` reads the results of earlier steps, `say` takes the progress."""
         super().__init__(row, lend, routes, log)
         self._results = results
         self._say = say
@@ -280,19 +285,19 @@ class CommandContext(_Context[C]):
     def result(self: CommandContext[BlockingConnection], step: str) -> Any: ...
 
     def result(self, step: str) -> Any:
-        """What an earlier step of this command's workflow returned; async handlers await it.
+        """The result of an earlier step of this command's workflow; async handlers await it.
 
-        Raises UsageError if the command is in no workflow, or the step unknown; NotFound if the
-        step has no result: because it has not succeeded, is a batch, or its row is not kept.
+        Raises UsageError if the command is in no workflow, or the step is unknown; NotFound if the
+        step has no result: it has not succeeded, is a batch, or its row was dropped.
         """
         if self._results is None:
             raise UsageError(f"There is no result of {step!r}: this command is in no workflow.")
         return self._results(self._row, step)
 
     def progress(self, done: float, of: float | None = None, note: str | None = None) -> None:
-        """Say how far the handler has come: `ctx.progress(30, 100, "pages")`.
+        """Report how far the handler has come: `ctx.progress(30, 100, "pages")`.
 
-        As often as one likes, and from a thread: the newest is written about once a second,
+        It may be called often, and from a thread: the newest report is written about once a second,
         outside the handler's transaction. Raises UsageError for an invalid value.
         """
         if self._routes is ENDED:
@@ -312,7 +317,7 @@ class CommandContext(_Context[C]):
 
     @property
     def queue(self) -> str:
-        """The queue that the command is in."""
+        """The queue of the command."""
         return cast("str", self._row["queue"])
 
     @property
@@ -322,17 +327,17 @@ class CommandContext(_Context[C]):
 
     @property
     def idempotency_key(self) -> str:
-        """The same at every attempt: give it to an external service, and it acts once."""
+        """A key that is the same at every attempt, for external services that act once per key."""
         return str(self.command_id)
 
     @property
     def deadline(self) -> datetime | None:
-        """When the command stops being worth starting, if ever."""
+        """The time after which the command is not worth starting, or None."""
         return cast("datetime | None", self._row["deadline"])
 
     @property
     def origin(self) -> Origin:
-        """What created the command."""
+        """The creator of the command."""
         return Origin(OriginKind(self._row["origin_kind"]), self._row["origin_id"])
 
 

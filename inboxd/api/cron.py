@@ -1,11 +1,11 @@
-"""Cron expressions in a time zone, of schedules and chunks: the next times, and those missed.
+"""Cron expressions in a time zone, for schedules and chunks: the next times, and missed ones.
 
-Owns the arithmetic of times. Promises: an expression is read as Debian's cron reads it, changes to
-and from daylight saving time included: what falls into the missing hour runs right after it, what
-falls into the repeated one runs once, and an hourly one runs every hour that passes; catching up is
-bounded, whatever the outage. Known limits: five fields, so a minute is the shortest interval; near
-a change by half an hour (Lord Howe), or one that leaves a day out, the library may miss times of
-the first hour of a day, or give one twice.
+Owns the arithmetic of times. Promises: an expression has the meaning of Debian's cron, also at
+changes of daylight saving time: times in the missing hour run right after it, times in the repeated
+hour run once, and an hourly expression runs every hour that passes; catching up is bounded, however
+long the outage was. Known limits: five fields, so a minute is the shortest interval; near a change
+by half an hour (Lord Howe), or a change that leaves out a day, the library may miss times of the
+first hour of a day, or give a time twice.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from inboxd.errors import UsageError
 
 Missed = Literal["skip", "once", "all"]
 
-# A run that was not sent this long after its time was missed.
+# A run that was not sent within this time counts as missed.
 LATE = timedelta(minutes=1)
-# With "all", at most this many runs are made up for at once, the newest ones.
+# With "all", at most this many missed runs are sent, the newest ones.
 MOST = 1_000
 
 _FIELDS = 5
-# Files of the system's zones that are none.
+# Files in the system's zone folder that are not zones of a place.
 _NO_ZONES = ("Factory", "localtime", "posixrules")
 
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """The times to send for now, oldest first; whether older ones were too many to be made up."""
+    """The times to send for now, oldest first; cut: there were more than MOST."""
 
     times: tuple[datetime, ...]
     cut: bool = False
@@ -61,14 +61,14 @@ class Cron:
         except CronSimError as error:
             raise UsageError(f"cron {self.expression!r} is wrong: {error}.") from None
         except StopIteration:
-            raise UsageError(f"cron {self.expression!r} never comes: no date fits.") from None
+            raise UsageError(f"cron {self.expression!r} never matches: no date fits it.") from None
 
     def after(self, moment: datetime) -> datetime:
         """The next time after a moment, in UTC."""
         return next(self._walk(moment)).astimezone(UTC)
 
     def before(self, moment: datetime) -> datetime | None:
-        """The last time before a moment, in UTC; None: the expression has none in living memory."""
+        """The last time before a moment, in UTC, or None."""
         last = next(self._walk(moment, reverse=True), None)
         return None if last is None else last.astimezone(UTC)
 
@@ -77,10 +77,10 @@ class Cron:
         return (time.astimezone(UTC) for time in self._walk(moment))
 
     def due(self, since: datetime, now: datetime, missed: Missed) -> Due:
-        """What to send for the times from `since` to `now`, both included.
+        """The times to send for, from `since` to `now`, both included.
 
-        A time is missed when it passed more than LATE ago. The newest one that is not is sent
-        always; "once" sends one in place of all that were missed, and "all" each of them.
+        A time is missed when it passed more than LATE ago. The newest time that is not missed is
+        always sent; "once" sends one run in place of all missed ones, and "all" sends each of them.
         """
         newest = self._before(now, since)
         if missed == "all":
@@ -93,7 +93,7 @@ class Cron:
 
     def _before(self, now: datetime, since: datetime) -> Iterator[datetime]:
         """The times from `now` back to `since`."""
-        # The walk leaves out where it begins, unless that lies behind the full second.
+        # The walk excludes its start, unless that lies after the full second.
         start = now.replace(microsecond=max(now.microsecond, 1))
         for time in self._walk(start, reverse=True):
             if time < since:
@@ -103,11 +103,11 @@ class Cron:
     def _walk(self, start: datetime, *, reverse: bool = False) -> Iterator[datetime]:
         """The times beyond `start`.
 
-        Begun within the repeated hour of autumn, the library may first give a time of that hour's
-        other round, on the wrong side.
+        If it starts within the repeated hour of autumn, the library may first give a time of that
+        hour's other pass, on the wrong side.
         """
         for time in CronSim(self.expression, start.astimezone(self._zone), reverse=reverse):
-            # As moments: two times of one zone are compared by what their clocks show.
+            # Compared in UTC: two times of one zone are compared by their wall clocks.
             moment = time.astimezone(UTC)
             if (moment < start) if reverse else (moment > start):
                 yield time
@@ -122,13 +122,13 @@ def check_missed(missed: object) -> None:
 def _zone(name: str) -> ZoneInfo:
     if name in _NO_ZONES or str(name).startswith("right/"):
         raise UsageError(
-            f"zone {name!r} is no place's: it depends on the machine, or counts leap seconds; give "
-            "a name such as Europe/Berlin, or UTC."
+            f"zone {name!r} is not the zone of a place: it depends on the machine, or counts leap "
+            "seconds; give a name such as Europe/Berlin, or UTC."
         )
     try:
         return ZoneInfo(name)
     except (OSError, ValueError, LookupError, TypeError):
         raise UsageError(
-            f"zone {name!r} is not known here: give a name such as Europe/Berlin; if it is one, "
+            f"zone {name!r} is unknown: give a name such as Europe/Berlin; if the name is right, "
             "the system's tzdata is missing."
         ) from None

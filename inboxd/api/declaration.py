@@ -1,7 +1,7 @@
-"""From what a plugin wrote to checked records, or to the list of what is wrong with it.
+"""From a plugin's declarations to checked records, or to the list of their mistakes.
 
-Owns the checks of declarations. Promises: all problems of a plugin are found at once, each with
-the function's name, file and line; records are only made of what is right.
+Owns the checks of declarations. Promises: all problems of a plugin are found at once, each with the
+function's name, file and line; records are only made of valid declarations.
 Known limit: conflicts between plugins are found where plugins meet, in `registry.plugins`.
 """
 
@@ -36,7 +36,7 @@ from inboxd.resilience.rules import BreakerRules
 
 
 class HandlerOptions(TypedDict, total=False):
-    """What each decorator takes beside the type: the version that is read (1), and overrides."""
+    """The options of each decorator: the schema version that is read (1), and overrides."""
 
     schema_version: int
     timeout: Duration | None
@@ -47,19 +47,19 @@ class HandlerOptions(TypedDict, total=False):
 
 
 class EventHandlerOptions(HandlerOptions, total=False):
-    """What a handler of events takes."""
+    """The options of an event handler."""
 
     topic: str | None
 
 
 class SentOnOptions(EventHandlerOptions, total=False):
-    """What a handler of events takes that are sent on as commands."""
+    """The options of an event handler that runs as a command."""
 
     queue: str | None
 
 
 class CommandHandlerOptions(HandlerOptions, total=False):
-    """What a handler of commands takes; without a queue and a priority, "default" and 0."""
+    """The options of a command handler; the defaults are queue "default" and priority 0."""
 
     queue: str
     priority: int
@@ -67,7 +67,7 @@ class CommandHandlerOptions(HandlerOptions, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandlerDeclaration:
-    """One use of a decorator, as it was written."""
+    """One use of a decorator, as written."""
 
     kind: Literal["event", "command"]
     func: Callable[..., Any]
@@ -83,14 +83,14 @@ class HandlerDeclaration:
     title: str | None = None
     description: str | None = None
     topic: str | None = None
-    # Of a batch topic: the function takes chunks, and is declared once for each of its types.
+    # For a batch topic: the function takes chunks, and is declared once for each of its types.
     chunks: bool = False
     split: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upcasting:
-    """One upcaster, as it was written."""
+    """One upcaster, as written."""
 
     func: Upcaster
     type: str
@@ -99,7 +99,7 @@ class Upcasting:
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """What a plugin declares, and what is wrong with it."""
+    """The checked declarations of a plugin, and its problems."""
 
     events: tuple[EventHandler, ...]
     commands: tuple[CommandHandler, ...]
@@ -118,7 +118,7 @@ def build(
     middleware: Sequence[Callable[..., Any]],
     lifespans: Sequence[Lifespan] | None = (),
 ) -> Declared:
-    """Check everything that handlers need; `lifespans`: None, if they have problems themselves."""
+    """Check all declarations; `lifespans`: None, if they are invalid themselves."""
     events: list[EventHandler] = []
     commands: list[CommandHandler] = []
     problems: list[str] = []
@@ -132,7 +132,7 @@ def build(
             continue
         events += [event] if event else []
         commands += [command] if command else []
-    # A handler of chunks is declared once for each type.
+    # A handler of chunks, declared once for each type, repeats its problems.
     return Declared(tuple(events), tuple(commands), tuple(dict.fromkeys(problems)))
 
 
@@ -143,7 +143,7 @@ def _records(
     middleware: tuple[DeclaredMiddleware, ...],
     lifespans: Sequence[Lifespan] | None,
 ) -> tuple[EventHandler | None, CommandHandler | None]:
-    """An event handler, a command handler, or, with `as_command`, one of each."""
+    """Make an event handler, a command handler, or, with `as_command`, both."""
     _check_options(plugin, declared)
     is_event = declared.kind == "event"
     signature = read_signature(
@@ -208,7 +208,7 @@ def _adapter(annotation: Any) -> TypeAdapter[Any]:
 
 
 def _own_class(annotation: Any) -> PayloadType | None:
-    """The class by which `send` and `emit` find the type, if it is the plugin's own."""
+    """The class by which `send` and `emit` find the type, if the plugin defines it."""
     if not isinstance(annotation, type):
         return None
     is_own = issubclass(annotation, BaseModel) or dataclasses.is_dataclass(annotation)
@@ -216,7 +216,7 @@ def _own_class(annotation: Any) -> PayloadType | None:
 
 
 def _check_named(declared: HandlerDeclaration, payload: Any) -> None:
-    """Refuse a class whose own type or version is another one."""
+    """Refuse a class that names another type or version."""
     if not isinstance(payload, type):
         return
     named = (event_of if declared.kind == "event" else command_of)(payload)
@@ -250,7 +250,7 @@ def _check_options(plugin: str, declared: HandlerDeclaration) -> None:
         if text is not None:
             checks.refuse(f"the {what} {text!r:.60}", checks.plain(text))
     if declared.topic == DEFAULT:
-        raise UsageError('topic="default" is what a handler without a topic has: leave it out.')
+        raise UsageError('topic="default" is the topic of handlers without a topic: leave it out.')
     check_label("title", declared.title)
     check_label("description", declared.description)
     checks.refuse("schema_version", checks.count(declared.schema_version))
@@ -260,13 +260,13 @@ def _check_options(plugin: str, declared: HandlerDeclaration) -> None:
             f"retry={declared.retry!r}: give a policy such as Exponential(attempts=5)."
         )
     if declared.executor not in ("process", None):
-        raise UsageError(f'executor={declared.executor!r}: only "process" can be asked for.')
+        raise UsageError(f'executor={declared.executor!r}: only "process" is possible.')
     if declared.kind == "event" and not declared.as_command:
         _check_in_memory(declared)
 
 
 def _check_in_memory(declared: HandlerDeclaration) -> None:
-    """An event handler runs inside its page's transaction, which must not wait for slow work."""
+    """Refuse options of slow work: an event handler runs inside its page's transaction."""
     if declared.queue is not None:
         raise UsageError("queue= belongs to commands: add as_command=True, or drop it.")
     if declared.executor is not None:
@@ -303,7 +303,7 @@ def _middleware(
     lifespans: Sequence[Lifespan] | None,
     problems: list[str],
 ) -> tuple[DeclaredMiddleware, ...]:
-    """The middleware with its resources; what is wrong with it is added to `problems`."""
+    """The middleware with its resources; problems are added to `problems`."""
     found = []
     for func in middleware:
         try:
@@ -314,8 +314,8 @@ def _middleware(
 
 
 def _needs_around(func: Callable[..., Any], lifespans: Sequence[Lifespan] | None) -> Needs:
-    """The resources that middleware takes. Raises UsageError if it is none."""
+    """The resources that middleware takes. Raises UsageError for an invalid function."""
     own, count = len(("call", "proceed")), len(inspect.signature(func).parameters)
     if not is_async(func) or count < own:
-        raise UsageError("middleware is async def, and takes the call and proceed.")
+        raise UsageError("middleware must be async def, and take the call and proceed.")
     return needs_of(func, hints_of(func) if count > own else {}, lifespans, after=own)

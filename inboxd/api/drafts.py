@@ -1,7 +1,7 @@
-"""Commands and events that are not written yet, and the JSON that they and results hold.
+"""Commands and events that are not written yet, and the encoding of JSON.
 
-Owns the drafts and the encoder. Promises: what is encoded can be stored as jsonb and read back as
-it was; a NUL, a NaN or an infinity is refused with the path of the field, where a plain encoder
+Owns the drafts and the encoder. Promises: encoded values can be stored as jsonb and read back
+unchanged; a NUL, a NaN or an infinity is refused with the path of its field, where a plain encoder
 would store null or fail the whole page.
 Known limit: integers beyond 64 bits fit only in pydantic models.
 *See:* `context`, which gathers them; `store/emitted.py`, which writes events and webhooks.
@@ -26,10 +26,10 @@ from inboxd.model.checks import OnConflict
 class CommandDraft(NamedTuple):
     """A command to be inserted with the settlement of the row whose handler sent it.
 
-    payload is JSON text; queue None means the one that the type declares; delay is in seconds from
-    the insert, and excludes run_at. batch is the one that it is a member of, origin the one whose
-    end brings it about. needs counts what must end before it (it waits until then); awaited:
-    something waits for it.
+    payload is JSON text. queue None: the queue that the type declares. delay: seconds from the
+    insert; it excludes run_at. batch: the batch of which it is a member. origin: the batch whose
+    end starts it. needs: how many commands or batches must end before it runs. awaited: another row
+    waits for it.
     """
 
     command_id: UUID
@@ -57,8 +57,8 @@ class CommandDraft(NamedTuple):
 class EventDraft(NamedTuple):
     """An event to be inserted with the settlement of the row whose handler emitted it.
 
-    payload and headers are JSON text; topic None means those that the type is subscribed to;
-    occurred_at and run_at None mean the insert's time; delay is in seconds from it, and excludes
+    payload and headers are JSON text. topic None: the topics that subscribe to the type.
+    occurred_at and run_at None: the insert's time. delay: seconds from the insert; it excludes
     run_at.
     """
 
@@ -83,9 +83,9 @@ class EventDraft(NamedTuple):
 class WebhookDraft(NamedTuple):
     """A webhook whose deliveries are written with the settlement of the row that sent it.
 
-    payload is JSON text; message_id None is made; endpoint None means all whose types match;
-    occurred_at and run_at None mean the insert's time. emitted: it is an event that was emitted, so
-    only endpoints that ask for events get it; None: it is not.
+    payload is JSON text. message_id None: it is generated. endpoint None: all endpoints whose types
+    match. occurred_at and run_at None: the insert's time. emitted: it is an emitted event, so that
+    only endpoints with `events` get it.
     """
 
     type: str
@@ -101,14 +101,14 @@ class WebhookDraft(NamedTuple):
     emitted: bool | None = None
 
 
-# What handlers emit: for whoever is subscribed, or whose types match.
+# Emitted drafts go to subscribed topics, or to endpoints whose types match.
 EmittedDraft: TypeAlias = EventDraft | WebhookDraft
 
 
 def encode(value: object) -> str:
-    """JSON text of a pydantic model, or of whatever orjson knows; raises PayloadError.
+    """JSON text of a pydantic model, or of any value that orjson knows; raises PayloadError.
 
-    A result of None is JSON's null.
+    None becomes null.
     """
     try:
         if isinstance(value, BaseModel):
@@ -119,7 +119,7 @@ def encode(value: object) -> str:
         # Not chained: these errors quote the value, and payloads must not reach logs.
         kind = type(value).__name__
         raise PayloadError(f"{kind} cannot be written as JSON ({_reason(error)}).") from None
-    # Any of these may be harmless ("null" is usually None): look closer, but only then.
+    # Each of these texts may be harmless ("null" is usually None), so look at the values.
     if "\\u0000" in text or "null" in text or "NaN" in text or "Infinity" in text:
         refusal = storable.refusal(value, partial(to_jsonable_python, by_alias=False))
         if refusal is not None:
@@ -128,7 +128,7 @@ def encode(value: object) -> str:
 
 
 def _reason(error: Exception) -> str:
-    """What is wrong, in the encoder's first line: it names types and limits, never values."""
+    """The first line of the encoder's error, which names types and limits, never values."""
     if isinstance(error, PydanticSerializationError):
-        return "a field's value is not what its annotation says, or has no form in JSON"
+        return "a field's value does not have its annotated type, or has no form in JSON"
     return str(error).partition("\n")[0]

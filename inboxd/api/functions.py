@@ -1,7 +1,7 @@
-"""Reading the functions of a plugin: their annotations, their names, and where they stand.
+"""Reading the functions of a plugin: annotations, names, places.
 
-Owns what messages call a function and a type. Known limit: annotations must name things that exist
-at module level when the daemon starts.
+Owns the names of functions and types in messages. Known limit: annotations must name things that
+exist at module level when the daemon starts.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ def hints_of(func: Callable[..., Any]) -> dict[str, Any]:
         return get_type_hints(func, include_extras=True)
     except Exception as error:
         raise UsageError(
-            f"its annotations cannot be read ({type(error).__name__}: {error}): what they name "
-            "must be imported at module level, outside `if TYPE_CHECKING`."
+            f"its annotations cannot be read ({type(error).__name__}: {error}): import the names "
+            "in them at module level, outside `if TYPE_CHECKING`."
         ) from error
 
 
 def shown(hint: Any) -> str:
-    """A type, as messages name it."""
+    """The name of a type in messages."""
     return getattr(hint, "__name__", None) or str(hint)
 
 
 def full_name(hint: Any) -> str:
-    """The same with its module, since clients of several libraries share their names."""
+    """The name of a type with its module, since classes of several libraries share their names."""
     if isinstance(hint, type) and hint.__module__ != "builtins":
         return f"{hint.__module__}.{hint.__qualname__}"
     return shown(hint) if isinstance(hint, type) else str(hint)
@@ -47,7 +47,7 @@ def place_of_function(func: Callable[..., Any]) -> str:
 
 
 def where(func: object) -> str:
-    """Name, file and line of a function; of anything else, what it is."""
+    """Name, file and line of a function; of another value, its repr."""
     if not inspect.isfunction(func):
         return repr(func)
     return f"{name_of(func)} ({place_of_function(func)})"

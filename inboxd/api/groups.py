@@ -1,9 +1,9 @@
-"""What one execution of a handler puts together beside single commands: batches, and waiting.
+"""Batches and waiting commands that one execution of a handler builds.
 
 Owns the drafts of batches, edges and steps, and their gathering. Promises: nothing is gathered for
-a handler that makes no batch; what a handler put together is one plan when it ended well, and
-refused before that if it is wrong; afterwards its batches and workflows refuse any change.
-Known limit: all of a batch that one handler fills is in memory; a huge one is filled by several.
+a handler that makes no batch; the batches of a handler that ended well become one plan, which is
+refused if it is invalid; after that, batches and workflows cannot be changed.
+Known limit: all members that one handler adds are in memory; a huge batch is filled by several.
 *See:* `context`, before it; `commands/ended.py`, which takes the plan.
 """
 
@@ -31,9 +31,9 @@ _ENDED = (
 
 
 class BatchDraft(NamedTuple):
-    """A batch to be inserted; expires is in seconds from the insert, None for one that is closed.
+    """A batch to be inserted; expires: seconds from the insert, None for a closed batch.
 
-    size counts its members: commands and batches.
+    size: the number of its members, commands and batches.
     """
 
     batch_id: UUID
@@ -49,7 +49,7 @@ class BatchDraft(NamedTuple):
 
 
 class EdgeDraft(NamedTuple):
-    """`waiting` may run when `needs` has come to its condition; both are commands or batches."""
+    """`waiting` may run when `needs` has met its condition; both are commands or batches."""
 
     needs: UUID
     waiting: UUID
@@ -65,10 +65,10 @@ class StepDraft(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """All of it: to be written in the transaction that settles the row, before the commands.
+    """The batches of a handler, written with the settlement of its row, before the commands.
 
-    added: how many commands each batch that was made elsewhere gets. closed: batches made elsewhere
-    that get no more.
+    added: the number of new commands of each batch that was made elsewhere. closed: batches that
+    were made elsewhere, and are closed here.
     """
 
     batches: list[BatchDraft]
@@ -80,7 +80,7 @@ class Plan(NamedTuple):
 
 @dataclass(slots=True)
 class Making:
-    """A batch while it is put together."""
+    """A batch that is being built."""
 
     batch_id: UUID
     kind: Literal["batch", "workflow"]
@@ -134,10 +134,11 @@ class Groups:
         return making
 
     def send(self, command: object, options: SendOptions, into: Making | None) -> UUID:
-        """Send a command as a member of a batch; it belongs to the batch's tenant."""
+        """Send a command as a member of a batch; by default it belongs to the batch's tenant."""
         self.check_open()
-        if options.get("unique_key") is not None:  # a batch cannot count a command that is kept
-            raise UsageError("unique_key= is for ctx.send: what a batch counts must be written.")
+        # a command that is kept is not written, so a batch could not count it
+        if options.get("unique_key") is not None:
+            raise UsageError("unique_key= is for ctx.send: a member of a batch must be written.")
         if into is None:
             return self._send(command, **options)
         if into.closed:
@@ -163,7 +164,7 @@ class Groups:
     def continue_(
         self, making: Making, condition: Condition, command: object, options: SendOptions
     ) -> None:
-        """Send a command that waits for a batch, and is a member of what the batch is one of."""
+        """Send a command that waits for a batch, and is a member of that batch's parent."""
         if making.tenant is not None and options.get("tenant") is None:
             options = {**options, "tenant": making.tenant}
         command_id = self.send(command, options, making.parent)
@@ -171,7 +172,7 @@ class Groups:
         self.wait(command_id, making.batch_id, condition)
 
     def wait(self, waiting: UUID, needs: UUID, condition: Condition) -> None:
-        """Let one command or batch wait for another."""
+        """Make one command or batch wait for another."""
         self._edges[needs, waiting] = condition
 
     def name_step(self, workflow: UUID, name: str, member: UUID) -> None:
@@ -179,18 +180,18 @@ class Groups:
         self._plan.steps.append(StepDraft(workflow, name, member))
 
     def at_end(self, closer: Callable[[], None]) -> None:
-        """Call `closer` when the plan is made; it may refuse, or add what waits."""
+        """Call `closer` when the plan is made; it may refuse the plan, or add edges."""
         self._closers.append(closer)
 
     def is_beside(self, batch_id: UUID) -> bool:
-        """Whether it is a batch made here that is not part of a workflow, and so never waits."""
+        """Whether it is a batch made here outside of any workflow, which therefore never waits."""
         making = self.made.get(batch_id)
         while making is not None and making.parent is not None:
             making = making.parent
         return making is not None and making.kind == "batch"
 
     def close_batch(self, batch_id: UUID) -> None:
-        """Close a batch, made here or elsewhere; one that is closed here already is refused."""
+        """Close a batch, made here or elsewhere; raises UsageError if it is closed here already."""
         self.check_open()
         making = self.made.get(batch_id)
         if making is not None:
@@ -208,13 +209,13 @@ class Groups:
             raise UsageError(_ENDED)
 
     def end(self) -> None:
-        """The handler has ended."""
+        """Note that the handler has ended."""
         self._ended = True
 
     def plan(self) -> Plan:
-        """What the handler put together; the drafts of its commands learn what they wait for.
+        """Make the plan; note in the draft of each of its commands the number of rows it waits for.
 
-        Raises UsageError for what can never be, such as steps in a circle.
+        Raises UsageError for an invalid plan, such as steps in a circle.
         """
         self.end()
         for closer in self._closers:
@@ -228,7 +229,7 @@ class Groups:
         awaited = {edge.needs for edge in plan.edges}
         held = self._draft_batches(waits, awaited)
         for position, draft in enumerate(self._drafts if plan.edges else ()):
-            # What waits for something inside of a batch that waits need not wait for that as well.
+            # A member that waits itself need not wait for its waiting batch as well.
             needs = waits.get(draft.command_id) or draft.batch in held
             if needs or draft.command_id in awaited:
                 marked = draft._replace(needs=int(needs), awaited=draft.command_id in awaited)
@@ -236,7 +237,7 @@ class Groups:
         return plan
 
     def _draft_batches(self, waits: Counter[UUID], awaited: set[UUID]) -> set[UUID]:
-        """Draft the batches, parents first; returns those that wait: their members wait too."""
+        """Draft the batches, parents first; returns the waiting ones: their members wait, too."""
         held = set()
         for made in self.made.values():
             parent = None if made.parent is None else made.parent.batch_id
@@ -261,7 +262,7 @@ class Groups:
 
 
 class Node:
-    """What a step may wait for: a step or a batch that the same handler made."""
+    """A step or batch of this handler, for which other steps may wait."""
 
     __slots__ = ("_groups", "id")
 
@@ -272,22 +273,22 @@ class Node:
 
     @property
     def succeeded(self) -> After:
-        """Its success; just naming it means the same."""
+        """Wait for its success; a step or batch without a condition means the same."""
         return After(self._groups, self.id, Condition.SUCCEEDED)
 
     @property
     def failed(self) -> After:
-        """Its failure for good: it became a dead letter, or a batch that holds one."""
+        """Wait for its failure for good: it, or a member of the batch, is a dead letter."""
         return After(self._groups, self.id, Condition.FAILED)
 
     @property
     def finished(self) -> After:
-        """Its end, whatever that was."""
+        """Wait for its end, in any status."""
         return After(self._groups, self.id, Condition.FINISHED)
 
 
 class Continued:
-    """What has continuations: a batch or a workflow, while its handler puts it together."""
+    """A batch or workflow that is being built, and its continuations."""
 
     __slots__ = ()
     _groups: Groups
@@ -302,7 +303,7 @@ class Continued:
         return self._continue(Condition.FAILED, command, options)
 
     def finally_(self, command: object, **options: Unpack[SendOptions]) -> Self:
-        """Send a command that runs when it has ended, whatever came of it."""
+        """Send a command that runs when it has ended, in any status."""
         return self._continue(Condition.FINISHED, command, options)
 
     def _continue(self, condition: Condition, command: object, options: SendOptions) -> Self:
@@ -311,7 +312,7 @@ class Continued:
 
 
 class After(NamedTuple):
-    """A node with what must have become of it."""
+    """A node, and the condition for which a step waits."""
 
     groups: Groups
     id: UUID
@@ -319,14 +320,14 @@ class After(NamedTuple):
 
 
 def check_many(commands: object) -> None:
-    """Raise UsageError for what is not a list of commands, such as a single one."""
-    # A pydantic model can be walked through too: by its fields.
+    """Raise UsageError for a value that is not a list of commands, such as a single command."""
+    # A pydantic model is iterable, too: over its fields.
     if not isinstance(commands, Iterable) or isinstance(commands, str | bytes | BaseModel):
         raise UsageError(f"A batch takes a list of commands, not {type(commands).__name__}.")
 
 
 def check_batch_id(batch_id: object) -> None:
-    """Raise UsageError for what cannot name a batch."""
+    """Raise UsageError for a value that is not the id of a batch."""
     if not isinstance(batch_id, UUID):
         raise UsageError(f"{batch_id!r} is not the id of a batch: give its `id`, a UUID.")
 
@@ -337,6 +338,6 @@ def _closed(batch_id: UUID, name: str | None = None) -> UsageError:
 
 
 def check_text(what: str, value: object) -> None:
-    """Raise UsageError for a name that the database cannot hold; None is none."""
+    """Raise UsageError for a name that the database cannot hold; None is valid."""
     if value is not None and (problem := checks.name(value)):
         raise UsageError(f"{value!r:.40} cannot be {what}: it {problem}.")

@@ -1,9 +1,9 @@
 """The decorators of a plugin.
 
-Owns `Handlers`, the object that a plugin's entry point names. Promises: declaring has no effect
-beyond remembering; functions stay as they were, so that they can be called in tests; `build` finds
-everything wrong at once, after the whole module was read, so that annotations may point forward.
-Known limit: declarations made after the daemon has started are not seen.
+Owns `Handlers`, the object that a plugin's entry point names. Promises: a declaration is only
+stored; functions stay unchanged, so that tests can call them; `build` finds all mistakes at once,
+after the whole module was read, so that annotations may point forward.
+Known limit: declarations made after the daemon has started have no effect.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from inboxd.model.backoff import Policy
 from inboxd.model.duration import Duration
 from inboxd.resilience.rules import BreakerOptions, BreakerRules, with_options
 
-# Behind its own arguments, a function may take resources: `...`.
+# After its own arguments, a function may take resources: `...`.
 OnEvent = TypeVar(
     "OnEvent",
     bound=Callable[Concatenate[Event[Any], EventContext, ...], Awaitable[None]]
@@ -121,16 +121,17 @@ class Handlers:
     ) -> Callable[[Any], Any]:
         """Handle events of `type`, inside the transaction that settles their page.
 
-        With a `topic`, only those of that topic, which then gets the events of `type` whose
-        producer names none. Without one, those of each topic that has no handler of its own.
+        With a `topic`, handle only the events of this topic; the topic then also gets the events of
+        `type` whose producer names no topic. Without a `topic`, handle the events of each topic
+        that has no handler of its own.
 
         `as_command=True` sends each event on as a command of type `<plugin>.<function>` in `queue`,
-        for slow work: the handler then gets a CommandContext, a transaction and retries of its own.
-        A sync function runs in a thread; `executor="process"` (with as_command) in a process that
-        can be killed, and takes the event alone. `timeout` and `retry` override the settings'.
-        `breaker` names the breaker of what it calls: while that is open, its events wait. `title`
-        and `description` say to people what the type is: without a description the docstring's
-        first line does.
+        for slow work: the handler then gets a CommandContext, and a transaction and retries of its
+        own. A sync function runs in a thread; `executor="process"` (with as_command) in a process
+        that can be killed, and takes only the event. `timeout` and `retry` override the settings.
+        `breaker` names the breaker of the target that the handler calls: while it is open, the
+        events wait. `title` and `description` describe the type for people; the default description
+        is the docstring's first line.
         """
         ways = {"as_command": as_command, "executor": executor}
         return self._declare("event", type, SentOnOptions, options, **ways)
@@ -149,11 +150,11 @@ class Handlers:
     ) -> Callable[[OnChunk], OnChunk]:
         """Handle the chunks of a batch topic, inside the transaction that settles them.
 
-        The topic gets the events of `types` whose producer names none. `schema_version` may be
-        given by type. A chunk whose handler fails is halved until the event that spoils it stands
-        alone, unless with `split=False` a part of a chunk means nothing: then it is tried
-        again as a whole. `timeout` overrides `events.chunk_timeout`; `retry`, `breaker`, `title`
-        and `description` as for others.
+        The topic gets the events of `types` whose producer names no topic. `schema_version` may be
+        given by type. If a handler fails, its chunk is halved until the failing event is isolated;
+        with `split=False`, for chunks whose parts mean nothing, it is retried as a whole. `timeout`
+        overrides `events.chunk_timeout`; `retry`, `breaker`, `title` and `description` are as for
+        `event`.
         """
         if not types or not all(isinstance(each, str) for each in types):
             raise UsageError('Name the types: @handlers.chunk("…", topic="…").')
@@ -202,13 +203,13 @@ class Handlers:
         executor: Literal["process"] | None = None,
         **options: Unpack[CommandHandlerOptions],
     ) -> Callable[[Any], Any]:
-        """Run commands of `type`, each in a transaction of its own; what is returned is its result.
+        """Run commands of `type`, each in its own transaction; the return value is the result.
 
         A sync function runs in a thread; `executor="process"` in a process that can be killed, for
-        CPU work: it takes the command alone. `timeout` and `retry` override the settings'.
-        Commands wait in `queue` ("default") by `priority` (0); `schema_version` (1) is read.
-        `breaker` names the breaker of what it calls: while that is open, its commands wait. `title`
-        and `description` as for events.
+        CPU work; it takes only the command. `timeout` and `retry` override the settings. Commands
+        wait in `queue` ("default") by `priority` (0); `schema_version` (1) is the version that the
+        handler reads. `breaker` names the breaker of the target that the handler calls: while it is
+        open, the commands wait. `title` and `description` are as for events.
         """
         return self._declare("command", type, CommandHandlerOptions, options, executor=executor)
 
@@ -224,13 +225,13 @@ class Handlers:
     def lifespan(self, func: None = None, /, *, timeout: Duration = ...) -> Callable[[L], L]: ...
 
     def lifespan(self, func: Any = None, /, *, timeout: Duration = OPENING) -> Any:
-        """Open a resource once a worker process, before it joins, and close it when it has left.
+        """Open a resource in each worker process, before it joins; close it when it has left.
 
         `func` is an async generator function (a sync one runs in a thread) that yields the resource
-        once; what stands behind the `yield` closes it. Its annotation, `-> AsyncIterator[T]`, gives
-        the type T by which functions of the plugin take the resource: handlers, middleware, hooks
-        and later lifespans have a further parameter of that type. `timeout` is for the opening, and
-        for the closing.
+        once; the code after the `yield` closes it. Its annotation, `-> AsyncIterator[T]`, gives the
+        type T by which functions of the plugin take the resource: handlers, middleware, hooks and
+        later lifespans, by a further parameter of that type. `timeout` limits the opening, and the
+        closing.
         """
 
         def declare(func: Any) -> Any:
@@ -240,7 +241,7 @@ class Handlers:
         return declare if func is None else declare(func)
 
     def on_start(self, func: OnWorker) -> OnWorker:
-        """Call `func(worker)` once the worker is ready for the first time, beside its work."""
+        """Call `func(worker)` when the worker is ready for the first time, beside its work."""
         return self._hook("on_start", func)
 
     def on_stop(self, func: OnWorker) -> OnWorker:
@@ -248,14 +249,14 @@ class Handlers:
         return self._hook("on_stop", func)
 
     def on_error(self, func: OnError) -> OnError:
-        """Call `func(failed)` for each attempt that failed on this worker, once it is committed.
+        """Call `func(failed)` for each failed attempt of this worker, once that has committed.
 
-        Whatever it does changes nothing of the outcome, and holds up nothing.
+        The hook cannot change the outcome, and delays nothing.
         """
         return self._hook("on_error", func)
 
     def upcaster(self, type: str, *, from_version: int) -> Callable[[U], U]:
-        """Turn a payload (decoded JSON) of `from_version` into one of the next version."""
+        """Convert a payload (decoded JSON) of `from_version` to the next version."""
 
         def declare(func: U) -> U:
             self._upcastings.append(Upcasting(func=func, type=type, from_version=from_version))
@@ -264,29 +265,31 @@ class Handlers:
         return declare
 
     def topic(self, name: str, **options: Unpack[TopicOptions]) -> None:
-        """Say how the events of the topic `name` are processed.
+        """Declare how the events of the topic `name` are processed.
 
         `[topics]` of the settings may change it.
 
-        mode: "single", each by itself; "sequential", those of one ordering key in order; "batch",
-        many as one chunk. `key` is a JSON pointer to the ordering key in the payload, for producers
-        that give none. Sequential: `on_failure`, what a dead letter does to its key, "block" or
-        "skip". Batch: a chunk is due at `count` events, at the `age` of its oldest, at the times of
-        `cron` in `zone`, or when it has all that it should `expect` (event types, or how many),
-        with `age` as the deadline. `dedup`: "event_id" or a JSON pointer to the dedup key.
+        mode: "single", each event by itself; "sequential", events of one ordering key in order;
+        "batch", many events as one chunk. `key` is a JSON pointer to the ordering key in the
+        payload, for producers that give none. Sequential: `on_failure` is the effect of a dead
+        letter on its key, "block" or "skip". Batch: a chunk is due at `count` events, at the `age`
+        of its oldest event, at the times of `cron` in `zone`, or when it has all events that it
+        must `expect` (event types, or a number), with `age` as the deadline. `dedup`: "event_id" or
+        a JSON pointer to the dedup key.
         """
         _refuse_unknown("topic", options, TopicOptions)
         self._topics.append(TopicDeclaration(name, f"plugin {self.name}", options))
 
     def breaker(self, name: str, **options: Unpack[BreakerOptions]) -> None:
-        """Say when the breaker `name` opens, and for how long; `[breakers]` may change it.
+        """Declare when the breaker `name` opens, and for how long; `[breakers]` may change it.
 
-        It opens when `failure_ratio` of at least `minimum_calls` calls in the `window` have failed,
-        or `consecutive_failures` in a row, or when `slow_ratio` of them took longer than
-        `slow_call`. A break lasts `first_break`, and twice as long each time that it is in vain, up
-        to `longest_break`, each by up to the part `jitter` longer; then one worker tries `probes`.
-        While it is open its commands wait, or one of the type `fallback` is sent for each. One that
-        nobody declares has the defaults; two plugins may share one that one of them declares.
+        It opens when `failure_ratio` of at least `minimum_calls` calls in the `window` failed, or
+        `consecutive_failures` in a row, or when `slow_ratio` of the calls took longer than
+        `slow_call`. The first break lasts `first_break`; while probes fail, each further break is
+        twice as long, up to `longest_break`; each is lengthened at random by up to the share
+        `jitter`. After a break one worker tries `probes` calls. While the breaker is open, its
+        commands wait, or a command of the type `fallback` is sent for each. An undeclared breaker
+        has the defaults; two plugins may share a breaker that one of them declares.
         """
         _refuse_unknown("breaker", options, BreakerOptions)
         checks.refuse(f"the breaker {name!r:.60}", checks.plain(name))
@@ -303,11 +306,11 @@ class Handlers:
     ) -> None:
         """Send `payload` at the times of `cron` in `zone`, once over all workers.
 
-        A payload whose class a command handler takes needs no type; anything else that
-        fits JSON needs `command=` or `event=`. `time_field` names a field of the payload that gets
-        the time of the run. `missed`, for what nobody could send in time: "skip", "once" or "all".
-        The name is `<plugin>.<name>` everywhere else; `[schedules]` of the settings may change it.
-        `title` and `description` say to people what it is.
+        A payload whose class a command handler takes needs no type; anything else that fits JSON
+        needs `command=` or `event=`. `time_field` names a field of the payload that gets the time
+        of the run. `missed` is the policy for runs that no worker could send in time: "skip",
+        "once" or "all". The schedule's full name is `<plugin>.<name>`; `[schedules]` of the
+        settings may change it. `title` and `description` describe it for people.
         """
         _refuse_unknown("schedule", options, ScheduleOptions)
         self._schedules.append(
@@ -321,7 +324,7 @@ class Handlers:
         )
 
     def build(self) -> Declared:
-        """Check the declarations; what is wrong is listed in the answer, not raised."""
+        """Check the declarations; problems are listed in the result, not raised."""
         lifespans, problems = check_lifespans(self.name, self._lifespans)
         known = None if problems else lifespans
         hooks, more = check_hooks(self.name, self._hooks, known)
@@ -348,7 +351,7 @@ class Handlers:
         options: HandlerOptions,
         **ways: Any,
     ) -> Callable[[Any], Any]:
-        if callable(type_):  # @handlers.event without parentheses would silently lose the handler
+        if callable(type_):  # without parentheses the handler would be lost
             raise UsageError(f'Name the type: @handlers.{kind}("…"), not @handlers.{kind}.')
         _refuse_unknown(kind, options, known)
 
@@ -362,6 +365,6 @@ class Handlers:
 
 
 def _refuse_unknown(function: str, options: Mapping[str, object], known: type) -> None:
-    """As Python does of parameters: not every author runs a type checker."""
+    """Raise TypeError, as Python does for parameters: not every author runs a type checker."""
     for name in options.keys() - known.__annotations__.keys():
         raise TypeError(f"{function}() got an unexpected keyword argument {name!r}")

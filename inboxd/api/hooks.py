@@ -1,8 +1,8 @@
-"""Hooks: functions of a plugin that are told what happens to the worker and to attempts.
+"""Hooks: functions of a plugin that are called at a worker's start and end, and for failures.
 
-Owns how they are declared and what they are given; `inboxd.engine.hooks` calls them. Promises that
-what a hook is given holds no payload. Known limit: the exception itself is the handler's own, with
-its text and its frames.
+Owns the declaration of hooks and the values that they are given; `inboxd.engine.hooks` calls them.
+Promises that a hook is given no payload. Known limit: the exception is the handler's own, with its
+text and frames.
 """
 
 from __future__ import annotations
@@ -32,14 +32,13 @@ class WorkerInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailedAttempt:
-    """An attempt that failed, once that is committed. The payload is not part of it.
+    """An attempt that failed, after the failure has committed. The payload is not part of it.
 
-    error: what was raised. message: its type and text, without the rows and arguments that a
-    database driver quotes, and with passwords masked as in the log. fingerprint: equal for equal
-    failures, as in `inboxd failures`.
-    outcome: "retrying", at `retry_at`, or "dead", a dead letter. plugin, handler: whose it was;
-    None where no handler was called. Of a chunk, `events` is how many failed together, and the rest
-    is that of the first one.
+    error: the exception. message: its type and text, without the rows and arguments that a database
+    driver quotes, and with passwords masked as in the log. fingerprint: equal for equal failures,
+    as in `inboxd failures`. outcome: "retrying", at `retry_at`, or "dead", a dead letter. plugin,
+    handler: the failed handler; None if no handler was called. For a chunk, `events` is the number
+    of events that failed together, and the other fields describe its first event.
     """
 
     error: BaseException
@@ -71,7 +70,7 @@ _GIVEN: dict[Moment, type[WorkerInfo | FailedAttempt]] = {
 
 @dataclass(frozen=True, slots=True)
 class HookDeclaration:
-    """One use of a hook's decorator, as it was written."""
+    """One use of a hook's decorator, as written."""
 
     moment: Moment
     func: Callable[..., Any]
@@ -79,7 +78,7 @@ class HookDeclaration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hook:
-    """A hook, checked."""
+    """A hook that was checked."""
 
     plugin: str
     name: str
@@ -92,7 +91,7 @@ class Hook:
 def check_hooks(
     plugin: str, declared: Sequence[HookDeclaration], offered: Sequence[Lifespan] | None
 ) -> tuple[tuple[Hook, ...], list[str]]:
-    """The hooks of a plugin in their order, and what is wrong with them; `offered`: resources."""
+    """The hooks of a plugin in their order, and their problems; `offered`: its resources."""
     found: list[Hook] = []
     problems: list[str] = []
     for each in declared:
@@ -107,7 +106,7 @@ def _checked(plugin: str, declared: HookDeclaration, offered: Sequence[Lifespan]
     func, given = declared.func, _GIVEN[declared.moment]
     if not inspect.iscoroutinefunction(func):
         raise UsageError(
-            "a hook is `async def`: what blocks goes to a thread, await asyncio.to_thread(…)."
+            "a hook must be `async def`: run blocking code with await asyncio.to_thread(…)."
         )
     hints = hints_of(func)
     names = list(inspect.signature(func).parameters)

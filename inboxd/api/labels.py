@@ -1,8 +1,8 @@
-"""Titles and descriptions: what types and schedules are called, and what for, in people's words.
+"""Titles and descriptions of types and schedules, for people.
 
-Promises: a text that is declared is one line, of a bounded length, without control characters; so
-is one that is taken from a docstring. Known limit: what has no title gets one from its name where
-it is shown (`inboxd.model.wording.title_from`).
+Promises: a text, declared or taken from a docstring, is one line of a bounded length, without
+control characters. Known limit: a type without a title gets one from its name where it is shown
+(`inboxd.model.wording.title_from`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def check_label(what: Literal["title", "description"], text: object) -> None:
 
 
 def described(given: str | None, func: Callable[..., Any]) -> str | None:
-    """The description that was given, or else the first line of the docstring."""
+    """The given description, or else the first line of the docstring."""
     if given is not None:
         return given
     first = (inspect.getdoc(func) or "").strip().partition("\n")[0]

@@ -1,7 +1,8 @@
 """The event as a handler sees it.
 
-Owns the read-only view of a row of `events`. Promises: making one costs well under a microsecond,
-since every event of a full page needs one; a field is read from the row when it is asked for.
+Owns the read-only view of a row of `events`. Promises: making a view costs well under a
+microsecond, since every event of a full page needs one; a field is read from the row when it is
+used.
 Known limit: `headers` is decoded again at each access.
 """
 
@@ -24,28 +25,28 @@ class Row(Protocol):
 
 
 def moment(at: datetime | float) -> datetime:
-    """A time of a row: of one that was just claimed, it is in seconds since the epoch."""
+    """A time of a row as a datetime; a row that was just claimed has seconds since the epoch."""
     return at if isinstance(at, datetime) else datetime.fromtimestamp(at, UTC)
 
 
 def occurred(row: Row) -> datetime:
-    """When an event happened; a claim has it only where it is not when the event was due."""
+    """The time of an event; a claim has it only if it differs from the due time."""
     at = row["occurred_at"]
     return moment(row["run_at"]) if at is None else cast("datetime", at)
 
 
 def row_of(event: Event[Any]) -> Any:
-    """The row that an event is a view of; for the runtime."""
-    return event._row  # noqa: SLF001 - a plugin's author should not find it
+    """The row of an event; for the runtime."""
+    return event._row  # noqa: SLF001 - hidden from plugins
 
 
 class Event(Generic[P_co]):
-    """An immutable fact that was received; `payload` is what the handler's annotation asked for."""
+    """An immutable fact that was received; `payload` has the type of the handler's annotation."""
 
     __slots__ = ("_row", "payload")
 
     def __init__(self, row: Row, payload: P_co) -> None:
-        """View `row`, whose payload was decoded to `payload`."""
+        """Make a view of `row`, whose payload was decoded to `payload`."""
         self._row = row
         self.payload: Final = payload
 
@@ -70,7 +71,7 @@ class Event(Generic[P_co]):
 
     @property
     def ordering_key(self) -> str | None:
-        """What it has its order with, in a sequential topic; empty: the whole topic."""
+        """The key of its order in a sequential topic; empty: the whole topic is in one order."""
         return cast("str | None", self._row["ordering_key"])
 
     @property
@@ -105,7 +106,7 @@ class Event(Generic[P_co]):
 
     @property
     def headers(self) -> Mapping[str, Any]:
-        """What the producer sent beside the payload."""
+        """The fields that the producer sent besides the payload."""
         headers = self._row["headers"]
         if isinstance(headers, str):
             headers = orjson.loads(headers)
@@ -113,27 +114,27 @@ class Event(Generic[P_co]):
 
     @property
     def correlation_id(self) -> str | None:
-        """The story it belongs to, if its producer named one."""
+        """The story of the event, if its producer named one."""
         return cast("str | None", self._row["correlation_id"])
 
     @property
     def causation_id(self) -> UUID | None:
-        """What caused it, if its producer gave that."""
+        """The uuid of the event's cause, if its producer gave one."""
         return cast("UUID | None", self._row["causation_id"])
 
     @property
     def traceparent(self) -> str | None:
-        """The W3C trace context it came with."""
+        """The W3C trace context of its producer."""
         return cast("str | None", self._row["traceparent"])
 
     @property
     def occurred_at(self) -> datetime:
-        """When it happened, by the producer's clock."""
+        """The time when it happened, by the producer's clock."""
         return occurred(self._row)
 
     @property
     def created_at(self) -> datetime:
-        """When it was written, by the database's clock."""
+        """The time when it was written, by the database's clock."""
         return moment(self._row["created_at"])
 
     @property

@@ -1,7 +1,7 @@
-"""Code that a plugin wraps around all of its handlers: timing, tenancy, translation of errors.
+"""Middleware: code that a plugin wraps around all of its handlers.
 
-Owns the composition. Promises: the first middleware declared is the outermost; a plugin without
-middleware pays nothing, because its handlers are left as they are.
+Owns the composition. Promises: the middleware that is declared first is the outermost; a plugin
+without middleware pays nothing, because its handlers are not wrapped.
 Known limit: middleware runs in the event loop, around threads and processes, not inside them.
 """
 
@@ -49,7 +49,7 @@ class DeclaredMiddleware:
 
 
 def compose(type_: str, handler: str, chain: Sequence[Middleware], invoke: Invoke) -> Invoke:
-    """`invoke(payload, context)` with the chain around it; `invoke` itself where there is none."""
+    """Wrap `invoke(payload, context)` in the chain; without a chain, return `invoke` itself."""
     if not chain:
         return invoke
 

@@ -1,8 +1,8 @@
-"""What a handler sends and emits: the options, and the drafts that they lead to.
+"""The options of `send`, `emit` and `webhook`, and the drafts made from them.
 
-Owns the options of `send` and `emit`. Promises: what a column cannot hold is refused here, by name
-and size, while the handler can still do something about it.
-Known limit: whether a topic has the mode that was given, the database knows.
+Promises: a value that its column cannot hold is refused here, with its name and size, while the
+handler can still react.
+Known limit: only the database knows whether a topic has the given mode.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from inboxd.model.lineage import uuid7
 
 
 class SendOptions(TypedDict, total=False):
-    """What a member of a batch or workflow takes beside the payload: columns of its command.
+    """The options of a member of a batch or workflow: columns of its command.
 
     `delay` counts from the settlement.
     """
@@ -40,14 +40,14 @@ class SendOptions(TypedDict, total=False):
 
 
 class SendAloneOptions(SendOptions, total=False):
-    """What `ctx.send` takes: what may be kept or replaced belongs to no batch."""
+    """The options of `ctx.send`; no batch counts a command that may be kept or replaced."""
 
     unique_key: str | None
     on_conflict: OnConflict
 
 
 class EmitOptions(TypedDict, total=False):
-    """What `emit` takes beside the payload: fields of an event, as a producer gives them.
+    """The options of `emit`: fields of an event, as a producer gives them.
 
     And `delay`, which counts from the settlement.
     """
@@ -68,7 +68,7 @@ class EmitOptions(TypedDict, total=False):
 
 
 class WebhookOptions(TypedDict, total=False):
-    """What `webhook` takes beside type and payload, as `send_webhook` does."""
+    """The options of `webhook`, as in `send_webhook`."""
 
     ordering_key: str | None
     message_id: str | None
@@ -80,10 +80,10 @@ class WebhookOptions(TypedDict, total=False):
     entity_id: str | None
 
 
-# Not given; None is a payload, as a producer's is: {}.
+# Means that no payload was given; None is a payload: {}, as for a producer.
 NOTHING: Final = object()
 
-# What is wrong with a value; None: it is read, not checked.
+# Returns the problem of a value; None in place of a check: the value is read by `_given`.
 _Columns = Mapping[str, Callable[[Any], str | None] | None]
 
 _OF_BOTH: _Columns = {
@@ -128,9 +128,9 @@ _OF_WEBHOOKS: _Columns = {
 def command_draft(
     routes: Routes, command: object, options: SendAloneOptions, tenant: str | None
 ) -> CommandDraft:
-    """The command to be written; `tenant` is whose it is unless the options say otherwise.
+    """Draft a command; `tenant` is the default tenant.
 
-    Raises UsageError for options that no command can have, PayloadError for what cannot be stored.
+    Raises UsageError for invalid options, PayloadError for a payload that cannot be stored.
     """
     columns: dict[str, Any] = {**options}
     named = columns.pop("type", None)
@@ -146,9 +146,9 @@ def command_draft(
 def event_draft(
     routes: Routes, event: object, payload: object, options: EmitOptions, tenant: str | None
 ) -> EventDraft:
-    """The event to be written; `tenant` is whose it is unless the options say otherwise.
+    """Draft an event; `tenant` is the default tenant.
 
-    Raises UsageError for options that no event can have, PayloadError for what cannot be stored.
+    Raises UsageError for invalid options, PayloadError for a payload that cannot be stored.
     """
     if isinstance(event, str):
         type_, version = routes.resolve_event(event)
@@ -169,9 +169,9 @@ def event_draft(
 def webhook_draft(
     type_: object, payload: object, options: WebhookOptions, tenant: str | None
 ) -> WebhookDraft:
-    """The webhook to be written; `tenant` is whose it is unless the options say otherwise.
+    """Draft a webhook; `tenant` is the default tenant.
 
-    Raises UsageError for options that no webhook can have, PayloadError for what cannot be stored.
+    Raises UsageError for invalid options, PayloadError for a payload that cannot be stored.
     """
     if problem := checks.name(type_):
         raise UsageError(f"{type_!r:.40} is not a valid type of webhooks: it {problem}.")
@@ -181,7 +181,7 @@ def webhook_draft(
 
 
 def _given(call: str, type_: str, options: Mapping[str, Any], columns: _Columns) -> dict[str, Any]:
-    """The columns that were given, checked; what is None was not."""
+    """The given columns, checked; None means not given."""
     given: dict[str, Any] = {}
     for name, value in options.items():
         if name not in columns:

@@ -1,11 +1,11 @@
-"""From JSON text to what a handler's annotation asks for, or to the reason why not.
+"""Decoding of payloads: from JSON text to the type of a handler's annotation.
 
-Owns decoding, upcasting, and events that travel inside commands. Promises: whatever is wrong with
-a payload is a PayloadError with the field's path, never the value, because its text reaches logs
-and screens (promise 10); a payload of another version is never guessed at.
-Known limit: a path names keys, so a mapping keyed by something private shows that key. A
-number with a fraction is read as a float, even into a Decimal: exact amounts travel as text, which
-is how pydantic writes a Decimal.
+Owns decoding, upcasting, and events that travel inside commands. Promises: every problem of a
+payload is a PayloadError with the field's path, never the value, because its text reaches logs and
+screens (promise 10); a payload of another version is never guessed at.
+Known limits: a path names keys, so a mapping keyed by something private shows that key. A number
+with a fraction is read as a float, even into a Decimal: exact amounts travel as text, which is how
+pydantic writes a Decimal.
 """
 
 from __future__ import annotations
@@ -28,13 +28,14 @@ from inboxd.api.messages import Event, Row, moment, occurred
 from inboxd.api.records import CommandHandler, Handler
 from inboxd.errors import PayloadError, TooNew
 from inboxd.model.lineage import uuid7
+from inboxd.model.misfit import in_other_words, misfit
 
 P = TypeVar("P")
 
 PROBLEMS_SHOWN = 5
 PATH_LENGTH = 200
 
-# Their messages quote the payload, or are a plugin's own words that may.
+# Error types whose messages quote the payload, or might, since a plugin wrote them.
 _QUOTING = {
     "assertion_error",
     "custom_error",
@@ -47,7 +48,7 @@ _QUOTING = {
 }
 _PLAIN = frozenset(get_args(ErrorType)) - _QUOTING
 
-# jsonb holds numbers that no float does, and writes them out without an exponent.
+# jsonb holds numbers that no float can hold, and writes them without an exponent.
 _LONGEST_NUMBER = 308
 _OVERLONG = re.compile(rf"[0-9]{{{_LONGEST_NUMBER + 1}}}")
 _DIGITS = frozenset("0123456789")
@@ -56,7 +57,7 @@ _DIGITS_BUT_ZERO = _DIGITS - {"0"}
 
 @dataclass(frozen=True)
 class CarriedEvent:
-    """The row of an event, as it travels inside a command; the names are those of the table."""
+    """The row of an event, as it travels inside a command; named as in the table."""
 
     id: int
     event_id: UUID
@@ -87,24 +88,25 @@ _FIELDS = tuple(CarriedEvent.__dataclass_fields__)
 
 
 def decode(handler: Handler, raw: str, version: int) -> Any:
-    """The payload for `handler` from jsonb's text, of the schema version it was written with.
+    """Decode jsonb's text into the payload of `handler`; `version`: the schema version of the text.
 
-    Raises TooNew for a version that is too new, and PayloadError for one without an upcaster or for
-    a payload that
-    does not fit the handler's annotation.
+    Raises TooNew for a version that is too new, and PayloadError for a version without an upcaster
+    or a payload that does not fit the handler's annotation.
     """
     if version != handler.schema_version:
         raw = _upcast(handler, raw, version)
-    # A run of digits that long touches every 309th character: look there before reading it all.
+    # A run of 309 digits covers one of each 309 characters: check those before reading all.
     if not _DIGITS.isdisjoint(raw[_LONGEST_NUMBER :: _LONGEST_NUMBER + 1]) and _has_long_run(raw):
         _refuse_overlong(raw)
     try:
         return handler.adapter.validate_json(raw)
     except ValidationError as error:
         refusal = _refusal(error, wrapped=_carries_event(handler))
-    except Exception as error:  # noqa: BLE001 - a payload's class may raise anything while it is made
-        refusal = PayloadError(f"its class raised {type(error).__name__} while it was made.")
-    # Outside the except block: pydantic's error quotes the payload and must not be chained.
+    except Exception as error:  # noqa: BLE001 - a payload's class may raise anything
+        refusal = PayloadError(
+            f"its class raised {type(error).__name__} when the payload was made."
+        )
+    # Outside the except block: pydantic's error quotes the payload, so it must not be chained.
     raise refusal
 
 
@@ -117,13 +119,13 @@ def decode_event_command(
 
 
 def wrap_event(handler: CommandHandler, row: Row, raw: str) -> CommandDraft:
-    """The command that carries on the event `row`, whose payload is the JSON text `raw`."""
+    """The command that carries the event `row`, whose payload is the JSON text `raw`."""
     fields = {name: row[name] for name in _FIELDS}
     fields["created_at"] = moment(fields["created_at"])
     fields["occurred_at"] = occurred(row)
     if isinstance(fields["headers"], str):
         fields["headers"] = orjson.Fragment(fields["headers"])
-    # The driver's UUIDs are a class of their own, which orjson leaves to `default`.
+    # The driver has its own UUID class, which orjson passes to `default`.
     document = {"event": fields, "payload": orjson.Fragment(raw)}
     payload = orjson.dumps(document, default=str).decode()
     return CommandDraft(
@@ -141,7 +143,7 @@ def wrap_event(handler: CommandHandler, row: Row, raw: str) -> CommandDraft:
 
 
 def _upcast(handler: Handler, raw: str, version: int) -> str:
-    """The payload as the handler's version would have been written."""
+    """Convert a payload to the version of the handler."""
     newest = handler.schema_version
     if version > newest:
         raise TooNew(
@@ -180,9 +182,10 @@ def _load(raw: str) -> Any:
 
 
 def _has_long_run(raw: str) -> bool:
-    """Whether half a number of that length begins or ends at one of those characters.
+    """Whether at least half a run of 309 digits begins or ends at each 309th character.
 
-    The regular expression would try at each character: 50 µs for 8 KB of hexadecimal text.
+    This avoids the regular expression, which tries each character: 50 µs for 8 KB of hexadecimal
+    text.
     """
     half = _LONGEST_NUMBER // 2 + 1
     return any(
@@ -192,7 +195,7 @@ def _has_long_run(raw: str) -> bool:
 
 
 def _refuse_overlong(raw: str) -> None:
-    """Raise if a number, not a text, is held by no float: it would be read as infinite or zero."""
+    """Raise if a number, not a text, fits no float: it would be read as infinite or zero."""
     if not _OVERLONG.search(raw):
         return
     numbers: list[str] = []
@@ -205,13 +208,13 @@ def _refuse_overlong(raw: str) -> None:
 
 
 def _is_held(number: str) -> bool:
-    """Whether a float is about that number, and no other one."""
+    """Whether a float can hold that number: the float is neither infinite nor wrongly zero."""
     value = float(number)
     return not isinf(value) and (value != 0 or _DIGITS_BUT_ZERO.isdisjoint(number))
 
 
 def _written_as(handler: Handler) -> str:
-    """The type that the producer wrote."""
+    """The type as the producer wrote it."""
     carried = handler.event_type if isinstance(handler, CommandHandler) else None
     return carried or handler.type
 
@@ -221,22 +224,28 @@ def _carries_event(handler: Handler) -> bool:
 
 
 def _refusal(error: ValidationError, *, wrapped: bool) -> PayloadError:
-    details = error.errors(include_url=False, include_context=False, include_input=False)
+    details = error.errors(include_url=False, include_input=False)
     first, *others = [
         (_path(each, wrapped=wrapped), _problem(each)) for each in details[:PROBLEMS_SHOWN]
     ]
-    texts = [first[1], *(f"{path}: {problem}" for path, problem in others)]
+    path, problem = first
+    texts = [problem if path else f"it {problem}"]
+    texts += [f"{path}: {problem}" for path, problem in others]
     if len(details) > PROBLEMS_SHOWN:
         texts.append(f"and {len(details) - PROBLEMS_SHOWN} more problems")
-    return PayloadError("; ".join(texts) + ".", first[0] or None)
+    return PayloadError("; ".join(texts) + ".", path or None)
 
 
 def _path(detail: ErrorDetails, *, wrapped: bool) -> str:
-    """The field; without the envelope of an event that was carried."""
+    """The path of the field; for a carried event, without the envelope."""
     steps = detail["loc"][1:] if wrapped else detail["loc"]
     return ".".join(map(str, steps))[:PATH_LENGTH].replace("\0", "")
 
 
 def _problem(detail: ErrorDetails) -> str:
     kind = detail["type"]
-    return detail["msg"] if kind in _PLAIN else f"refused by a validator ({kind})"
+    if (ours := misfit(kind, detail.get("ctx"))) is not None:
+        return ours
+    return (
+        in_other_words(detail["msg"]) if kind in _PLAIN else f"is refused by a validator ({kind})"
+    )

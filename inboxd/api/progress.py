@@ -1,6 +1,6 @@
 """The progress of a running command, as its handler reports it.
 
-Owns the value and its checks. Known limit: it is for people to look at; nothing depends on it.
+Owns the value and its checks. Known limit: it is for people; nothing depends on it.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ _NOTE = 200  # characters that are kept
 
 
 class Progress(NamedTuple):
-    """How much is done, of how much; `of` None: that is not known."""
+    """The amount that is done; `of`: the whole amount, None if it is unknown."""
 
     done: float
     of: float | None = None
     note: str | None = None
 
 
-# Takes the progress of a row; called from threads too.
+# Takes the progress of a row; it is also called from threads.
 Say = Callable[[Row, Progress], None]
 
 
 def checked(done: float, of: float | None, note: str | None) -> Progress:
-    """Raises UsageError for an invalid value; a long note is cut."""
+    """Check a report; raises UsageError for an invalid value, and cuts a long note."""
     for name, number in (("done", done), ("of", of)):
         if number is not None and not _is_amount(number):
             raise UsageError(f"progress({name}={number!r}): give a number of 0 or more.")
@@ -40,5 +40,5 @@ def checked(done: float, of: float | None, note: str | None) -> Progress:
 def _is_amount(number: object) -> bool:
     if isinstance(number, bool) or not isinstance(number, int | float):
         return False
-    # What JSON readers everywhere take; no count of things done is larger.
+    # JSON readers hold larger integers inexactly.
     return 0 <= number < 2**53 and math.isfinite(number)

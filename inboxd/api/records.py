@@ -1,8 +1,9 @@
-"""What a plugin declared, checked and ready to run.
+"""The checked declarations of a plugin, ready to run.
 
-Owns the records that pass from the plugin's face to the runtime. Promises: they are immutable;
-everything that can be wrong with a declaration was found before one was made.
-Known limit: a `timeout` or `retry` of None means the settings' default, which is not known here.
+Owns the records that pass from the plugin's API to the runtime. Promises: they are immutable; every
+mistake of a declaration was found before its record was made.
+Known limit: a `timeout` or `retry` of None means the default of the settings, which is unknown
+here.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ Upcaster = Callable[[Any], Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Declared:
-    """What both kinds of handlers have; `timeout` is in seconds.
+    """The fields of both kinds of handlers; `timeout` is in seconds.
 
-    `payload_type` is the class by which `emit` or `send` finds the type, if it is one of the
-    plugin's own. needs: the resources that it takes.
+    `payload_type` is the class by which `emit` or `send` finds the type, if the plugin defines it.
+    needs: the resources that the handler takes.
     """
 
     plugin: str
@@ -43,29 +44,29 @@ class _Declared:
     upcasters: Mapping[int, Upcaster]
     middleware: tuple[DeclaredMiddleware, ...]
     needs: Needs
-    # What stops it while its target is down.
+    # The breaker that stops the handler while its target is down.
     breaker: str | None = None
-    # What its type is called, and what for; None: not given.
+    # For people; None: not given.
     title: str | None = None
     description: str | None = None
-    # Keys of its payload whose values nobody is shown (`secret_keys.py`).
+    # Keys of its payload whose values are never shown (`secret_keys.py`).
     secret_keys: frozenset[str] = frozenset()
     payload_type: PayloadType | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventHandler(_Declared):
-    """One handler of one event type, in one topic or (None) in those without.
+    """One handler of one event type, in one topic, or (None) in topics without their own handler.
 
-    With `command_type`, the event is sent on as a command of that type, and `func` is run by the
-    CommandHandler of the same name. With `chunks`, `func` is run by the ChunkHandler of its topic,
-    and this one reads the events of one type. With `relay`, events are published instead: `func` is
-    never called.
+    With `command_type`, the event is sent on as a command of that type, and the CommandHandler of
+    the same name runs `func`. With `chunks`, the ChunkHandler of its topic runs `func`, and this
+    record reads the events of one type. With `relay`, events are published instead: `func` is never
+    called.
     """
 
     command_type: str | None = None
     topic: str | None = None
-    # Of a batch topic: `func` takes chunks; whether a failing one may be split.
+    # For a batch topic: `func` takes chunks; whether a failing chunk may be split.
     chunks: bool = False
     split: bool = True
     relay: bool = False
@@ -85,9 +86,9 @@ class CommandHandler(_Declared):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkHandler:
-    """The handler of the chunks of a batch topic: how it runs, and how events are read, by type.
+    """The handler of the chunks of a batch topic: how it runs, and how to read events of each type.
 
-    page_rows: the most events of a portion, where the topic has that.
+    page_rows: maximum events of a portion, if the topic sets it.
     """
 
     topic: str
@@ -98,7 +99,7 @@ class ChunkHandler:
 
     @property
     def may_split(self) -> bool:
-        """Whether a part of a chunk is a chunk, so that a failing one may be halved."""
+        """Whether a part of a chunk is a valid chunk, so that a failing chunk may be halved."""
         return self.runs.split and not self.rule.belongs
 
 

@@ -1,14 +1,14 @@
-"""Resources: what a plugin opens once a worker process, and its functions take by type.
+"""Resources: opened by a plugin in each worker process, and taken by its functions by type.
 
 A lifespan (`@handlers.lifespan`) is a generator function that yields one value; its annotation
 gives the value's type. Handlers, middleware, hooks and later lifespans of the same plugin get the
-value by a further parameter of that type. Here all of it is read and checked;
-`inboxd.engine.resources` opens what was declared, hands it out and closes it; `inboxd.testing`
-takes what a test gives.
+value by a further parameter of that type. This module reads and checks the declarations;
+`inboxd.engine.resources` opens, passes and closes the resources; `inboxd.testing` uses a test's own
+resources.
 
-Promises that a parameter which nothing yields is refused at start, by name; and that a function
-which takes no resource is called as it is. Known limit: types are compared as they are written, so
-what yields a subclass does not yield its base class.
+Promises that a parameter without a lifespan is refused at start, by name; and that a function
+without resources is called directly. Known limit: types are compared as they are written, so a
+lifespan that yields a subclass does not provide its base class.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from inboxd.model.duration import Duration
 Needs = Mapping[str, Any]
 NO_NEEDS: Needs = MappingProxyType({})
 
-# How long a lifespan may take until it yields, unless it says otherwise.
+# How long a lifespan may take until it yields, by default.
 OPENING: Duration = "30s"
 
 _ASYNC = (AsyncIterator, AsyncGenerator, AsyncIterable)
@@ -59,12 +59,12 @@ class Dependent(Protocol):
 
     @property
     def needs(self) -> Needs:
-        """What it takes beside its own arguments."""
+        """The resources that it takes, besides its own arguments."""
 
 
 @dataclass(frozen=True, slots=True)
 class LifespanDeclaration:
-    """One use of `@handlers.lifespan`, as it was written."""
+    """One use of `@handlers.lifespan`, as written."""
 
     func: Callable[..., Any]
     timeout: Duration = OPENING
@@ -72,7 +72,7 @@ class LifespanDeclaration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lifespan:
-    """A lifespan, checked; `timeout` is in seconds. threaded: it is a sync generator function."""
+    """A checked lifespan; `timeout` is in seconds. threaded: it is a sync generator function."""
 
     plugin: str
     name: str
@@ -87,7 +87,7 @@ class Lifespan:
 def check_lifespans(
     plugin: str, declared: Sequence[LifespanDeclaration]
 ) -> tuple[tuple[Lifespan, ...], list[str]]:
-    """The lifespans of a plugin in their order, and what is wrong with them."""
+    """The lifespans of a plugin in their order, and their problems."""
     found: list[Lifespan] = []
     problems: list[str] = []
     for each in declared:
@@ -105,10 +105,10 @@ def needs_of(
     *,
     after: int,
 ) -> Needs:
-    """The resources that a function takes, behind its first `after` parameters.
+    """The resources that a function takes, after its first `after` parameters.
 
-    offered: the lifespans that there are; None: that is not known, as they have problems of their
-    own. Raises UsageError for a parameter that is none.
+    offered: the known lifespans; None: they are invalid themselves. Raises UsageError for a
+    parameter that no lifespan provides.
     """
     parameters = list(inspect.signature(func).parameters.values())[after:]
     if not parameters:
@@ -124,10 +124,10 @@ def needs_of(
 
 
 def taken(lifespans: Sequence[Lifespan], dependents: Iterable[Dependent]) -> list[Lifespan]:
-    """The lifespans that these functions need, with those that they need themselves; in order."""
+    """The lifespans that these functions need, with the lifespans needed by these; in order."""
     wanted = [(each.plugin, type_) for each in dependents for type_ in each.needs.values()]
     found: list[Lifespan] = []
-    for each in reversed(lifespans):  # each needs earlier ones only
+    for each in reversed(lifespans):  # a lifespan needs earlier ones only
         if (each.plugin, each.yields) in wanted:
             found.insert(0, each)
             wanted += [(each.plugin, type_) for type_ in each.needs.values()]
@@ -136,7 +136,7 @@ def taken(lifespans: Sequence[Lifespan], dependents: Iterable[Dependent]) -> lis
 
 def _nothing_yields(name: str, hint: Any, offered: Sequence[Lifespan]) -> str:
     there = ", ".join(f"{each.name} ({full_name(each.yields)})" for each in offered)
-    known = f"those before it are {there}" if there else "there is none before it"
+    known = f"the lifespans before it are {there}" if there else "there are none before it"
     return (
         f"its parameter {name!r} is a {full_name(hint)}, and no lifespan of this plugin yields "
         f"that: {known}. Declare one (@handlers.lifespan), or drop the parameter."
@@ -156,7 +156,7 @@ def _checked(plugin: str, declared: LifespanDeclaration, before: Sequence[Lifesp
     for each in before:
         if each.yields == yields and yields is not NoneType:
             raise UsageError(
-                f"it yields a {full_name(yields)}, as {each.name} does: tell the two apart by "
+                f"it yields a {full_name(yields)}, as {each.name} does: distinguish the two by "
                 'their types, Annotated[…, "name"] or a class of your own.'
             )
     timeout = duration.seconds(declared.timeout)

@@ -1,8 +1,8 @@
-"""Where what a handler sends goes: by its payload's class, or by its type's name.
+"""The destination of a handler's command or event: by its payload's class, or its type's name.
 
-Owns the answers, and what a context asks after its handler has ended. Promises: a class that is the
-payload of several types, or of none, is refused with what to do about it.
-Known limit: what only other plugins handle is known here by its class' own word, or not at all.
+Owns the lookups, and the refusals of a context whose handler has ended. Promises: a class that is
+the payload of several types, or of none, is refused with a remedy.
+Known limit: a type that only other plugins handle is known here by its class, or not at all.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from inboxd.model.naming import command_of, event_of
 
 
 class Route(NamedTuple):
-    """Where a command goes by default; queue None: the declared one."""
+    """The defaults of a command; queue None: the declared queue."""
 
     type: str
     queue: str | None = None
@@ -23,30 +23,32 @@ class Route(NamedTuple):
     priority: int = 0
 
 
-# From a payload's class, or a type's name; raises UsageError for a class that no command takes.
+# Takes a payload's class, or a type's name; raises UsageError for a class without a command.
 Resolve = Callable[[type[object] | str], Route]
 
 
 class EventRoute(NamedTuple):
-    """What an event is by default: its type and version."""
+    """The defaults of an event: its type and version."""
 
     type: str
     schema_version: int = 1
 
 
 class Routes(Protocol):
-    """What a context asks."""
+    """The lookups of a context."""
 
     def resolve(self, payload: type[object] | str, /) -> Route:
-        """Where a command goes. Raises UsageError for a class that names no one command."""
+        """The defaults of a command. Raises UsageError unless the class has exactly one command."""
 
     def resolve_event(self, payload: type[object] | str, /) -> EventRoute:
-        """What an event is. Raises UsageError for a class that names no one event."""
+        """The defaults of an event. Raises UsageError unless the class has exactly one type."""
 
 
 def ended(*_: object) -> NoReturn:
-    """Refuse what a handler does after its end. Raises UsageError."""
-    raise UsageError("The handler has ended: await what it starts, so that nothing outlives it.")
+    """Refuse the call of a handler that has ended. Raises UsageError."""
+    raise UsageError(
+        "The handler has ended: await the tasks that it starts, so that none outlives it."
+    )
 
 
 class EndedRoutes:
@@ -59,11 +61,11 @@ ENDED = EndedRoutes()
 
 
 def command_route(payload: type[object], handled: Iterable[str]) -> Route:
-    """Where a command of a class goes that the handlers of `handled` take, none or several."""
+    """The defaults of a command by its class; `handled`: types whose handlers take the class."""
     types = tuple(handled)
     name = payload.__qualname__
     if types:
-        raise UsageError(f"{name} is the payload of {', '.join(types)}: say which with type=.")
+        raise UsageError(f"{name} is the payload of {', '.join(types)}: choose one with type=.")
     named = command_of(payload)
     if named is not None:
         return Route(named.type, schema_version=named.schema_version)
@@ -74,7 +76,7 @@ def command_route(payload: type[object], handled: Iterable[str]) -> Route:
 
 
 def event_route(payload: type[object], handled: Iterable[EventRoute]) -> EventRoute:
-    """What an event of a class is; `handled`: what the handlers that take the class make of it."""
+    """The defaults of an event by its class; `handled`: of the handlers that take the class."""
     named = event_of(payload)
     if named is not None:
         return EventRoute(*named)
@@ -84,7 +86,7 @@ def event_route(payload: type[object], handled: Iterable[EventRoute]) -> EventRo
     name = payload.__qualname__
     if routes:
         raise UsageError(
-            f"{name} is the payload of {', '.join(sorted(routes))}: name the one that is meant "
+            f"{name} is the payload of {', '.join(sorted(routes))}: give the type that you mean "
             f'first, ctx.emit("{min(routes)}", …), or give the class its inboxd_event.'
         )
     raise UsageError(

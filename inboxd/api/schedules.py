@@ -1,8 +1,8 @@
-"""Schedules: what is to be sent at certain times, as it was written, and checked.
+"""Schedules: commands and events to send at certain times, as written and as checked.
 
-Owns both records. Promises: a `Schedule` can be sent without looking at anything else; all that can
-be wrong with one is found when the plugins are loaded. Known limit: the payload is the same at each
-run, but for the time that `time_field` asks for.
+Owns both records. Promises: a `Schedule` can be sent without further lookups; all its mistakes are
+found when the plugins are loaded. Known limit: the payload is the same at each run, except for the
+time in `time_field`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from inboxd.model.spelling import did_you_mean
 
 
 class ScheduleOptions(TypedDict, total=False):
-    """The options of a schedule beside its times and payload."""
+    """The options of a schedule besides its times and payload."""
 
     event: str | None
     command: str | None
@@ -40,7 +40,7 @@ class ScheduleOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleDeclaration:
-    """A schedule as a plugin or the settings have it; None: not given."""
+    """A schedule as a plugin or the settings declare it; None: not given."""
 
     name: str
     source: str
@@ -61,7 +61,7 @@ class ScheduleDeclaration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """A schedule that can be sent. `lane` is a topic or queue, None: the declared one."""
+    """A schedule that can be sent. lane: its topic or queue; None: the declared one."""
 
     name: str
     source: str
@@ -81,10 +81,10 @@ class Schedule:
 
 
 def payload_at(payload: str, time_field: str | None, time: datetime) -> str:
-    """The payload of the run at `time`, its numbers as they were written."""
+    """The payload of the run at `time`, with its numbers as they were written."""
     if time_field is None:
         return payload
-    # Of two fields of one name the last one counts.
+    # If a name occurs twice, the last field counts.
     field = f"{encode(time_field)}: {encode(time.isoformat())}"
     fields = payload.strip()[1:-1].strip()
     return f"{{{fields}, {field}}}" if fields else f"{{{field}}}"
@@ -96,7 +96,7 @@ def checked(
     event_versions: Mapping[str, int],
     commands: Collection[str],
 ) -> Schedule:
-    """What a declaration leads to among the handlers that there are. Raises UsageError."""
+    """Check a declaration against the known handlers. Raises UsageError."""
     check(declared)
     common: dict[str, Any] = {
         name: getattr(declared, name)
@@ -134,7 +134,7 @@ def checked(
 
 
 def check(declared: ScheduleDeclaration) -> None:
-    """Raise UsageError for whatever can be seen without knowing the handlers."""
+    """Raise UsageError for mistakes that can be seen without knowing the handlers."""
     Cron(declared.cron, declared.zone)
     check_missed(declared.missed)
     for what in ("name", "event", "command", "topic", "queue"):

@@ -1,11 +1,10 @@
-"""Which keys of a payload are secrets, by the types of its fields: pydantic's SecretStr and alike.
+"""Secret keys of a payload, found by the types of its fields: pydantic's SecretStr and the like.
 
-Promises that a field is found however deep it lies: in models, dataclasses, typed dictionaries and
-named tuples, in lists, mappings and unions, and under each of its aliases. A field that holds a
-secret in a list or a mapping is one itself. Known limits: keys are told by their names, so a
-harmless field of the same name is one, too; what a class of the plugin's own reads in its own way
-is not looked into.
-*See:* `admin/redaction.py`, which hides their values.
+Promises that a field is found at any depth: in models, dataclasses, typed dictionaries and named
+tuples, in lists, mappings and unions, and under each of its aliases. A field that holds a secret in
+a list or a mapping is secret itself. Known limits: keys are matched by name, so a harmless field of
+the same name is secret, too; classes with a parser of their own are not inspected.
+*See:* `admin/redaction.py`, which hides the values.
 """
 
 import dataclasses
@@ -15,30 +14,30 @@ from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints, is
 from pydantic import AliasChoices, AliasPath, BaseModel, RootModel, Secret, SecretBytes, SecretStr
 from pydantic.fields import FieldInfo
 
-# The name of what has none: the payload itself is a secret.
+# Stands for the payload itself, which has no name.
 WHOLE: Final = ""
 _SECRETS: Final = (SecretStr, SecretBytes, Secret)
 
 
 def secret_keys(payload: Any) -> frozenset[str]:
-    """The keys whose values are secrets, of what a handler takes; WHOLE: all of it.
+    """The keys with secret values in the payload of a handler; WHOLE: all of it is secret.
 
-    What cannot be looked into, such as a dataclass with a name that nobody knows, is one.
+    A type that cannot be inspected, such as a dataclass with an unknown name, counts as secret.
     """
     try:
         return frozenset(_below(payload, (WHOLE,), set()))
-    except Exception:  # noqa: BLE001 - a plugin's class may raise anything when it is asked
+    except Exception:  # noqa: BLE001 - a plugin's class may raise anything when inspected
         return frozenset((WHOLE,))
 
 
 def _below(hint: Any, names: tuple[str, ...], seen: set[object]) -> Iterator[str]:
-    """Of a type that stands under these names. seen: what was looked into, under which names."""
+    """The secret keys of a type that stands under `names`. seen: types inspected, with names."""
     origin = get_origin(hint)
     named = origin if isinstance(origin, type) else hint
     if isinstance(named, type) and issubclass(named, _SECRETS):
         yield from names
         return
-    # A type may hold itself; and not every one can be hashed.
+    # A type may contain itself; and not every type can be hashed.
     this = (hint if isinstance(hint, type) else repr(hint), names)
     if this in seen:
         return
@@ -47,7 +46,7 @@ def _below(hint: Any, names: tuple[str, ...], seen: set[object]) -> Iterator[str
         for own, of in fields:
             yield from _below(of, names if issubclass(named, RootModel) else own, seen)
         return
-    # What a new name stands for: of `type X = …`, and of NewType.
+    # The type that a new name stands for: of `type X = …`, and of NewType.
     for meant in ("__value__", "__supertype__"):
         if not isinstance(hint, type) and hasattr(hint, meant):
             yield from _below(getattr(hint, meant), names, seen)
@@ -56,7 +55,7 @@ def _below(hint: Any, names: tuple[str, ...], seen: set[object]) -> Iterator[str
 
 
 def _fields(hint: Any, named: type) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """The fields of a class: under which names each stands, and its type."""
+    """The fields of a class: all names of each, and its type."""
     known = getattr(named, "__pydantic_fields__", None)
     left = getattr(named, "__parameters__", ())
     chosen = dict(zip(left, get_args(hint), strict=False)) if isinstance(left, tuple) else {}
@@ -75,7 +74,7 @@ def _is_named_tuple(named: type) -> bool:
 
 
 def _filled_in(of: Any, chosen: Mapping[Any, Any]) -> Any:
-    """A field's type, where that of a generic class was left open."""
+    """A field's type, with the type parameters of a generic class filled in."""
     if isinstance(of, TypeVar):
         return chosen.get(of, Any)
     if not isinstance(of, type) and (left := getattr(of, "__parameters__", ())):
@@ -84,7 +83,7 @@ def _filled_in(of: Any, chosen: Mapping[Any, Any]) -> Any:
 
 
 def _names(name: str, field: FieldInfo) -> tuple[str, ...]:
-    """A field's own name, and its aliases; of a path, its last key."""
+    """A field's name and aliases; of a path, its last key."""
     found = [name, *([field.alias] if field.alias else [])]
     given = field.validation_alias
     for each in given.choices if isinstance(given, AliasChoices) else [given]:

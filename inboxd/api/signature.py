@@ -1,8 +1,8 @@
-"""Where a handler runs and what its payload is, read from its signature.
+"""A handler's executor and payload type, read from its signature.
 
-Owns the checks of a declared function. Promises: what mypy would refuse in the author's editor is
-refused at start too, with the place and the remedy, because not every author runs mypy.
-*See:* `functions`; `resources`, for what a handler takes beside its payload and its context.
+Owns the checks of a declared function. Promises: mistakes that mypy would find are refused at
+start, too, with the place and the remedy, because not every author runs mypy.
+*See:* `functions`; `resources`, for further parameters.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ def read_signature(
     process: bool,
     offered: Sequence[Lifespan] | None = (),
 ) -> Signature:
-    """Check `func` against what its declaration promises; raises UsageError with the remedy.
+    """Check `func` against its declaration; raises UsageError with the remedy.
 
-    offered: the plugin's lifespans; None: they have problems of their own.
+    offered: the plugin's lifespans; None: they are invalid themselves.
     """
     executor = _executor(func, process=process)
     names = _parameters(func, 1 if executor == "process" else 2)
@@ -79,7 +79,7 @@ def _executor(func: Callable[..., Any], *, process: bool) -> Executor:
 
 
 def _parameters(func: Callable[..., Any], count: int) -> list[str]:
-    """The names of the first `count`; those behind them are resources."""
+    """The names of the first `count` parameters; later parameters are resources."""
     parameters = list(inspect.signature(func).parameters.values())
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     own, others = parameters[:count], parameters[count:]

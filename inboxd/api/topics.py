@@ -1,8 +1,8 @@
-"""Topics: how the events of one consumer are processed, as it was written, and checked.
+"""Topics: how the events of one consumer are processed, as written and as checked.
 
-Owns both records. Promises: a `Topic` can be used without looking at anything else; all that can be
-wrong with one is found when the plugins are loaded. A topic that nobody declares is `single`.
-Known limit: which mode a row has was decided when it was written, by what was declared then.
+Owns both records. Promises: a `Topic` can be used without further lookups; all its mistakes are
+found when the plugins are loaded. An undeclared topic is `single`.
+Known limit: the mode of a row was set when it was written, by the declaration of that time.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MOST_IN_A_CHUNK = 1_000_000
 
 
 class TopicOptions(TypedDict, total=False):
-    """The options of a topic, as they are written; None: not given."""
+    """The options of a topic, as written; None: not given."""
 
     mode: Mode | None
     key: str | None
@@ -51,9 +51,9 @@ class TopicOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class TopicDeclaration:
-    """A topic as a plugin or the settings have it; said: as `TopicOptions`.
+    """A topic as a plugin or the settings declare it; said: as in `TopicOptions`.
 
-    relay: it is that of a relay of the settings.
+    relay: it is the topic of a relay of the settings.
     """
 
     name: str
@@ -66,9 +66,9 @@ class TopicDeclaration:
 class Topic:
     """A topic that can be processed; paths lead to a value in the payload.
 
-    dedup_path: () means the event_id. expect: event types, or how many events, that make a chunk
-    complete; `age` is then how long it waits for them. relay: its events are published, and those
-    without an ordering key hold up no other.
+    dedup_path: () means the event_id. expect: event types, or the number of events, that make a
+    chunk complete; `age` is then how long the chunk waits for them. relay: its events are
+    published, and an event without an ordering key does not hold up other events.
     """
 
     name: str
@@ -89,7 +89,7 @@ class Topic:
     relay: bool = False
 
     def rules(self) -> dict[str, object]:
-        """What people want to know of it besides mode and paths, as a JSON object."""
+        """Its options for people, besides mode and paths, as a JSON object."""
         shown: dict[str, object] = {}
         for name in _RULES[self.mode]:
             value = getattr(self, name)
@@ -102,7 +102,7 @@ class Topic:
         return shown
 
 
-# What applies to each mode, in the order in which it is shown.
+# Options of each mode, in the order in which they are shown.
 _ALWAYS = ("page_rows", "poll_interval", "total_concurrency", "dedup_window")
 _OF_CHUNKS = ("count", "age", "cron", "expect")
 _RULES: Mapping[Mode, tuple[str, ...]] = {
@@ -110,7 +110,7 @@ _RULES: Mapping[Mode, tuple[str, ...]] = {
     "sequential": ("on_failure", *_ALWAYS),
     "batch": (*_OF_CHUNKS, *_ALWAYS),
 }
-# What `[relays]` says of a relay's topic, and what no relay has.
+# Options of a relay's topic that `[relays]` sets, or that do not exist there.
 _OF_RELAYS = ("mode", "on_failure", "page_rows", "total_concurrency")
 # Options of some modes only.
 _MODES_OF: Mapping[str, tuple[Mode, ...]] = {
@@ -130,7 +130,7 @@ def pointer(text: str) -> tuple[str, ...]:
 
 
 def checked(declared: TopicDeclaration) -> Topic:
-    """What a declaration leads to. Raises UsageError."""
+    """Check a declaration. Raises UsageError."""
     said: dict[str, Any] = {**dict.fromkeys(TopicOptions.__annotations__), **declared.said}
     mode: Mode = said["mode"] or "single"
     _check_name(declared.name, mode)
@@ -156,20 +156,20 @@ def checked(declared: TopicDeclaration) -> Topic:
 
 
 def laid_over(declared: TopicDeclaration, changes: Mapping[str, Any], source: str) -> Topic:
-    """A declaration with some of its values replaced, or taken away: None. Raises UsageError.
+    """Replace some values of a declaration; None removes a value. Raises UsageError.
 
-    Where they make another mode of it, what was declared for the former one only does not count.
+    If the mode changes, options that belong only to the old mode are dropped.
     """
     if declared.relay and (told := [name for name in _OF_RELAYS if name in changes]):
         raise UsageError(
-            f"{', '.join(told)}: it is the topic of a relay: say it in [relays], as far as relays "
-            "have it."
+            f"{', '.join(told)}: this is the topic of a relay: set it in [relays], if relays have "
+            "this option."
         )
     said: dict[str, Any] = {**declared.said}
     mode = changes.get("mode", said.get("mode")) or "single"
     kept = {name: value for name, value in said.items() if mode in _MODES_OF.get(name, (mode,))}
     if changes.get("cron", said.get("cron")) is None:
-        kept.pop("zone", None)  # it was the zone of a cron that was taken away
+        kept.pop("zone", None)  # the zone belonged to a cron that was removed
     said = {**kept, **changes}
     return checked(TopicDeclaration(declared.name, source, said, declared.relay))
 
@@ -179,18 +179,18 @@ def _check_name(name: str, mode: Mode) -> None:
     if mode not in get_args(Mode):
         raise UsageError(f'mode={mode!r}: say "single", "sequential" or "batch".')
     if name == DEFAULT and mode != "single":
-        raise UsageError(f'the topic "default" gets what names no topic: it cannot be {mode}.')
+        raise UsageError(f'the topic "default" gets events without a topic: it cannot be {mode}.')
 
 
 def _check_options(said: Mapping[str, Any], mode: Mode) -> None:
-    """Refuse what would not be heeded in this mode."""
+    """Refuse options that have no effect in this mode."""
     if said["on_failure"] not in (*get_args(OnFailure), None):
         raise UsageError(f'on_failure={said["on_failure"]!r}: say "block" or "skip".')
     for name, modes in _MODES_OF.items():
         if mode not in modes and said[name] is not None:
             raise UsageError(f"{name}= is for {' and '.join(modes)} topics: this one is {mode}.")
     if mode == "batch" and all(said[name] is None for name in _OF_CHUNKS):
-        raise UsageError("when is a chunk due? Say count=, age=, cron= or expect=.")
+        raise UsageError("when is a chunk due? Give count=, age=, cron= or expect=.")
     if said["zone"] is not None and said["cron"] is None:
         raise UsageError("zone= is the zone of cron=, which is missing.")
     if said["expect"] is not None and (said["age"] is None or said["count"] is not None):
@@ -218,13 +218,13 @@ def _span(name: str, value: Duration | None) -> timedelta | None:
         return None
     span = duration.parse(value)
     if span <= timedelta(0):
-        raise UsageError(f"{name}={value!r}: give a time that passes.")
+        raise UsageError(f"{name}={value!r}: give more than zero.")
     return span
 
 
 def _expected(expect: Sequence[str] | int | None) -> tuple[str, ...] | int | None:
     if expect is None or _counts(expect, _MOST_IN_A_CHUNK):
-        return expect  # type: ignore[return-value] # a number, or nothing
+        return expect  # type: ignore[return-value] # a number, or None
     if isinstance(expect, (int, str)) or not expect:
         raise UsageError(f"expect={expect!r}: give event types, or a number of events.")
     if not all(isinstance(each, str) for each in expect) or len(set(expect)) < len(expect):

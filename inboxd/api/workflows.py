@@ -1,10 +1,9 @@
-"""A workflow as a handler puts it together: named steps that wait for each other.
+"""A workflow as a handler builds it: named steps that wait for each other.
 
-Owns `Workflow` and `Step`. Promises: a step that waits is never run before what it waits for came
-to its condition, and is released once; a circle, an unknown step or a name given twice is refused
-before anything is written.
-Known limit: the steps are known when the workflow is made; a step that must decide what follows
-sends that itself.
+Owns `Workflow` and `Step`. Promises: a waiting step is never run before the steps that it waits for
+meet their condition, and is released once; a circle, an unknown step or a repeated name is refused
+before anything is written. Known limit: the steps are fixed when the workflow is made; a step that
+must decide what follows sends the following commands itself.
 """
 
 from __future__ import annotations
@@ -37,20 +36,20 @@ class Step(Node):
 
 
 class Workflow(Continued):
-    """A graph of steps; `id` is the batch's that they are members of. Made by `ctx.workflow`."""
+    """A graph of steps; `id` names the batch of all its steps. Made by `ctx.workflow`."""
 
     __slots__ = ("_graph", "_groups", "_making", "_members", "_names", "_outside", "id")
 
     def __init__(self, groups: Groups, making: Making) -> None:
-        """Put together `making`; handlers call `ctx.workflow` instead."""
+        """Build the workflow `making`; handlers call `ctx.workflow` instead."""
         self._groups = groups
         self._making = making
         self.id = making.batch_id
         self._graph = Graph()
         self._members: dict[str, UUID] = {}
         self._names: dict[UUID, str] = {}
-        # Steps that wait for batches beside the workflow. Those wait for nothing themselves, so no
-        # circle can go through them.
+        # Steps that wait for batches outside the workflow. Such a batch waits for nothing, so it
+        # cannot be part of a circle.
         self._outside: dict[str, list[After]] = {}
         groups.at_end(self._settle_edges)
 
@@ -65,11 +64,11 @@ class Workflow(Continued):
         after: Awaited | Iterable[Awaited] = (),
         **options: Unpack[SendOptions],
     ) -> Step:
-        """Add a command that runs when all of `after` have come to their condition.
+        """Add a command that runs when all of `after` have met their condition.
 
-        `after` names steps or batches; `a` means that it succeeded, as `a.succeeded`; there are
-        `a.failed` and `a.finished`. Text names a step, which may be added later. The options are
-        those of `ctx.send`.
+        `after` names steps or batches; a step `a` means that `a` must have succeeded, like
+        `a.succeeded`; there are also `a.failed` and `a.finished`. Text names a step, which may be
+        added later. The options are as for `ctx.send`.
         """
         self._groups.check_open()
         self._add(name, after)
@@ -129,7 +128,8 @@ class Workflow(Continued):
             else:
                 raise UsageError(
                     f"The step {name!r} can wait for steps of its own workflow, and for batches "
-                    "that this handler made with ctx.batch, but not for a part of something else."
+                    "that this handler made with ctx.batch, but not for parts of other workflows "
+                    "or batches."
                 )
         self._graph.add(name, edges)
         self._outside[name] = outside
@@ -147,7 +147,7 @@ class Workflow(Continued):
         return tried
 
     def _settle_edges(self) -> None:
-        """Check the graph, and hand on what each step waits for."""
+        """Check the graph, and add an edge for each step's waits."""
         self._graph.check()
         for name, edges in self._graph.edges.items():
             for needed, condition in edges.items():

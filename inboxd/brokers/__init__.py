@@ -1,6 +1,6 @@
-"""Brokers: how messages are published to one, and consumed from it.
+"""Brokers: publishes messages to them, and consumes messages from them.
 
-`contract` says what a broker does for us; `cloud_events` how an event is written and read; `kafka`,
-`nats` and `rabbitmq` are what is built in, each imported only when the settings ask for it; `kinds`
-finds the one of a name.
+`contract` has the interfaces; `cloud_events` writes and reads CloudEvents; `kafka`, `nats` and
+`rabbitmq` are built in, each imported only when the settings ask for it; `kinds` finds a broker's
+module by its kind.
 """

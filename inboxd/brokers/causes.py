@@ -1,6 +1,6 @@
-"""Why a broker cannot be reached, in the system's words.
+"""Why a broker cannot be reached, in the operating system's words.
 
-asyncio puts addresses in their place, as many as a name has; uvloop does not.
+asyncio replaces these words by the addresses that it has tried; uvloop does not.
 """
 
 import os
@@ -11,12 +11,12 @@ _NUMBERS = re.compile(r"\[Errno (\d+)\]")
 
 
 def cause_of(error: OSError) -> str:
-    """What an error of a connection says, such as `Connection refused`."""
+    """The cause of a connection's error, such as `Connection refused`."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return error.verify_message
     if isinstance(error, ssl.SSLError):
         return error.reason or str(error)
     numbers = [error.errno] if error.errno is not None else _NUMBERS.findall(str(error))
     told = {os.strerror(number) for number in map(int, numbers) if number > 0}
-    # A name that is not found has a negative number, and says so itself.
+    # Errors of name resolution have negative numbers, and their own texts.
     return " or ".join(sorted(told)) or error.strerror or str(error) or type(error).__name__

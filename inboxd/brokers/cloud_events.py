@@ -1,9 +1,9 @@
 """CloudEvents 1.0: written as headers beside a body (binary mode), read in both modes.
 
-Owns the names of attributes, and how the bindings of brokers write their values: that of NATS
-percent-encodes them, those of Kafka and AMQP do not. Promises that what does not keep to the
-specification is no CloudEvent, and never an error of who reads it; a `time` that is none is left
-out. Known limit: batches of CloudEvents are not understood.
+Owns the names of attributes, and the encoding of their values for each broker: NATS percent-encodes
+them, Kafka and AMQP do not. Promises that input which breaks the specification is not a CloudEvent
+but causes no error; an invalid `time` is left out. Known limit: batches of CloudEvents are not
+read.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from inboxd.brokers.contract import OutgoingMessage
 from inboxd.errors import MessageRefused
 
 NATS_PREFIX = "ce-"
-_PERCENT_ENCODED = (NATS_PREFIX,)  # those whose binding asks for it
+_PERCENT_ENCODED = (NATS_PREFIX,)  # the prefixes whose binding demands it
 _VERSION = "1.0"
 _STRUCTURED = ("application/cloudevents+json", "application/cloudevents")
 _JSON = "application/json"
 _REQUIRED = ("id", "source", "type")
 _OWN = frozenset((*_REQUIRED, "specversion", "subject", "time", "dataschema", "datacontenttype"))
 _EXTENSION = re.compile(r"[a-z0-9]+")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")  # surrogates: no UTF-8 has them
-_PLAIN = "!#$&'()*+,-./:;<=>?@[\\]^_`{|}~"  # of ASCII, beside letters and digits
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")  # surrogates: UTF-8 cannot encode them
+_PLAIN = "!#$&'()*+,-./:;<=>?@[\\]^_`{|}~"  # letters, digits and these are not encoded
 _TO_ENCODE = re.compile(r"[^\x21\x23\x24\x26-\x7e]")
 _ESCAPED = re.compile(r"\\(.)")
 _BLANK = re.compile(r"[ \t\r\n]*")
@@ -40,7 +40,7 @@ _DECODER = json.JSONDecoder()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloudEvent:
-    """The attributes of one; extensions: partitionkey, traceparent and others, by their names."""
+    """A CloudEvent's attributes; extensions: partitionkey, traceparent and others, by name."""
 
     id: str
     source: str
@@ -53,7 +53,7 @@ class CloudEvent:
 
 
 def attributes(event: CloudEvent) -> dict[str, str]:
-    """Those of an outgoing message; its content type is a field of its own."""
+    """The attributes for an outgoing message; its content type is a field of the message."""
     found = {
         "specversion": _VERSION,
         "id": event.id,
@@ -71,10 +71,10 @@ def attributes(event: CloudEvent) -> dict[str, str]:
 
 
 def headers(message: OutgoingMessage, prefix: str) -> dict[str, str]:
-    """Its headers, and its attributes behind the prefix; not its content type.
+    """The message's own headers, and its attributes with the prefix; without the content type.
 
-    Raises MessageRefused for what no header can hold. A header of the message's own that has the
-    prefix is left out: it would be an attribute of another event.
+    Raises MessageRefused for a control character. A message header that begins with the prefix is
+    left out: it is another event's attribute.
     """
     found = own_headers(message, prefix)
     for name, value in attribute_values(message, prefix).items():
@@ -83,7 +83,7 @@ def headers(message: OutgoingMessage, prefix: str) -> dict[str, str]:
 
 
 def own_headers(message: OutgoingMessage, prefix: str) -> dict[str, str]:
-    """The first half of `headers`. Raises MessageRefused."""
+    """The first half of `headers`: the message's own headers. Raises MessageRefused."""
     if not message.headers:
         return {}
     _check(message.headers)
@@ -94,7 +94,7 @@ def own_headers(message: OutgoingMessage, prefix: str) -> dict[str, str]:
 
 
 def attribute_values(message: OutgoingMessage, prefix: str) -> Mapping[str, str]:
-    """The second half: attributes as headers of this prefix have them; the names are without it.
+    """The second half of `headers`: attribute names without the prefix, values encoded for it.
 
     Raises MessageRefused.
     """
@@ -106,9 +106,9 @@ def attribute_values(message: OutgoingMessage, prefix: str) -> Mapping[str, str]
 
 
 def read(headers: Mapping[str, str], prefixes: Sequence[str]) -> CloudEvent | None:
-    """The CloudEvent of these headers, whose names are lower case; None: they have none.
+    """The CloudEvent in these headers, whose names are in lower case; None: they have none.
 
-    The first of the prefixes counts under which there is one.
+    If several prefixes have one, the first prefix counts.
     """
     for prefix in prefixes:
         lower = prefix.lower()
@@ -125,10 +125,10 @@ def read(headers: Mapping[str, str], prefixes: Sequence[str]) -> CloudEvent | No
 
 
 def read_structured(body: bytes, content_type: str | None) -> tuple[CloudEvent, bytes] | None:
-    """The CloudEvent that the body is, and the body that it would have in binary mode.
+    """The CloudEvent in a body of structured mode, and the body that it would have in binary mode.
 
-    So that is JSON, unless its datacontenttype says something else; "null" where it has no data.
-    None: it is none.
+    The body is JSON unless `datacontenttype` names another type, and "null" without data. Returns
+    None if the given body is not a CloudEvent.
     """
     if _media_type(content_type) not in _STRUCTURED:
         return None
@@ -149,14 +149,14 @@ def read_structured(body: bytes, content_type: str | None) -> tuple[CloudEvent, 
 
 
 def _check(those: Mapping[str, str]) -> None:
-    """Refuse what holds control characters, of names or values."""
+    """Refuse names and values that hold a control character."""
     if "".join(those).isprintable() and "".join(those.values()).isprintable():
-        return  # as nearly all are
+        return  # fast, and the usual case
     for name, value in those.items():
         if _CONTROL.search(name) or _CONTROL.search(value):
             raise MessageRefused(
-                f"{name!r} cannot be a header, since it holds a control character: let what "
-                "emits the event leave it out.",
+                f"header {name!r} has a control character in its name or value: emit the event "
+                "without it.",
                 for_good=True,
             )
 
@@ -194,7 +194,7 @@ def _time(text: str | None) -> datetime | None:
 
 
 def _decoded(value: str) -> str:
-    """A value of a binding that percent-encodes; older senders quoted it instead."""
+    """Decode a percent-encoded value; older senders quoted values instead."""
     if len(value) > 1 and value[0] == value[-1] == '"':
         value = _ESCAPED.sub(r"\1", value[1:-1])
     return unquote(value, errors="strict") if "%" in value else value
@@ -205,7 +205,7 @@ def _media_type(content_type: str | None) -> str:
 
 
 def _has_text(name: str, value: object) -> bool:
-    """Whether a member of a JSON document is an attribute: null is none (section 2.2)."""
+    """Whether a member of a JSON document is an attribute: null means absent (section 2.2)."""
     return name not in ("data", "data_base64") and isinstance(value, str | bool | int)
 
 
@@ -214,11 +214,11 @@ def _text(value: str | int) -> str:
 
 
 def _data(body: bytes, document: Mapping[str, Any], event: CloudEvent) -> bytes:
-    """Raises ValueError."""
+    """Raises ValueError for invalid base64."""
     if document.get("data_base64") is not None:
         encoded = document["data_base64"]
         if not isinstance(encoded, str):
-            raise ValueError("data_base64 is no text")
+            raise ValueError("data_base64 is not a string")
         return base64.b64decode(encoded, validate=True)
     data = document.get("data")
     if isinstance(data, str) and not _is_json(event.datacontenttype):
@@ -231,7 +231,7 @@ def _is_json(content_type: str | None) -> bool:
 
 
 def _member(document: str, name: str) -> str:
-    """A member of a JSON object as it is written: its numbers keep all their digits."""
+    """A member of a JSON object as its original text: numbers keep all their digits."""
     found = ""
     at = _after_blanks(document, 0)
     while document[at] != "}":  # "{" or "," before a member
@@ -239,7 +239,7 @@ def _member(document: str, name: str) -> str:
         at = _after_blanks(document, _after_blanks(document, at) + 1)
         _, end = _DECODER.raw_decode(document, at)
         if key == name:
-            found = document[at:end]  # the last one counts, as elsewhere
+            found = document[at:end]  # the last of several equal names counts, as in orjson
         at = _after_blanks(document, end)
     return found
 

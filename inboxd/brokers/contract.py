@@ -1,10 +1,9 @@
-"""What a broker does for inboxd: it takes messages, and hands over those that come.
+"""The interface to brokers: publishing messages, and consuming messages.
 
-Owns the two faces, `Publisher` and `Consumer`, and what passes through them. A relay publishes
-through the one, a source of messages reads from the other. Both are opened by a factory (`kinds`),
-used by one task at a time, closed after any error that is not a `MessageRefused`, and opened again:
-so neither has to mend itself. A plugin's publisher (the entry points `inboxd.publishers`) keeps the
-same contract.
+Owns the protocols `Publisher` and `Consumer`, and their types. A relay publishes through a
+publisher; a source of messages reads from a consumer. Each is opened by a factory (`kinds`), used
+by one task at a time, and closed and opened again after any error except `MessageRefused`, so it
+need not reconnect. A plugin's publisher (entry points `inboxd.publishers`) keeps the same contract.
 *See:* `events/relays/`, which publishes; `inbound/messages/`, which consumes.
 """
 
@@ -18,13 +17,13 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 
 class OutgoingMessage(NamedTuple):
-    """A message that is to be published.
+    """A message to publish.
 
     to: the Kafka topic, the RabbitMQ routing key, or the NATS subject. exchange: of RabbitMQ. key:
-    what is published in order has one key; None: nothing is. id: the event's uuid; the copies of an
-    event that several relays publish have the same, so a repetition has the same id and `to`.
-    attributes: of CloudEvents, without a prefix; headers: the event's own, and traceparent, as they
-    are named.
+    messages with one key are published in order; None: in any order. id: the event's uuid. Several
+    relays may publish one event with one id: only the same id with the same `to` is a repetition.
+    attributes: CloudEvents attributes, without a prefix. headers: the event's own headers, and
+    traceparent.
     """
 
     to: str
@@ -38,14 +37,14 @@ class OutgoingMessage(NamedTuple):
 
 
 class LeftOutBody(NamedTuple):
-    """What is known of a body that is larger than the source's `max_body`: it is not kept."""
+    """Size in bytes and hash of a body that was not kept, since it exceeded `max_body`."""
 
     size: int
     sha256: str
 
 
 def kept(body: bytes, most: int) -> tuple[bytes, LeftOutBody | None]:
-    """A body as it is; of one of more than `most` bytes nothing, and what it was."""
+    """The body and None; or, for a body of more than `most` bytes, b"" and its size and hash."""
     if len(body) <= most:
         return body, None
     return b"", LeftOutBody(len(body), hashlib.sha256(body).hexdigest())
@@ -53,16 +52,16 @@ def kept(body: bytes, most: int) -> tuple[bytes, LeftOutBody | None]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IncomingMessage:
-    """A message that came.
+    """A consumed message.
 
-    stream: where its position counts: "TOPIC/PARTITION" of Kafka, the name of a NATS stream, of a
-    RabbitMQ queue. position: its Kafka offset, or its sequence in the NATS stream; None: its broker
-    has none. identity: of the stream, for as long as it is the same one; "": not known; what a
-    consumer puts behind a space is of the message; of a RabbitMQ stream all is. sent_to: Kafka
-    topic, NATS subject, RabbitMQ routing key. headers: names in lower case; values that are no
-    UTF-8 are decoded as Latin-1. id: that its sender gave it in the broker's own field. sent_at:
-    seconds since the epoch. token: the consumer's own, by which it acknowledges. left_out: what its
-    body was, if that is not kept; then `body` is empty.
+    stream: the stream that counts its position: "TOPIC/PARTITION" of Kafka, or the name of a NATS
+    stream, a RabbitMQ stream or queue. position: its offset (Kafka, RabbitMQ stream) or sequence
+    (NATS); None: a RabbitMQ queue has no positions. identity: distinguishes streams of the same
+    name; "": not known. The part behind a space identifies the message; for a RabbitMQ stream the
+    whole text does. sent_to: the Kafka topic, NATS subject or RabbitMQ routing key. headers: names
+    in lower case; values that are not UTF-8 are decoded as Latin-1. id: from the broker's own field
+    for ids. sent_at: seconds since the epoch. token: the consumer's handle for the acknowledgement.
+    left_out: describes a body that was not kept; then `body` is empty.
     """
 
     stream: str
@@ -82,7 +81,7 @@ class IncomingMessage:
 
 @dataclass(frozen=True, slots=True)
 class StreamPosition:
-    """Up to where a stream was stored: the position of its last message, and its identity."""
+    """How far a stream is stored: the position and the identity of its last stored message."""
 
     position: int
     identity: str
@@ -90,12 +89,12 @@ class StreamPosition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeenStream:
-    """A stream as its broker has it, seen by somebody who consumes nothing.
+    """The state of a stream at its broker, looked up without consuming.
 
-    stream: as of its messages. oldest, end: the positions of its first message and of its last one;
-    None: its broker has no positions. waiting: messages behind what is stored; None: not known.
-    lost: why it cannot be gone on with from there; "": it can. latest: the last messages up to the
-    stored position, as many as were asked for, less what the broker has no longer.
+    stream: as in its messages. oldest, end: the positions of its first and its last message; None:
+    the broker has no positions. waiting: the number of messages behind the stored position; None:
+    not known. lost: why reading cannot continue from the stored position; "": it can. latest: the
+    last messages up to the stored position that the broker still has, at most the requested number.
     """
 
     stream: str
@@ -106,54 +105,54 @@ class SeenStream:
     latest: Sequence[IncomingMessage] = ()
 
 
-# Tells what became of a message, by its place in the page: None, it is confirmed; or why it was
-# refused (MessageRefused).
+# Called with a message's index in the page and its result: None if it is confirmed, else the reason
+# of the refusal (MessageRefused).
 Tell: TypeAlias = Callable[[int, Exception | None], None]
 
 
-# Opens a stream for this reader, in place of any other, and tells up to where it was stored; None:
-# it begins with the oldest message. Called with the stream and, where its broker has positions, the
-# last position that it has now: if nothing was stored, and only what comes from then on is wanted,
-# that counts as stored from then on. A position without an identity is an operator's word, and is
-# taken as it is.
+# Opens a stream for this reader, shuts out other readers, and returns the stored position; None:
+# begin with the oldest message. Called with the stream and, if its broker has positions, its last
+# position now. If nothing is stored yet and the source begins with the newest message, that
+# position counts as stored. A position without an identity was set by an operator and is not
+# checked.
 Stored: TypeAlias = Callable[..., Awaitable[StreamPosition | None]]
 
 
 class Publisher(Protocol):
-    """A connection to a broker, by which messages are published."""
+    """A connection to a broker, through which messages are published."""
 
     async def publish(self, messages: Sequence[OutgoingMessage], tell: Tell) -> None:
-        """Publish them in the order given, and wait until each is confirmed or refused.
+        """Publish messages in the order given, and wait until each is confirmed or refused.
 
-        Calls `tell` for each as it is known. Raises BrokerUnavailable where the broker was lost:
-        what was not told then may be published, or not. It has no time limit of its own; cancelled,
-        it leaves what was not told, and nothing of that may be sent later: `close` follows.
+        Calls `tell` for each message as soon as its result is known. Raises BrokerUnavailable if
+        the broker was lost: messages without a result might be published. The caller sets the time
+        limit. After a cancellation nothing more must be sent: `close` follows.
         """
 
     async def close(self) -> None:
-        """Close the connection at once; what was not sent is not sent any more. Does not raise."""
+        """Close the connection at once, and send nothing more. Does not raise."""
 
 
 class Consumer(Protocol):
-    """A connection to a broker, from which messages are consumed. It was given a `Stored`.
+    """A connection to a broker, from which messages are consumed. Its factory is given a `Stored`.
 
-    A stream is read from behind its stored position on, or from its oldest message on. Opening or
-    receiving raises StreamLost where the broker has no longer what follows the stored position, or
-    another stream of that name; BrokerUnavailable for what passes. It keeps no body that is larger
-    than the source's `max_body`.
+    A consumer reads a stream from behind the stored position, or from the oldest message. Opening
+    and receiving raise StreamLost if the broker no longer has the messages behind the stored
+    position, or has another stream of that name; BrokerUnavailable for a temporary failure. Bodies
+    larger than the source's `max_body` are not kept.
     """
 
     async def receive(self, most: int, within: float) -> Sequence[IncomingMessage]:
-        """The next messages, at most `most`, of each stream in order; none: none came in time.
+        """The next messages, at most `most`, in order within each stream; empty if none came.
 
-        within: seconds that the first one is waited for. It holds a bounded number of others.
+        within: seconds to wait for the first message. Other held messages are bounded in number.
         """
 
     async def acknowledge(self, messages: Sequence[IncomingMessage]) -> None:
-        """Say that these are stored; messages of one stream are given in order, none left out."""
+        """Acknowledge messages as stored: in order and without gaps in each stream."""
 
     async def lag(self) -> int | None:
-        """How many messages the broker has that were not received; None: not known."""
+        """The number of messages at the broker that are not received yet; None: not known."""
 
     async def close(self) -> None:
-        """Close the connection; what was not acknowledged is the broker's again. Does not raise."""
+        """Close the connection and return unacknowledged messages to the broker. Does not raise."""

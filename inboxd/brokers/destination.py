@@ -1,8 +1,7 @@
-"""Where the message of an event goes: the `to` of a relay, filled in.
+"""Fills in the `to` of a relay: the destination of an event's message.
 
-Owns which placeholder stands for which column. Promises that what an event lacks, or has empty, is
-refused for good, so that it never goes to a place of another name.
-*See:* `inboxd/settings/references.py`, which checks the template.
+Owns the mapping from placeholders to columns. Promises that an event with a missing or empty value
+becomes a dead letter, and is never sent to a wrong destination.
 """
 
 from __future__ import annotations
@@ -19,15 +18,13 @@ _COLUMNS = {
     "entity_type": "entity_type",
     "entity_id": "entity_id",
 }
-_FEW = frozenset({"type", "version"})  # of which there are few values
+_FEW = frozenset({"type", "version"})  # columns with few distinct values
 _MOST_REMEMBERED = 1000
 
 
 class Destination:
-    """A template, compiled."""
-
     def __init__(self, template: str, pattern: str, names: Sequence[str]) -> None:
-        """`pattern` has `%s` in place of each of the names."""
+        """pattern: the template with `%s` in place of each name in `names`."""
         self._template = template
         self._pattern = pattern
         self._names = names
@@ -35,7 +32,7 @@ class Destination:
         self._remembered: dict[tuple[object, object], str] = {}
 
     def of(self, event: Mapping[str, object]) -> str:
-        """That of an event, of its columns. Raises MessageRefused."""
+        """event: the event's columns. Raises MessageRefused."""
         if not self._remembers:
             return self._filled(event)
         key = (event["type"], event["schema_version"])
@@ -59,6 +56,6 @@ class Destination:
 
 
 def compile_destination(template: str) -> Destination:
-    """The destination of a template that the settings have checked."""
+    """template: already checked by the settings."""
     pattern = PLACEHOLDER.sub("%s", template.replace("%", "%%"))
     return Destination(template, pattern, PLACEHOLDER.findall(template))

@@ -1,9 +1,9 @@
-"""Which broker is which: the modules that are built in, and the publishers of plugins.
+"""Finds the code for a kind of broker: a built-in module, or a plugin's publisher.
 
 Promises that nothing of a broker is imported unless the settings ask for it; that a missing extra,
-a library of another version, an unknown kind and a broken plugin are one clear error, without a
-secret.
-*See:* `contract`, for what they open.
+a library of another version, an unknown kind and a broken plugin each raise one clear error without
+secrets.
+*See:* `contract`, for the interfaces.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LookAtStreams: TypeAlias = Callable[
     Coroutine[Any, Any, Sequence[SeenStream]],
 ]
 
-# The module that each needs, the package that has it, and our extra.
+# By kind: the module it needs, that module's package, and inboxd's extra.
 _BUILT_IN: Mapping[str, tuple[str, str, str]] = {
     "kafka": ("aiokafka", "aiokafka", "kafka"),
     "nats": ("nats", "nats-py", "nats"),
@@ -41,7 +41,7 @@ _BUILT_IN: Mapping[str, tuple[str, str, str]] = {
 
 
 def publisher_of(kind: str) -> OpenPublisher:
-    """What opens a publisher: of a broker's name and settings. Raises UsageError or PluginError."""
+    """The function that opens a publisher. Raises UsageError or PluginError."""
     if kind in _BUILT_IN:
         return cast("OpenPublisher", _module(kind).open_publisher)
     points = [*entry_points(group=GROUP, name=kind)]
@@ -55,7 +55,7 @@ def publisher_of(kind: str) -> OpenPublisher:
 
 
 def consumer_of(kind: str) -> OpenConsumer:
-    """What opens a consumer: of a broker's and a source's names and settings. Raises UsageError."""
+    """The function that opens a consumer. Raises UsageError."""
     if kind not in _BUILT_IN:
         known = ", ".join(sorted(_BUILT_IN))
         raise UsageError(f"messages are not consumed from the kind {kind!r}; known: {known}.")
@@ -63,10 +63,11 @@ def consumer_of(kind: str) -> OpenConsumer:
 
 
 def look_of(kind: str) -> LookAtStreams:
-    """What looks at the streams of a source, and consumes nothing. Raises UsageError.
+    """The function that looks up a source's streams without consuming. Raises UsageError.
 
-    It is given a broker's and a source's names and settings, up to where each stream is stored, and
-    how many of the last stored messages are wanted. It raises BrokerUnavailable or SettingsError.
+    Arguments of the function: the broker's name and settings, the source's name and settings, the
+    stored position of each stream, and the wanted number of last stored messages. The function
+    raises BrokerUnavailable or SettingsError.
     """
     consumer_of(kind)
     return cast("LookAtStreams", _module(kind).look_at_streams)
@@ -96,7 +97,7 @@ def _of_plugin(point: EntryPoint) -> OpenPublisher:
     if not callable(found):
         kind = type(found).__name__
         raise PluginError(
-            f"{origin(point)}: it names a {kind}: let it name an async function of a broker's name "
-            "and its settings."
+            f"{origin(point)}: the entry point names a {kind}: it must name an async function that "
+            "takes a broker's name and its settings."
         )
     return cast("OpenPublisher", found)

@@ -1,7 +1,7 @@
-"""TLS of connections to brokers: what they are verified by, and a certificate of our own.
+"""TLS of connections to brokers: certificates for verification, and our own certificate.
 
-Promises TLS 1.2 at least, and one clear error for files that cannot be used; a key with a
-passphrase is one of these, since nobody is there to be asked.
+Promises TLS 1.2 or later, and one clear error for files that cannot be used; a key with a
+passphrase cannot be used, since a daemon cannot ask for the passphrase.
 """
 
 import ssl
@@ -12,9 +12,9 @@ from inboxd.settings import Broker
 
 
 def context(broker: Broker) -> ssl.SSLContext | None:
-    """That of a broker's settings; None: it has no TLS. Raises BrokerUnavailable.
+    """The TLS context for a broker's settings; None: no TLS. Raises BrokerUnavailable.
 
-    It reads files: call it in a thread.
+    Reads files: call it in a thread.
     """
     if not broker.tls:
         return None
@@ -30,7 +30,7 @@ def context(broker: Broker) -> ssl.SSLContext | None:
     if broker.tls_cert is not None:
         what = f"tls_cert={broker.tls_cert} with tls_key={broker.tls_key}"
         try:
-            made.load_cert_chain(broker.tls_cert, broker.tls_key, password=_nobody)
+            made.load_cert_chain(broker.tls_cert, broker.tls_key, password=_refuse_passphrase)
         except (ssl.SSLError, ValueError) as error:
             raise _unusable(
                 what, "they must be PEM, belong together, and the key have no passphrase"
@@ -49,6 +49,6 @@ def _unusable(what: str, why: str) -> BrokerUnavailable:
     return BrokerUnavailable(f"{what} cannot be used: {why}. Correct it in [brokers].")
 
 
-def _nobody() -> str:
-    """Instead of OpenSSL's question at the terminal."""
+def _refuse_passphrase() -> str:
+    """Called by OpenSSL instead of asking at the terminal."""
     raise ValueError("the key has a passphrase")

@@ -1,10 +1,10 @@
-"""The command line: a module for each group of commands, `app` to put them together.
+"""The command line: a module for each group of commands; `app` assembles them.
 
-Owns what an operator types and reads (docs/cli.md). Promises: an error is one clear message on
-standard error and a documented exit code, without a traceback unless `--debug` asks for it; data
-goes to standard output, and `--json` makes it readable by programs.
-Known limit: a command imports what it needs when it runs, so that `--help` and shell completion
-stay fast; a broken installation shows only then.
+Owns what an operator types and reads (docs/command-line.md). Promises: an error is one clear
+message on standard error and a documented exit code, with a traceback only under `--debug`; data
+goes to standard output, and `--json` prints it for programs.
+Known limit: commands import their modules when they run, which keeps `--help` and shell completion
+fast; a broken installation is noticed only then.
 """
 
 from inboxd.cli.app import main

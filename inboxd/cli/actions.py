@@ -1,8 +1,8 @@
-"""Actions on rows, the same for events and commands: rows by name, or all that match.
+"""Actions on events and commands: on named rows, or on all rows that match a filter.
 
-Promises: rows that are named are all changed or none; what matches a filter is shown before, with
-`--dry-run` or by a question at a terminal; an action on all rows needs `--all`.
-Known limit: an action on many rows that is interrupted has been done to those of its pages before.
+Promises: named rows are changed all or none; rows that match a filter are previewed, by `--dry-run`
+or by a question at a terminal; an action on all rows needs `--all`.
+Known limit: an interrupted action on many rows stays done on the pages that were committed.
 *See:* `operations/rows.py` and `operations/bulk.py`, after it.
 """
 
@@ -17,9 +17,18 @@ from inboxd.cli import background, columns
 from inboxd.cli.background import InBackground
 from inboxd.cli.completion import FAILURE_GROUP, declared
 from inboxd.cli.groups import Options
-from inboxd.cli.options import Careful, Force, Since, Tenant, actor, named_in
+from inboxd.cli.options import (
+    By,
+    Entity,
+    Force,
+    Previewed,
+    Since,
+    Tenant,
+    Until,
+    actor,
+    named_in,
+)
 from inboxd.errors import UsageError
-from inboxd.model.moments import read_since
 from inboxd.model.row_id import read_row_id
 from inboxd.model.wording import plural
 
@@ -33,7 +42,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class RowFilter(Options):
-    """Which rows: what lists and actions have in common; `row_filter` adds what more there is."""
+    """Filter options that lists and actions share; `row_filter` adds the options of a table."""
 
     type: Annotated[
         str | None,
@@ -46,33 +55,27 @@ class RowFilter(Options):
     ] = None
     tenant: Tenant = None
     since: Since = None
-
-    def given(self) -> dict[str, Any]:
-        """The options that were given, parsed."""
-        read = {"since": read_since, "batch": read_row_id}
-        return {
-            name: read[name](value) if name in read else value
-            for name, value in asdict(self).items()
-            if value is not None
-        }
+    until: Until = None
+    by: By = None
+    entity: Entity = None
 
 
 _MORE = {
     "error": typer.Option(
-        "--error", metavar="TEXT", help="Only where the newest error contains this."
+        "--error", metavar="TEXT", help="Only rows whose newest error contains TEXT."
     ),
     "group": typer.Option(
         "--group",
         metavar="GROUP",
-        help="Only this group of `inboxd failures list`, or the beginning of its name.",
+        help="Only this failure group: its name in `inboxd failures list`, or the beginning of it.",
         autocompletion=declared(FAILURE_GROUP),
     ),
-    "batch": typer.Option("--batch", metavar="ID", help="Only what is in this batch."),
+    "batch": typer.Option("--batch", metavar="ID", help="Only members of this batch."),
 }
 
 
 def row_filter(table: "HotTable", *more: str) -> type[RowFilter]:
-    """The filter of a table's rows: with its lane, and with `more` of error, group and batch."""
+    """Make a filter of a table's rows: with its lane, and with `more` (error, group, batch)."""
     lane = "topic" if table == "events" else "queue"
     option = typer.Option(
         f"--{lane}", metavar="TEXT", help=f"Only this {lane}.", autocompletion=declared(lane)
@@ -83,23 +86,21 @@ def row_filter(table: "HotTable", *more: str) -> type[RowFilter]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ActingOnMany(Careful):
-    """How an action on many rows is done."""
-
+class ActingOnMany(Previewed):
     rate: Annotated[float | None, typer.Option(metavar="N", help="At most N rows a second.")] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class ActingOnMatching(ActingOnMany, InBackground):
-    """How an action on all rows that match is done, by the command or by workers."""
+    """Options of an action on all rows that match; the command or the workers carry it out."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ActingOnRows(ActingOnMatching):
-    """How an action on rows that are named or match is done."""
+    """Options of an action on named rows, or on rows that match."""
 
     everything: Annotated[
-        bool, typer.Option("--all", help="All whose status allows it: no filter.")
+        bool, typer.Option("--all", help="All rows whose status allows the action.")
     ] = False
     force: Force = False
 
@@ -124,7 +125,7 @@ def act(
     wanted: RowFilter,
     given: ActingOnRows,
 ) -> None:
-    """Do it to the rows named, or to all that match; print what was done."""
+    """Run an action on the named rows, or on all rows that match; print the result."""
     selection = selected(action, ids, wanted, given)
     if selection is None:
         _on_named(table, action, [read_row_id(each) for each in ids or ()], given)
@@ -137,19 +138,20 @@ def act(
 def selected(
     verb: "Verb", ids: Sequence[str] | None, wanted: RowFilter, given: ActingOnRows
 ) -> "Selection | None":
-    """What is meant besides ids; None: rows that are named. Raises UsageError for both, or none."""
-    from inboxd.operations import Selection
+    """Return the filter; None: the rows are named by ids. Raises UsageError for both or neither."""
+    from inboxd.operations import read_selection
 
-    filters = wanted.given()
-    if bool(ids) + bool(filters) + given.everything != 1:
+    filters: dict[str, str | None] = asdict(wanted)
+    is_filtered = any(value is not None for value in filters.values())
+    if bool(ids) + is_filtered + given.everything != 1:
         raise UsageError(
-            f"what is to be {_DONE[verb].lower()}? Give ids, or a filter such as --type, "
-            "or --all; one of these."
+            f"choose the rows to be {_DONE[verb].lower()} in one way: by ids, by a filter such as "
+            "--type, or by --all."
         )
     given.refuse_without_background()
     if ids and given.background:
-        raise UsageError("--background is for all rows that match: give a filter, or --all.")
-    return None if ids else Selection(**filters)
+        raise UsageError("--background does not take ids: give a filter, or --all.")
+    return None if ids else read_selection(filters)
 
 
 def move(
@@ -160,16 +162,16 @@ def move(
     to: "datetime | int",
     given: ActingOnRows,
 ) -> "tuple[int, ...]":
-    """Give rows that are named another time or priority, or order it for all that match.
+    """Change the time or priority of named rows, or order a bulk action for all rows that match.
 
-    Returns the rows that were moved.
+    Returns the rows that were changed.
     """
     from inboxd import operations
 
     selection = selected(verb, ids, wanted, given)
     if selection is not None:
         if not given.background:
-            raise UsageError(f"all that match are {_DONE[verb].lower()} with --background alone.")
+            raise UsageError(f"{verb} takes a filter or --all only with --background.")
         order(table, verb, selection, to, given, force=given.force)
         return ()
     rows = [read_row_id(each) for each in ids or ()]
@@ -194,7 +196,7 @@ def order(
     *,
     force: bool = False,
 ) -> None:
-    """Order it for all that match; print what was ordered, and before that what it is."""
+    """Preview a bulk action, order it for all rows that match, and print the order."""
     from inboxd import operations
     from inboxd.errors import NotFound
     from inboxd.operations.bulk_orders import ShownRows
@@ -224,9 +226,9 @@ def order(
         _print_preview(table, verb, found, given)
         return found.count > 0 or not found.whole
 
-    if given.agreed(show, f"Let the workers {verb} them?"):
+    if given.confirmed(show, f"Let the workers {verb} them?"):
         done = given.do(do)
-        given.tell(done, *background.told(done))
+        given.tell(done, *background.order_lines(done))
 
 
 async def _check_names(
@@ -238,7 +240,7 @@ async def _check_names(
     *,
     force: bool,
 ) -> None:
-    """Raise UnknownName where nothing matched a name that nobody declared and no row has."""
+    """Raise UnknownName if the filter matched nothing and names an undeclared, unused name."""
     from inboxd import operations
 
     for kind, name in () if count or force else operations.names_of(table, wanted):
@@ -256,7 +258,7 @@ def _on_named(table: "HotTable", action: "Action", ids: "list[RowId]", given: Ac
     done = given.do(operations.act, table, action, ids)
     pairs = zip(done.ids, done.new_ids or done.ids, strict=True)
     texts = [str(old) if old == new else f"{old} as {new}" for old, new in pairs]
-    headings = {_DONE[action]: texts, "Running, asked to end": done.requested}
+    headings = {_DONE[action]: texts, "Running, asked to stop": done.requested}
     lines = [
         f"{heading}: {table.removesuffix('s')} {', '.join(map(str, changed))}"
         for heading, changed in headings.items()
@@ -273,7 +275,7 @@ def act_on_all(
     *,
     force: bool = False,
 ) -> None:
-    """Do it to all that match; print how many, and before that what they are."""
+    """Preview the rows that match, run the action on all of them, and print their number."""
     from inboxd import operations
 
     async def look(session: "Session") -> "ActionPreview":
@@ -294,7 +296,7 @@ def act_on_all(
         _print_preview(table, action, found, given)
         return found.count > 0
 
-    if not given.agreed(show, f"{action.capitalize()} them now?"):
+    if not given.confirmed(show, f"{action.capitalize()} them now?"):
         return
     on_page = tell if sys.stderr.isatty() else None
     terms = operations.Terms(actor=actor(), reason=given.reason, rate=given.rate, on_page=on_page)

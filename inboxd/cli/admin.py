@@ -1,6 +1,6 @@
-"""`inboxd admin`: the screens and the admin API, alone in this process; hashes for their users.
+"""`inboxd admin`: the screens and the admin API in a process of their own; password hashes.
 
-Known limit: it stays in the foreground; systemd, Docker or Kubernetes start it again.
+Known limit: it stays in the foreground; systemd, Docker or Kubernetes restart it.
 """
 
 import getpass
@@ -16,8 +16,8 @@ from inboxd.errors import UsageError
 
 app = CommandGroup()
 
-# Fewer characters could be guessed by whoever gets at the hash.
-_LEAST = 8
+# A shorter password could be guessed from its hash.
+_LEAST_CHARACTERS = 8
 
 
 @app.callback(
@@ -28,8 +28,8 @@ def admin(context: typer.Context, config: Config = None) -> None:
     """Serve the screens and the admin API until TERM or Ctrl-C, and process nothing.
 
     It needs no handlers, and serves whether or not admin.enabled is set; the database may be a
-    standby. TERM or Ctrl-C: answer what is under way, end with 0; a second one stops at once. HUP
-    reads tokens and users again.
+    standby. TERM or Ctrl-C: answer the open requests, then exit with 0; a second signal stops at
+    once. HUP reads tokens and users again.
     """
     if context.invoked_subcommand is not None:
         return
@@ -39,7 +39,7 @@ def admin(context: typer.Context, config: Config = None) -> None:
 
     join(config)
     settings = load(config)
-    require(settings)
+    require(settings, config)
     raise typer.Exit(administer(settings, config=config))
 
 
@@ -47,19 +47,22 @@ def admin(context: typer.Context, config: Config = None) -> None:
 def hash_() -> None:
     """Print the hash of a password, for password_hash of a user in admin.users.
 
-    The password is asked for twice and not shown; without a terminal it is the first line of
-    standard input.
+    At a terminal, the command asks for the password twice and does not show it; elsewhere it reads
+    the first line of standard input.
     """
     from inboxd.model.passwords import LONGEST, hash_password
 
     password = _typed() if sys.stdin.isatty() else sys.stdin.readline().rstrip("\r\n")
-    if not _LEAST <= len(password) <= LONGEST:
-        raise UsageError(f"a password has {_LEAST} to {LONGEST} characters; this one has not")
+    if not _LEAST_CHARACTERS <= len(password) <= LONGEST:
+        raise UsageError(
+            f"a password must have {_LEAST_CHARACTERS} to {LONGEST} characters; this one has "
+            f"{len(password)}"
+        )
     typer.echo(str(hash_password(password)))
 
 
 def _typed() -> str:
     password = getpass.getpass("Password: ")
-    if getpass.getpass("The same again: ") != password:
-        raise UsageError("these are two passwords; nothing is made of them: try again")
+    if getpass.getpass("Repeat the password: ") != password:
+        raise UsageError("the two passwords differ, and no hash was made: try again")
     return password

@@ -1,4 +1,4 @@
-"""The commands put together, the options before them, and what becomes of an error."""
+"""The whole command line: its commands, the options before them, and how errors are reported."""
 
 import os
 import sys
@@ -89,11 +89,11 @@ def inboxd(
     version: Annotated[
         bool,
         typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Show the version and end."
+            "--version", callback=_print_version, is_eager=True, help="Show the version and exit."
         ),
     ] = False,
 ) -> None:
-    """Events and commands in PostgreSQL become handled work, each effect once."""
+    """Process events and commands that are stored in PostgreSQL, so that each takes effect once."""
 
 
 app.command(epilog=examples("inboxd run -c config.toml"))(run)
@@ -144,7 +144,7 @@ app.command(
     epilog=examples(
         "inboxd statement",
         "inboxd statement --day 2026-01-31 --source shop --json",
-        "inboxd statement --day 2026-01-31 --accept --reason 'restored from the night before'",
+        "inboxd statement --day 2026-01-31 --accept --reason 'restored from a backup'",
     )
 )(statement)
 app.command(epilog=examples("inboxd notices", "inboxd notices --all --json"))(notices)
@@ -153,6 +153,7 @@ app.command(
     epilog=examples(
         "inboxd erase --entity-type user --entity-id 42 --dry-run",
         "inboxd erase --tenant acme --reason 'the contract ended' --yes",
+        "inboxd erase --receipts-matching 'ada@example.com' --dry-run",
     )
 )(erase)
 app.command(
@@ -180,29 +181,29 @@ app.command(epilog=examples("inboxd dev", "inboxd dev -c config.toml --port 0"))
 
 @cache
 def _command() -> Callable[..., int | None]:
-    """All commands: they take a tenth of a second to make, and tests call many in one process."""
+    """Build all commands. Cached: it takes 0.1 s, and tests call many in one process."""
     return get_command(app)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line (`sys.argv` if no arguments are given), and exit."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    _open_what_is_closed()
+    _open_missing_streams()
     try:
         sys.exit(_command()(given, prog_name="inboxd", standalone_mode=False) or Exit.OK)
     except typer.Abort:
         typer.echo("inboxd: aborted; nothing was changed", err=True)
         sys.exit(Exit.PROBLEMS)
     except MISTYPED as error:
-        if told := error.format_message():  # none, where the help was printed instead
+        if told := error.format_message():  # empty if Typer printed the help instead
             context = getattr(error, "ctx", None)
             usage = "" if context is None else f"\n{context.get_usage()}"
             typer.echo(f"inboxd: {in_our_words(told)}{usage}", err=True)
         sys.exit(error.exit_code)
     except OSError as error:
-        if not _is_of_output(error):
+        if not _is_output_error(error):
             _fail(error, given)
-        _leave_output()
+        _discard_output()
         typer.echo(f"inboxd: the output cannot be written: {error.strerror}", err=True)
         sys.exit(Exit.OUTPUT)
     except Exception as error:  # noqa: BLE001 - the last place; each kind has its exit code
@@ -210,29 +211,29 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 
 def _fail(error: Exception, given: Sequence[str]) -> NoReturn:
-    """Say what went wrong, and end with the code of its kind."""
+    """Report an error, and exit with the code of its kind."""
     told = f"inboxd: {_message(error)}"
     if "--debug" in given:
         told = f"{''.join(traceback.format_exception(error))}{told}"
     told = "\n".join(map(show, told.split("\n")))
     from inboxd.telemetry import logs  # late: few commands log
 
-    # The way of the log, if there is one: where nobody reads it, an echo would wait for ever.
+    # Through the log if it is configured: on a full pipe without a reader, echo would block.
     if not logs.put(told):
         typer.echo(told, err=True)
     sys.exit(exit_code(error))
 
 
-def _open_what_is_closed() -> None:
-    """Let what is printed go nowhere where cron or a supervisor gave no place for it."""
+def _open_missing_streams() -> None:
+    """Open /dev/null for a stream that cron or a supervisor has closed."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             nowhere = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - as long as this process
             setattr(sys, name, nowhere)
 
 
-def _is_of_output(error: OSError) -> bool:
-    """Whether printing failed, rather than what was to be printed."""
+def _is_output_error(error: OSError) -> bool:
+    """Whether the error was raised by printing, and not by the command."""
     return any(
         frame.name == "echo"
         or "rich" in Path(frame.filename).parts
@@ -241,8 +242,8 @@ def _is_of_output(error: OSError) -> bool:
     )
 
 
-def _leave_output() -> None:
-    """Let what is left in the buffer go nowhere, or the interpreter would complain at its end."""
+def _discard_output() -> None:
+    """Send buffered output to /dev/null; else the interpreter reports an error when it exits."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
@@ -252,5 +253,5 @@ def _message(error: Exception) -> str:
         return f"{error}{error.on_terminal}"
     return (
         f"{type(error).__name__}: {error}\n"
-        "This is a mistake in inboxd: run it again with --debug and report the traceback."
+        "This is a bug in inboxd: run the command again with --debug and report the traceback."
     )

@@ -1,6 +1,6 @@
-"""`inboxd audit`: what operators did.
+"""`inboxd audit`: the actions of operators.
 
-Known limit: an actor is the user of the operating system at that machine.
+Known limit: the actor of a command is only the name of the operating system's user and host.
 """
 
 from typing import Annotated
@@ -20,18 +20,18 @@ _COLUMNS = (
 
 def audit(
     actor: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Only whose name contains this.")
+        str | None, typer.Option(metavar="TEXT", help="Only actors whose name contains TEXT.")
     ] = None,
     action: Annotated[str | None, typer.Option(metavar="TEXT", help="Only this action.")] = None,
     target: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Only what was done to this.")
+        str | None, typer.Option(metavar="TEXT", help="Only actions on this target.")
     ] = None,
     *,
     since: Since = None,
     page: Paging,
     given: Looking,
 ) -> None:
-    """List what operators did: who, when, what, why, and to how many rows; the newest first."""
+    """List actions of operators, newest first: actor, time, action, reason, and number of rows."""
     from inboxd.operations import all_actions
     from inboxd.store.operations import AuditFilter
 

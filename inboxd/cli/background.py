@@ -1,8 +1,8 @@
-"""`--background`: an action on all rows that match is ordered, and worked off by the workers.
+"""`--background`: the command orders a bulk action, and workers carry it out.
 
-Promises: what is ordered is shown before, as what is done at once is; nothing has begun when it
-returns, and how to undo it is told.
-*See:* `operations/bulk_orders.py`, after it; `cli/bulk_actions.py`, for what was ordered.
+Promises: the rows are previewed as for an immediate action; no row has changed when the command
+returns, and it prints how to abort the action.
+*See:* `operations/bulk_orders.py`, after it; `cli/bulk_actions.py`, which shows ordered actions.
 """
 
 from dataclasses import dataclass
@@ -23,41 +23,44 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class InBackground(Options):
-    """Whether workers do it, and how they begin."""
-
     background: Annotated[
         bool,
-        typer.Option("--background", help="Let the workers do it: see `inboxd actions list`."),
+        typer.Option(
+            "--background",
+            help="Let the workers do it; `inboxd actions list` shows their progress.",
+        ),
     ] = False
     canary: Annotated[
         bool,
         typer.Option(
-            "--canary", help="Ten rows first, the others only if all ten succeed; needs replay."
+            "--canary",
+            help="Replay ten rows first, and all further rows only if these ten succeed.",
         ),
     ] = False
     delay: Annotated[
         str | None,
-        typer.Option(metavar="DURATION", help="When workers begin: 5s from now, if not given."),
+        typer.Option(metavar="DURATION", help="Time before workers start. Default: 5s."),
     ] = None
 
     def refuse_without_background(self) -> None:
-        """Raise UsageError for what means nothing where it is done at once."""
+        """Raise UsageError for options that only --background uses."""
         if not self.background and (self.canary or self.delay is not None):
             raise UsageError("--canary and --delay need --background.")
 
     def terms(self, rate: float | None, to: datetime | int | None) -> "OrderTerms":
-        """How it is done. Raises UsageError."""
+        """Return the terms of the order. Raises UsageError."""
         from inboxd.operations import OrderTerms
 
         delay = parse("5s" if self.delay is None else self.delay)
         return OrderTerms(to=to, delay=delay, rate=rate, canary=self.canary)
 
 
-def told(shown: dict[str, object]) -> list[str]:
-    """What was ordered, and how it is undone."""
+def order_lines(shown: dict[str, object]) -> list[str]:
+    """Describe an order, with the command that aborts it."""
+    starts = show(shown["starts_at"])
     at_least = "" if shown["whole"] else "at least "
     rows = plural(int(str(shown["counted"])), str(shown["kind"]))
     return [
-        f"Action {shown['id']}: {shown['verb']} {at_least}{rows}, from {show(shown['starts_at'])}",
-        f"Undo it: inboxd actions abort {shown['id']}",
+        f"Action {shown['id']}: {shown['verb']} {at_least}{rows}, starts at {starts}",
+        f"To abort it: inboxd actions abort {shown['id']}",
     ]

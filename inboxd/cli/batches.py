@@ -1,7 +1,7 @@
-"""`inboxd batches` and `inboxd workflows`: look at them, cancel, close, resume.
+"""`inboxd batches` and `inboxd workflows`: list, show, cancel; close a batch, resume a workflow.
 
-Known limit: of a batch the first hundred dead letters and steps are shown; `inboxd trace batch ID`
-draws what is in it.
+Known limit: `show` prints at most 100 dead letters and steps; `inboxd trace batch ID` draws the
+members.
 """
 
 from collections.abc import Iterator
@@ -31,6 +31,7 @@ from inboxd.model.row_id import read_row_id
 
 if TYPE_CHECKING:
     from inboxd.operations.batches import BatchEnded, Kind
+    from inboxd.operations.totals import Number
     from inboxd.store.session import Session
 
 _FIRST = (
@@ -52,7 +53,7 @@ _FIRST = (
 
 
 def _status(row: dict[str, Any]) -> str:
-    """Says too that nobody closed the batch, until it was too late."""
+    """Return the status, with "open" or "expired" for a batch that was not closed."""
     if row["closed_at"] is not None or row["finished_at"] is not None:
         return str(row["status"])
     return f"{row['status']}, {'open' if row['expired_at'] is None else 'expired'}"
@@ -72,43 +73,44 @@ _TABLES: dict[str, columns.Columns] = {
     ),
     "waits_for": WAITS,
     "waiting": (TableColumn("waits for it", "condition"), "type", "id", "status"),
-    "created": (TableColumn("brought about", "kind"), "type", "id", "status"),
+    "created": (TableColumn("created", "kind"), "type", "id", "status"),
     "failures": (TableColumn("dead letter", "id", kind="number"), "type", "attempts", "error"),
 }
 
 
 @dataclass(frozen=True, kw_only=True)
 class OfWorkflows(Options):
-    """Which workflows."""
-
     status: Statuses = None
-    name: Annotated[
-        str | None, typer.Option("--name", metavar="TEXT", help="Only of this name.")
-    ] = None
-    type: Annotated[
-        str | None, typer.Option("--type", metavar="TYPE", help="Only of this type.")
-    ] = None
+    name: Annotated[str | None, typer.Option("--name", metavar="TEXT", help="Only this name.")] = (
+        None
+    )
+    type: Annotated[str | None, typer.Option("--type", metavar="TYPE", help="Only this type.")] = (
+        None
+    )
     tenant: Tenant = None
     since: Since = None
+    until: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Only rows created before TIME.")
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class OfBatches(OfWorkflows):
-    """Which batches."""
-
-    open: Annotated[bool, typer.Option("--open", help="Only those that are filled still.")] = False
+    open: Annotated[
+        bool, typer.Option("--open", help="Only batches that producers still add to.")
+    ] = False
 
 
 def batch_commands(kind: "Kind") -> CommandGroup:
-    """The group of commands for batches, or for workflows."""
+    """Make the group of commands for batches, or for workflows."""
     what = f"{kind}es" if kind == "batch" else f"{kind}s"
     ends = "close" if kind == "batch" else "resume"
-    app = CommandGroup(no_args_is_help=True, help=f"Look at {what}, cancel, {ends}.")
+    app = CommandGroup(no_args_is_help=True, help=f"Show, cancel and {ends} {what}.")
     own = "; workflows have their own list" if kind == "batch" else ""
     parts = (
-        "its counts, its dead letters, what it brought about and what waits for it"
+        "its counts and dead letters, the rows that it created, the rows that wait for it"
         if kind == "batch"
-        else "its steps, what each waits for, what waits for the whole"
+        else "its steps with their prerequisites, and the rows that wait for the workflow"
     )
 
     @app.command(
@@ -132,7 +134,8 @@ def batch_commands(kind: "Kind") -> CommandGroup:
 
     @app.command(
         "cancel",
-        help=f"Cancel a {kind} as a whole: what has not begun ends, what runs is asked to end.",
+        help=f"Cancel a whole {kind}: commands that have not started are cancelled, running ones "
+        "are asked to stop.",
         epilog=examples(f"inboxd {what} cancel 3 --reason 'sent twice'"),
     )
     def _cancel(id: Id, given: Acting) -> None:
@@ -145,7 +148,7 @@ def batch_commands(kind: "Kind") -> CommandGroup:
 
 
 def _only(kind: "Kind") -> "Kind | None":
-    """What a row must be: a workflow is a batch as well."""
+    """Return the kind that the row must have; None: any, since a workflow is also a batch."""
     return kind if kind == "workflow" else None
 
 
@@ -154,7 +157,7 @@ batches, workflows = batch_commands("batch"), batch_commands("workflow")
 
 @workflows.command("resume", epilog=examples("inboxd workflows resume 4 --reason 'address mended'"))
 def resume(id: Id, given: ActingOnMany) -> None:
-    """Go on from where a workflow failed: its dead letters run again, and the rest follows."""
+    """Resume a failed workflow: replay its dead letters; the steps after them follow."""
     from inboxd import operations
 
     wanted = read_row_id(id)
@@ -162,9 +165,9 @@ def resume(id: Id, given: ActingOnMany) -> None:
     act_on_all("commands", "replay", operations.Selection(batch=wanted), given)
 
 
-@batches.command("close", epilog=examples("inboxd batches close 3 --reason 'its filler is gone'"))
+@batches.command("close", epilog=examples("inboxd batches close 3 --reason 'its producer is gone'"))
 def close(id: Id, given: Acting) -> None:
-    """Close an open batch, also one that has expired, so that it can end."""
+    """Close an open batch, even an expired one, so that it can end."""
     from inboxd import operations
 
     _tell_end("closed", given.do(operations.close_batch, read_row_id(id)), given)
@@ -172,6 +175,7 @@ def close(id: Id, given: Acting) -> None:
 
 def _print_list(kind: "Kind", what: str, wanted: OfWorkflows, page: Paging, given: Looking) -> None:
     from inboxd import operations
+    from inboxd.operations import totals
     from inboxd.store import batch_listing
 
     of = asdict(wanted)
@@ -179,36 +183,49 @@ def _print_list(kind: "Kind", what: str, wanted: OfWorkflows, page: Paging, give
         kind=kind,
         statuses=of.pop("status") or (),
         since=read_since(since) if (since := of.pop("since")) else None,
+        until=read_since(until) if (until := of.pop("until")) else None,
         open=of.pop("open", False) or None,
         below=page.after,
         limit=page.limit,
         **of,
     )
 
-    async def look(session: "Session") -> tuple[list[dict[str, Any]], int | None, dict[str, int]]:
+    async def look(
+        session: "Session",
+    ) -> "tuple[list[dict[str, Any]], int | None, dict[str, Number]]":
         rows, next_ = await operations.batch_rows(session, filter_)
-        return rows, next_, await batch_listing.totals(session, filter_)
+        counted = await totals.count_batches(
+            session, kind, type_=filter_.type, tenant=filter_.tenant
+        )
+        return rows, next_, counted
 
-    found, next_, totals = given.ask(look)
-    of_all = {"total": sum(totals.values()), **totals}
+    found, next_, counted = given.ask(look)
+    of_all = {"total": totals.add(counted.values()), **counted}
     given.print(
-        {what: found, "totals": totals, "next": next_},
+        {
+            what: found,
+            "totals": {status: number.document() for status, number in counted.items()},
+            "next": next_,
+        },
         [columns.table(_LIST, found)],
-        [", ".join(f"{count:,} {status}" for status, count in of_all.items())],
+        [", ".join(f"{columns.exactly(number)} {status}" for status, number in of_all.items())],
     )
 
 
 def _parts(found: dict[str, Any]) -> Iterator[Part]:
-    """What `operations.batch_details` found, for a person."""
+    """Lay out the result of `operations.batch_details`."""
     origin = " ".join(str(found[k]) for k in ("origin_kind", "origin_id") if found[k] is not None)
     yield Fields({name.replace("_", " "): found[name] for name in _FIRST} | {"origin": origin})
     if found["failed_at"] is not None and found["status"] == "succeeded":
-        yield "Healed: it had failed before. What ran then (otherwise, finally) stays run."
+        yield (
+            "Succeeded after a failure: the continuations that ran then (otherwise, finally) are "
+            "not undone."
+        )
     for key, shown in _TABLES.items():
         if found[key]:
             yield columns.table(shown, found[key])
 
 
 def _tell_end(what: str, done: "BatchEnded", given: Acting) -> None:
-    told = f"{what.capitalize()}: {done.id} {done.name}, {done.unsettled:,} had not ended"
+    told = f"{what.capitalize()}: {done.id} {done.name}, {done.unsettled:,} unsettled"
     given.tell({what: done.id, "unsettled": done.unsettled}, told)

@@ -1,4 +1,4 @@
-"""`inboxd breakers`: which targets are down, and what an operator makes of them."""
+"""`inboxd breakers`: the states of circuit breakers, and how an operator forces them."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,7 +15,7 @@ from inboxd.model.wording import breaker_word, span
 if TYPE_CHECKING:
     from inboxd.resilience.rules import Mode
 
-app = CommandGroup(no_args_is_help=True, help="Look at circuit breakers, and force them.")
+app = CommandGroup(no_args_is_help=True, help="Show circuit breakers, and force them.")
 
 Name = Annotated[
     str,
@@ -28,15 +28,15 @@ Name = Annotated[
 ]
 
 
-def _rest(row: Mapping[str, Any]) -> str | None:
+def _until_probe(row: Mapping[str, Any]) -> str | None:
     return span(row["rest"]) if row["mode"] == "auto" and row["state"] == "open" else None
 
 
 LIST = (
     TableColumn("breaker", "name", cut="left"),
     TableColumn("state", breaker_word),
-    TableColumn("for", _rest, legend="until it is tried again"),
-    TableColumn("breaks", "opens", kind="number", legend="breaks in a row"),
+    TableColumn("for", _until_probe, legend="time until the next probe"),
+    TableColumn("breaks", "opens", kind="number", legend="consecutive breaks"),
     TableColumn("since", "changed_at", kind="time"),
     TableColumn("why", "reason", cut="right"),
     TableColumn("needed by", lambda row: ", ".join(row["uses"]), cut="right", extra=True),
@@ -45,7 +45,7 @@ LIST = (
 
 @app.command("list", epilog=examples("inboxd breakers list", "inboxd breakers list --json"))
 def list_(given: Looking) -> None:
-    """List breakers: their states, since when and why."""
+    """List breakers: their states, with the time and reason of the last change."""
     from inboxd.store import breakers
 
     rows = [dict(row) for row in given.ask(breakers.listed)]
@@ -56,19 +56,19 @@ def list_(given: Looking) -> None:
     "show", epilog=examples("inboxd breakers show brevo", "inboxd breakers show brevo --json")
 )
 def show(name: Name, given: Asking) -> None:
-    """Show one breaker: its state, why it opened last, who forced it, and what needs it."""
+    """Show one breaker: its state, why it last opened, who forced it, and which types need it."""
     from inboxd.operations import one_breaker
 
     row: dict[str, Any] = dict(given.ask(lambda session: one_breaker(session, name)))
     fields = {
         "state": breaker_word(row),
-        "tried again in": _rest(row),
-        "breaks in a row": row["opens"],
-        "tried by": row["prober"],
+        "next probe in": _until_probe(row),
+        "consecutive breaks": row["opens"],
+        "probing worker": row["prober"],
         "since": row["changed_at"],
-        "opened because": row["reason"],
-        "forced last by": row["actor"],
-        "forced because": row["forced_for"],
+        "reason of opening": row["reason"],
+        "last forced by": row["actor"],
+        "reason of forcing": row["forced_for"],
         "needed by": ", ".join(row["uses"]) or None,
     }
     given.print(row, [Fields(fields, f"Breaker {name}")])
@@ -76,25 +76,25 @@ def show(name: Name, given: Asking) -> None:
 
 @app.command("open", epilog=examples("inboxd breakers open brevo --reason 'they asked us to'"))
 def open_(name: Name, given: Acting) -> None:
-    """Force a breaker open: what needs it waits, until you say otherwise."""
+    """Force a breaker open: rows that need it wait until you change its mode again."""
     _force(name, "open", given)
 
 
 @app.command("close", epilog=examples("inboxd breakers close brevo"))
 def close(name: Name, given: Acting) -> None:
-    """Force a breaker closed: everything passes, whatever fails."""
+    """Force a breaker closed: all calls pass, even if many fail."""
     _force(name, "closed", given)
 
 
 @app.command("metrics-only", epilog=examples("inboxd breakers metrics-only brevo"))
 def metrics_only(name: Name, given: Acting) -> None:
-    """Let a breaker count calls, and stop nothing."""
+    """Let a breaker count calls, without stopping any."""
     _force(name, "metrics_only", given)
 
 
 @app.command("auto", epilog=examples("inboxd breakers auto brevo"))
 def auto(name: Name, given: Acting) -> None:
-    """Leave a breaker to its calls again; one that was forced open is tried first."""
+    """Let a breaker open and close by its calls again; if it was forced open, it probes first."""
     _force(name, "auto", given)
 
 

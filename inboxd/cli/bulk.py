@@ -1,13 +1,13 @@
 """`inboxd emit --file`, `inboxd send --file`: many events or commands, one JSON object a line.
 
-Owns the way of a file: the name that it is known by, where it goes on, the progress bar, and the
-report at the end. Promises: a transaction writes at most 1,000 lines, and how far the file has come
-(`inboxd.store.imports`), so a file that was interrupted, even by SIGKILL, goes on where it was; a
-broken line ends it, and what was written before is reported, unless broken lines are skipped. At
-Ctrl-C the page under way comes to its end, for a few seconds at most, so that what is committed is
-known, and it is said where to go on.
-Known limits: a file is known by the digest of what it holds, so one that was mended is another one,
-and one that is changed while it is read is not noticed; a pipe is known by --name alone.
+Owns the import of a file: the name under which it is recorded, the line at which it continues, the
+progress bar, and the final report. Promises: a transaction writes at most 1,000 lines together with
+the position in the file (`inboxd.store.imports`), so an import that was interrupted, even by
+SIGKILL, continues after the last committed line; a broken line ends the import, which reports the
+lines written before, unless broken lines are skipped. At Ctrl-C the current page gets a few seconds
+to commit, and the command prints where to continue. Known limits: a file is recorded by the digest
+of its content, so a corrected file counts as a new file, and a change while the file is read is not
+noticed; a pipe is recorded only under its --name.
 """
 
 import hashlib
@@ -39,47 +39,49 @@ if TYPE_CHECKING:
     from inboxd.store.session import Session
 
 _PAGE_LINES = 1_000
-# Broken lines that are listed; the others are counted.
-_LISTED = 10
-_CHUNK = 1 << 20
-# Seconds that a page has to come to its end after Ctrl-C: before it is said, and then.
-_QUIETLY, _LAST_PAGE = 0.3, 5.0
+_LISTED_MISTAKES = 10  # further mistakes are only counted
+_CHUNK_BYTES = 1 << 20
+# After Ctrl-C the page gets this time to commit: first silently, then after a remark.
+_QUIET_SECONDS, _LAST_PAGE_SECONDS = 0.3, 5.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class FileOptions(Options):
-    """Where lines come from, and what becomes of broken ones."""
-
     file: Annotated[
         str | None,
-        typer.Option(metavar="FILE|-", help="Many: a JSON object a line; -: standard input."),
+        typer.Option(
+            metavar="FILE|-",
+            help="Write many rows: one JSON object per line; -: standard input.",
+        ),
     ] = None
     name: Annotated[
         str | None,
-        typer.Option(metavar="TEXT", help="What the file is known by; else the digest of it."),
+        typer.Option(
+            metavar="TEXT", help="The name under which the file is recorded. Default: its digest."
+        ),
     ] = None
     from_line: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Begin at this line of the file.")
     ] = None
     page_lines: Annotated[
         int,
-        typer.Option(metavar="N", min=1, max=_PAGE_LINES, help="Most lines of a transaction."),
+        typer.Option(metavar="N", min=1, max=_PAGE_LINES, help="At most N lines per transaction."),
     ] = _PAGE_LINES
     skip_broken: Annotated[
-        bool, typer.Option("--skip-broken", help="Leave broken lines out of the file, and go on.")
+        bool, typer.Option("--skip-broken", help="Leave out broken lines, and continue.")
     ] = False
 
     def refuse_without_file(self) -> None:
-        """Raise UsageError for what means nothing where there is no file."""
+        """Raise UsageError for options that only --file uses."""
         if self != FileOptions():
             raise UsageError("--name, --from-line, --page-lines and --skip-broken need --file.")
 
 
 @dataclass(slots=True)
 class FileTally:
-    """What became of a file. before: lines that were done with; lines: those that are now.
+    """Progress of an import. before: lines that an earlier run finished; lines: finished by now.
 
-    under_way: the last line of the page that is being written; None: none is.
+    under_way: the last line of the page that is being written; None: no page is.
     """
 
     before: int
@@ -94,24 +96,24 @@ class FileTally:
 
     @property
     def document(self) -> dict[str, Any]:
-        """As JSON has it, at the end."""
+        """Return the final report as JSON values."""
         return {key: value for key, value in asdict(self).items() if key != "under_way"}
 
     def add(self, page: "WrittenPage", lines: int, mistakes: list[tuple[int, str]]) -> None:
-        """Count a page, after which so many lines are done with."""
+        """Count a page. lines: the number of the last line that is finished with it."""
         self.lines, self.under_way = lines, None
         self.written += page.written
         self.duplicates += page.duplicates
         self.dead_letters += page.conflicts
         self.broken += len(mistakes)
-        room = _LISTED - len(self.mistakes)
+        room = _LISTED_MISTAKES - len(self.mistakes)
         self.mistakes += [{"line": line, "mistake": told} for line, told in mistakes[:room]]
 
 
 def write_file(given: Asking, options: FileOptions, kind: "Kind[Any]", *, force: bool) -> None:
-    """Write the lines of a file, from where an earlier run of it ended, and report.
+    """Write the lines of a file, after the lines of an earlier run, and report.
 
-    Raises UsageError for a file that cannot be read, Conflict when somebody else is at it.
+    Raises UsageError for a file that cannot be read, Conflict if another process imports it.
     """
     with _opened(options.file or "-") as file:
         name = options.name or _digest(file)
@@ -139,7 +141,7 @@ def write_file(given: Asking, options: FileOptions, kind: "Kind[Any]", *, force:
             given.ask(run)
         except KeyboardInterrupt:
             _tell_where_to_go_on(kind.noun, tally, is_known=name is not None)
-            # Python would wait for the thread that reads, and so for the next line of a pipe.
+            # Python would wait for the reading thread, which blocks until the pipe has a line.
             if _size(file) is None:
                 sys.stderr.flush()
                 os._exit(BY_SIGNAL + signal.SIGINT)
@@ -162,11 +164,11 @@ async def _write_lines(
     after = (await imports.so_far(session, source)).lines
     if options.from_line is not None and options.from_line <= after:
         raise Conflict(
-            f"line {options.from_line} is done with, and those up to {after}: go on behind them "
-            "without --from-line, or write the file once more under another --name"
+            f"lines up to {after} are already written, line {options.from_line} among them: leave "
+            "out --from-line to continue after them, or give another --name to write the file again"
         )
     start = tally.before = tally.lines = max(after, tally.before)
-    # In a thread: what comes through a pipe may take its time.
+    # In a thread: reading from a pipe may block.
     advance(await run_sync(_reading, partial(reader.skip, start), abandon_on_cancel=True))
     read_on = partial(reader.page, options.page_lines, skip_broken=options.skip_broken)
 
@@ -183,22 +185,22 @@ async def _write_lines(
     while not (tally.finished or (tally.broken and not options.skip_broken)):
         read: LinesRead = await run_sync(_reading, read_on, abandon_on_cancel=True)
         tally.under_way = read.to
-        await _to_its_end(write(read))
+        await _finish(write(read))
         advance(read.size)
 
 
-async def _to_its_end(page: Coroutine[Any, Any, None]) -> None:
-    """Write a page; one that is under way when Ctrl-C comes has a few seconds to end."""
+async def _finish(page: Coroutine[Any, Any, None]) -> None:
+    """Write a page; at Ctrl-C it gets a few more seconds to commit."""
     import asyncio
 
     writing = asyncio.create_task(_error_of(page))
     try:
         error = await asyncio.shield(writing)
     except asyncio.CancelledError:
-        ended, _ = await asyncio.wait([writing], timeout=_QUIETLY)
+        ended, _ = await asyncio.wait([writing], timeout=_QUIET_SECONDS)
         if not ended:
-            remark("The lines under way have 5 s to be written; Ctrl-C once more ends it at once.")
-            await asyncio.wait([writing], timeout=_LAST_PAGE)
+            remark("Waiting up to 5 s for the current lines; Ctrl-C again stops at once.")
+            await asyncio.wait([writing], timeout=_LAST_PAGE_SECONDS)
         writing.cancel()
         await asyncio.gather(writing, return_exceptions=True)
         raise
@@ -207,7 +209,7 @@ async def _to_its_end(page: Coroutine[Any, Any, None]) -> None:
 
 
 async def _error_of(page: Coroutine[Any, Any, None]) -> Exception | None:
-    """Returned, not raised: what a task raises while the loop is ended is shown with its trace."""
+    """Return the error: asyncio prints a traceback if a task raises while the loop is closing."""
     try:
         await page
     except Exception as error:  # noqa: BLE001 - raised where the page is awaited
@@ -216,11 +218,11 @@ async def _error_of(page: Coroutine[Any, Any, None]) -> Exception | None:
 
 
 def _reading(read: Callable[[], Any]) -> Any:
-    """Raises UsageError: on a session an OSError would be a lost connection."""
+    """Turn OSError into UsageError: the session would take OSError for a lost connection."""
     try:
         return read()
     except OSError as error:
-        raise UsageError(f"the file cannot be read on ({error.strerror})") from error
+        raise UsageError(f"the rest of the file cannot be read ({error.strerror})") from error
 
 
 @contextmanager
@@ -237,18 +239,18 @@ def _opened(name: str) -> Iterator[BinaryIO]:
 
 
 def _digest(file: BinaryIO) -> str | None:
-    """The digest of a file; None of what can be read only once."""
+    """Return the digest of a file; None for a pipe, which can be read only once."""
     if _size(file) is None:
         return None
     digest = hashlib.sha256()
-    while chunk := _reading(partial(file.read, _CHUNK)):
+    while chunk := _reading(partial(file.read, _CHUNK_BYTES)):
         digest.update(chunk)
     file.seek(0)
     return f"sha256:{digest.hexdigest()}"
 
 
 def _size(file: BinaryIO) -> int | None:
-    """The bytes of a file; None of what is none, such as a pipe or standard input."""
+    """Return the bytes of a regular file; None for a pipe or standard input."""
     if file is sys.stdin.buffer:
         return None
     found = os.fstat(file.fileno())
@@ -257,7 +259,7 @@ def _size(file: BinaryIO) -> int | None:
 
 @contextmanager
 def _progress(file: BinaryIO, *, shown: bool) -> Iterator[Callable[[int], None]]:
-    """A bar of the file's bytes, for a person at a terminal; yields what moves it on."""
+    """Show a progress bar of the file's bytes at a terminal; yields the function that moves it."""
     if not (shown and sys.stderr.isatty()):
         yield lambda _size: None
         return
@@ -271,18 +273,20 @@ def _progress(file: BinaryIO, *, shown: bool) -> Iterator[Callable[[int], None]]
 
 
 def _tell_where_to_go_on(noun: str, tally: FileTally, *, is_known: bool) -> None:
-    """After Ctrl-C; a file that is known goes on by itself."""
+    """Print, after Ctrl-C, how to continue. is_known: the position in the file is recorded."""
     _list_mistakes(tally)
     remark(f"Interrupted: {_summary(noun, tally)}")
     if is_known:
-        remark("The same command goes on behind that line.")
+        remark("Run the same command again to continue after that line.")
         return
     if (tally.under_way or 0) > tally.lines:
         remark(
-            f"Lines {tally.lines + 1} to {tally.under_way} may be written too: the server has not "
-            "answered. Look for them before you go on."
+            f"Lines {tally.lines + 1} to {tally.under_way} are possibly written too: the server "
+            "has not answered. Look for them before you continue."
         )
-    remark(f"What has no --name is not remembered: go on with --from-line {tally.lines + 1}")
+    remark(
+        f"Without --name the position is not recorded: continue with --from-line {tally.lines + 1}"
+    )
 
 
 def _report(noun: str, tally: FileTally, *, json: bool) -> None:
@@ -294,8 +298,8 @@ def _report(noun: str, tally: FileTally, *, json: bool) -> None:
         if not tally.finished:
             line = tally.mistakes[0]["line"]
             remark(
-                f"Nothing from line {line} on was written: mend it and add --from-line {line}, "
-                "or leave it out with --skip-broken"
+                f"Line {line} and the lines after it were not written: correct line {line} and add "
+                f"--from-line {line}, or leave it out with --skip-broken"
             )
     if tally.broken or tally.dead_letters:
         raise typer.Exit(Exit.DATA)
@@ -305,7 +309,7 @@ def _list_mistakes(tally: FileTally) -> None:
     for each in tally.mistakes:
         remark(f"line {each['line']}: {each['mistake']}")
     if tally.broken > len(tally.mistakes):
-        remark(f"and {tally.broken - len(tally.mistakes):,} broken lines more")
+        remark(f"and {tally.broken - len(tally.mistakes):,} more broken lines")
 
 
 def _summary(noun: str, tally: FileTally) -> str:
@@ -317,5 +321,5 @@ def _summary(noun: str, tally: FileTally) -> str:
     beside = ", ".join(plural(count, what) for what, count in counts.items() if count)
     text = f"{plural(tally.written, noun)} written, up to line {tally.lines:,}"
     if tally.before:
-        text += f"; lines 1 to {tally.before:,} were done with before"
+        text += f"; lines 1 to {tally.before:,} were already written"
     return f"{text} ({beside})" if beside else text

@@ -1,7 +1,7 @@
-"""`inboxd actions`: what was ordered with `--background` or on the screens, and how far it is.
+"""`inboxd actions`: bulk actions, ordered with `--background` or on the screens; their progress.
 
-Known limits: a pause waits for the transaction that is under way, 500 rows at most; what is done
-stays done. *See:* `cli/background.py`, by which it is ordered.
+Known limits: a pause takes effect after the current transaction, of at most 500 rows; rows that
+were changed stay changed. *See:* `cli/background.py`, which orders them.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -16,20 +16,20 @@ from inboxd.cli.output import Fields, Part, TableColumn
 from inboxd.cli.output import show as shown
 from inboxd.model.wording import plural
 
-app = CommandGroup(no_args_is_help=True, help="Look at bulk actions, pause, resume and abort them.")
+app = CommandGroup(no_args_is_help=True, help="Show bulk actions; pause, resume and abort them.")
 
 _Number = Annotated[
     int, typer.Argument(metavar="ID", help="The action's number.", show_default=False, min=1)
 ]
-_BAR = 30
+_BAR_CHARACTERS = 30
 
 
 def _bar(share: float) -> str:
-    done = int(share * _BAR)
-    return f"[{'#' * done}{'.' * (_BAR - done)}] {share:.0%}"
+    done = int(share * _BAR_CHARACTERS)
+    return f"[{'#' * done}{'.' * (_BAR_CHARACTERS - done)}] {share:.0%}"
 
 
-def _of(row: Mapping[str, Any]) -> str:
+def _matched(row: Mapping[str, Any]) -> str:
     return f"{row['counted']:,}{'' if row['whole'] else '+'}"
 
 
@@ -48,7 +48,7 @@ _LIST = (
     TableColumn("action", lambda row: f"{row['verb']} {row['kind']}s"),
     TableColumn("status"),
     TableColumn("done", lambda row: f"{row['done']:,}", kind="number"),
-    TableColumn("matched", _of, kind="number", legend="rows, when it was ordered"),
+    TableColumn("matched", _matched, kind="number", legend="rows at the time of the order"),
     TableColumn("left", lambda row: f"{row['left_out']:,}", kind="number", extra=True),
     TableColumn("progress", lambda row: f"{row['share']:.0%}", kind="number"),
     TableColumn("selection", _selection, cut="right"),
@@ -61,7 +61,7 @@ _LIST = (
 
 @app.command("list", epilog=examples("inboxd actions list", "inboxd actions list --json"))
 def list_(page: Paging, given: Looking) -> None:
-    """List bulk actions, the newest first: what they do, to which rows, and how far they are."""
+    """List bulk actions, newest first: their action, their rows, and their progress."""
     from inboxd.operations import orders
 
     found = given.ask(lambda session: orders(session, below=page.after, limit=page.limit))
@@ -70,7 +70,7 @@ def list_(page: Paging, given: Looking) -> None:
 
 @app.command(epilog=examples("inboxd actions show 7"))
 def show(id: _Number, given: Looking) -> None:
-    """Show one: its selection, how it is done, how far it is, and why it is paused."""
+    """Show one bulk action: its selection, terms and progress, and why it is paused."""
     from inboxd.operations import one_order
 
     found = given.ask(lambda session: one_order(session, id))
@@ -78,7 +78,7 @@ def show(id: _Number, given: Looking) -> None:
 
 
 def _rate(rate: float) -> str:
-    return f"{rate:g} {'row' if rate == 1 else 'rows'} a second at most"
+    return f"at most {rate:g} {'row' if rate == 1 else 'rows'} a second"
 
 
 def _parts(row: Mapping[str, Any]) -> Iterator[Part]:
@@ -87,12 +87,12 @@ def _parts(row: Mapping[str, Any]) -> Iterator[Part]:
     to = None if row["to"] is None else shown(row["to"])
     rate = None if row["rate"] is None else _rate(row["rate"])
     canary = (
-        f"{plural(row['canary'], 'row')} first: the others if all succeed"
+        f"{plural(row['canary'], 'row')} first; further rows if all succeed"
         if row["canary"]
         else None
     )
     values = {
-        "does": f"{row['verb']} {row['kind']}s" + (f" to {to}" if to else ""),
+        "action": f"{row['verb']} {row['kind']}s" + (f" to {to}" if to else ""),
         "selection": _selection(row),
         "by": row["actor"],
         "why": row["reason"],
@@ -120,10 +120,14 @@ def _add(name: str, told: str, operation: str) -> None:
         given.tell(found, f"Action {id}. {told_order(found)}")
 
 
-_add("pause", "Let one wait until it is resumed; what is done stays done.", "pause_order")
-_add("resume", "Let one go on that is paused, also by its canary.", "resume_order")
+_add(
+    "pause",
+    "Pause a bulk action until it is resumed; rows that were changed stay changed.",
+    "pause_order",
+)
+_add("resume", "Resume a paused bulk action, even if its canary paused it.", "resume_order")
 _add(
     "abort",
-    "End one where it is: before it starts nothing is done, later what is done stays done.",
+    "Abort a bulk action: rows that were changed stay changed, all other rows are left.",
     "abort_order",
 )

@@ -1,8 +1,8 @@
 """`inboxd chart`: one measure over time, drawn in the terminal or into a file.
 
-Promises: the same points in both; the plot fits into 80 columns and needs no colour; without data
-it says so. Known limit: files are drawn by matplotlib, the extra `chart`.
-*See:* `operations/charts.py`, which says what can be drawn; `cli/plots.py`, `cli/chart_files.py`.
+Promises: terminal and file show the same points; the plot fits into 80 columns and needs no colour;
+a chart without data prints "no data". Known limit: files need matplotlib, the extra `chart`.
+*See:* `operations/charts.py`, which defines the measures; `cli/plots.py`, `cli/chart_files.py`.
 """
 
 from collections.abc import Callable, Iterator
@@ -26,31 +26,29 @@ if TYPE_CHECKING:
     from inboxd.operations.charts import Chart, Drawn
     from inboxd.operations.spans import Span
 
-_HEIGHT = 12
-_WIDEST = 120
-_IN_A_PIPE = 80
-# Beside the columns of a plot: its scale.
-_SCALE = 10
+_HEIGHT_LINES = 12
+# Widths in characters: the maximum, in a pipe, and of the scale beside the plot.
+_MOST_WIDTH = 120
+_PIPE_WIDTH = 80
+_SCALE_WIDTH = 10
 _FORMATS = (".svg", ".png")
 
 
 def chart(
     of: Annotated[
         Literal["events", "commands"],
-        typer.Argument(
-            metavar="KIND", help="Of which rows: events or commands.", show_default=False
-        ),
+        typer.Argument(metavar="KIND", help="Which rows: events or commands.", show_default=False),
     ],
     measure: Annotated[
         Measure,
         typer.Argument(
             metavar="MEASURE",
-            help="Rows that succeeded, failed, retried; percentiles of run-time, wait-time, "
-            "completion-time; arrivals; backlog, dead-letters, and the age of the oldest due row.",
+            help="succeeded, failed, retried: rows; run-time, wait-time, completion-time: "
+            "percentiles; arrivals; backlog; dead-letters; oldest: the age of the oldest due row.",
         ),
     ] = "succeeded",
     since: Annotated[
-        str, typer.Option(metavar="TIME", help="Since when: 2h, 7d, or a time in ISO 8601.")
+        str, typer.Option(metavar="TIME", help="Start of the chart: 2h, 7d, or an ISO 8601 time.")
     ] = "1d",
     type: Annotated[
         str | None,
@@ -75,13 +73,14 @@ def chart(
         ),
     ] = None,
     percentile: Annotated[
-        Rank, typer.Option(metavar="p50|p95|p99", help="Of what takes time.")
+        Rank,
+        typer.Option(metavar="p50|p95|p99", help="Percentile of the measures ending in -time."),
     ] = "p95",
     output: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Draw into this file, .svg or .png, instead of the terminal: pip install "
+            help="Draw into this .svg or .png file, not to the terminal; needs pip install "
             "'inboxd[chart]'.",
             show_default=False,
         ),
@@ -89,13 +88,13 @@ def chart(
     *,
     given: Looking,
 ) -> None:
-    """Draw a chart: what was done, how long it took, what arrived, what waits."""
+    """Draw a chart of finished, arriving or waiting rows, or of the time that rows took."""
     from inboxd.operations import charts
 
     draw = None if output is None else _drawing(output)
     wrong, lane = (queue, topic) if of == "events" else (topic, queue)
     if wrong is not None:
-        raise UsageError("events are in a --topic, commands in a --queue.")
+        raise UsageError("--topic is for events, --queue for commands.")
     drawn = charts.Drawn(
         kind="event" if of == "events" else "command",
         measure=measure,
@@ -110,38 +109,36 @@ def chart(
         given.print(document, ["\n".join(_lines(found))])
     else:
         draw(found, _title(found), output)
-        given.tell(document | {"file": str(output)}, f"Drawn into {output}")
+        given.tell(document | {"file": str(output)}, f"Chart written to {output}")
 
 
 def _drawing(file: Path) -> "Callable[[Chart, str, Path], None]":
-    """What draws into such a file. Raises UsageError if nothing does."""
+    """Return the function that draws into this kind of file. Raises UsageError for other kinds."""
     if file.suffix not in _FORMATS:
-        raise UsageError(f"{file} is not a valid file for a chart: its name ends in .svg or .png.")
+        raise UsageError(f"{file} is not a valid chart file: its name must end in .svg or .png.")
     try:
         from inboxd.cli.chart_files import draw
     except ModuleNotFoundError:
         raise UsageError(
-            "charts are drawn into files by matplotlib, which is not installed: "
-            "pip install 'inboxd[chart]'."
+            "a chart file needs matplotlib, which is not installed: pip install 'inboxd[chart]'."
         ) from None
     return draw
 
 
 def _most_points(given: Looking, output: Path | None) -> int:
-    """How many there is room for."""
+    """Return how many points fit into the width, or into a document."""
     from inboxd.operations.spans import MOST_STEPS
 
     if given.json or output is not None:
         return MOST_STEPS
-    return max(10, _width() - _SCALE)
+    return max(10, _width() - _SCALE_WIDTH)
 
 
 def _width() -> int:
-    return min(_WIDEST, terminal_width()) if on_terminal() else _IN_A_PIPE
+    return min(_MOST_WIDTH, terminal_width()) if on_terminal() else _PIPE_WIDTH
 
 
 def _title(chart: "Chart") -> str:
-    """What is drawn, in one line."""
     of = chart.of
     what = of.measure.replace("-", " ")
     told = f"{of.kind.capitalize()}s: {what}"
@@ -192,7 +189,7 @@ def _lines(chart: "Chart") -> Iterator[str]:
         chart.points,
         chart.span.begins,
         width=_width(),
-        height=_HEIGHT,
+        height=_HEIGHT_LINES,
         label=label,
         time=time_of_day(chart.span),
     )
@@ -203,19 +200,19 @@ def _lines(chart: "Chart") -> Iterator[str]:
 
 
 def value_label(of: "Drawn") -> Callable[[float], str]:
-    """How values are written beside a chart."""
+    """Return the function that formats values beside a chart."""
     return short_number if of.unit == "rows" else span_of_time
 
 
 def time_of_day(span: "Span") -> Callable[[datetime], str]:
-    """How times are written below a chart: in the local zone, but days, which are those of UTC."""
+    """Return the function that formats times below a chart: local times, but days of UTC."""
     if span.resolution == "days":
         return lambda at: at.astimezone(UTC).strftime("%Y-%m-%d")
     return lambda at: at.astimezone().strftime("%m-%d %H:%M")
 
 
 def local_times(span: "Span") -> str:
-    """From when until when it goes, with the zone."""
+    """Describe a chart's span, with its time zone."""
     return f"from {show(span.since)} to {show(span.until)}, by {_by(span)}"
 
 

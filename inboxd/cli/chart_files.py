@@ -1,8 +1,8 @@
-"""Charts as files: SVG and PNG, by matplotlib, which is the extra `chart`.
+"""Charts as SVG and PNG files, drawn by matplotlib (the extra `chart`).
 
-Promises: no display is needed; the same points make the same file; names are text, whatever they
-contain. Known limit: matplotlib takes a second to import, so only this module does.
-*See:* `cli/chart.py`, which imports it when a file is asked for.
+Promises: no display is needed; the same points make the same file; names are drawn as plain text.
+Known limit: importing matplotlib takes a second, so only this module imports it.
+*See:* `cli/chart.py`, which imports this module for `--output`.
 """
 
 import warnings
@@ -21,27 +21,26 @@ from inboxd.errors import UsageError
 if TYPE_CHECKING:
     from inboxd.operations.charts import Chart
 
-# Inches, and dots in each.
-_SIZE, _DOTS = (10.0, 5.0), 100
-# Times written below a chart, at most.
-_TIMES = 8
-# Steps from one to the next: round numbers of minutes, hours, days.
-_EVERY = (1, 2, 3, 5, 7, 10, 14, 20, 24, 30, 60, 90, 120, 180, 365, 500)
-# When it was made, and by what, is not in the file.
-_UNSAID = {".svg": {"Date": None, "Creator": None}, ".png": {"Software": None}}
+_SIZE_INCHES, _DOTS_PER_INCH = (10.0, 5.0), 100
+_MOST_TICKS = 8
+# Steps between two ticks: round numbers of minutes, hours, days.
+_STEPS = (1, 2, 3, 5, 7, 10, 14, 20, 24, 30, 60, 90, 120, 180, 365, 500)
+# Without date and program, equal charts are equal files.
+_NO_METADATA = {".svg": {"Date": None, "Creator": None}, ".png": {"Software": None}}
 
 
 def draw(chart: "Chart", title: str, file: Path) -> None:
     """Draw a chart into a file, .svg or .png. Raises UsageError if it cannot be written."""
     written = BytesIO()
-    # A letter that its font lacks is a box in a PNG, and nothing to warn of.
+    # UserWarning: a letter that the font lacks; the PNG shows a box.
     with (
-        # Texts stay texts, and the ids of an SVG's parts are the same each time.
+        # SVG keeps text as text, and its ids are the same each time.
         mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "inboxd"}),
         warnings.catch_warnings(action="ignore", category=UserWarning),
     ):
         figure = _figure(chart, title)
-        figure.savefig(written, format=file.suffix[1:], dpi=_DOTS, metadata=_UNSAID[file.suffix])
+        metadata = _NO_METADATA[file.suffix]
+        figure.savefig(written, format=file.suffix[1:], dpi=_DOTS_PER_INCH, metadata=metadata)
     try:
         file.write_bytes(written.getvalue())
     except OSError as error:
@@ -49,7 +48,7 @@ def draw(chart: "Chart", title: str, file: Path) -> None:
 
 
 def _figure(chart: "Chart", title: str) -> Figure:
-    figure = Figure(figsize=_SIZE, layout="constrained")
+    figure = Figure(figsize=_SIZE_INCHES, layout="constrained")
     axes = figure.add_subplot()
     begins = chart.span.begins
     edges = [at.timestamp() for at in (*begins, chart.span.end)]
@@ -62,7 +61,7 @@ def _figure(chart: "Chart", title: str) -> Figure:
     axes.set_xlabel(local_times(chart.span), parse_math=False)
     axes.grid(axis="y", alpha=0.4)
     time, label = time_of_day(chart.span), value_label(chart.of)
-    ticks = begins[:: next(n for n in _EVERY if len(begins) <= n * _TIMES)]
+    ticks = begins[:: next(n for n in _STEPS if len(begins) <= n * _MOST_TICKS)]
     axes.set_xticks([at.timestamp() for at in ticks], [time(at) for at in ticks])
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: label(value)))
     if not chart.known:

@@ -1,7 +1,7 @@
-"""`inboxd check`: is everything right for the daemon to start, and if not, what is to be done?
+"""`inboxd check`: whether the daemon can start with these settings, and how to correct mistakes.
 
-Promises: every line has a verdict, and a remedy when it is not right, and only then; nothing
-is changed. Known limit: it judges this machine's settings and plugins, as the user who runs it.
+Promises: every line has a verdict, and a remedy exactly if the verdict is not ok; nothing is
+changed. Known limit: it checks this machine's settings and plugins, with the rights of its user.
 """
 
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -19,6 +19,8 @@ from inboxd.errors import DatabaseError, PluginError, SchemaError, SettingsError
 from inboxd.model.wording import plural
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from inboxd.operations import doctor
     from inboxd.operations.doctor.look import Check
     from inboxd.registry.registry import Registry
@@ -42,17 +44,15 @@ _SETTINGS = (
     TableColumn("value", lambda each: each[1], cut="right"),
     TableColumn("from", lambda each: each[2], cut="left"),
 )
-_A = {"operator": "an operator", "viewer": "a viewer"}
-# So many missing privileges are listed, where no role has them either.
-_FEW = 10
-_CORRECT = "correct what it names, in the settings"
-_IF_MEANT = "correct it; if a producer or a plugin to come will name it so, nothing"
+_PERSONS = {"operator": "an operator", "viewer": "a viewer"}
+# If inboxd's own role lacks privileges too, at most this many are listed one by one.
+_MOST_LISTED = 10
+_CORRECT = "correct this in the settings"
+_IF_MEANT = "correct the name; if a later producer or plugin will use it, do nothing"
 
 
 @dataclass(frozen=True, slots=True)
 class CheckLine:
-    """One thing that was looked at."""
-
     subject: str
     verdict: Literal["ok", "warn", "fail"]
     found: str
@@ -63,19 +63,24 @@ class CheckLine:
 def check(
     everything: Annotated[
         bool,
-        typer.Option("--all", help="List every setting, also where it is the default."),
+        typer.Option("--all", help="List every setting, including default values."),
     ] = False,
     grants: Annotated[
-        bool, typer.Option("--grants", help="List each missing privilege by itself.")
+        bool, typer.Option("--grants", help="List each missing privilege on its own line.")
     ] = False,
     whose: Annotated[
         Literal["worker", "operator", "viewer"],
-        typer.Option("--as", help="Whose privileges this login should have."),
+        typer.Option("--as", help="The role whose privileges this login must have."),
     ] = "worker",
     *,
     given: Looking,
 ) -> None:
-    """Check settings, database, schema, privileges, partitions, plugins and brokers."""
+    """Check settings, database, schema, privileges, partitions, plugins and brokers.
+
+    All mistakes are reported at once, each with its remedy, such as a GRANT statement for a missing
+    privilege. The exit code is 1 if a check failed, and 78 if the settings are wrong. The command
+    connects to brokers, but publishes and consumes nothing.
+    """
     import anyio
 
     from inboxd.cli.dev_place import surroundings
@@ -83,7 +88,7 @@ def check(
 
     reading = read(given.config, surroundings(given.config))
     wrong = [_fail("settings", each, _CORRECT, Exit.CONFIG) for each in reading.problems]
-    lines, declared = anyio.run(_database, reading.settings, whose, grants)
+    lines, declared = anyio.run(_database, reading.settings, given.config, whose, grants)
     lines += _protection(reading.settings)
     lines += _plugins(reading.settings, declared)
     lines += _webhooks(reading.settings)
@@ -106,7 +111,7 @@ def check(
 
 
 def _settings(loaded: "Settings", *, everything: bool) -> list[tuple[str, str, str]]:
-    """Key, value and source of those that are not as they are by default; or of all."""
+    """Return key, value and source of the settings that differ from the defaults, or of all."""
     from inboxd.settings import Settings, describe
 
     usual = {} if everything else {key: value for key, value, _ in describe(Settings())}
@@ -118,9 +123,9 @@ def _settings(loaded: "Settings", *, everything: bool) -> list[tuple[str, str, s
 
 
 async def _database(
-    settings: "Settings", whose: "Whose", grants: bool
+    settings: "Settings", config: "Path | None", whose: "Whose", grants: bool
 ) -> "tuple[list[CheckLine], Names]":
-    """Its lines, and the names that are declared there."""
+    """Return the lines about the database, and the names that are declared there."""
     from inboxd.cli.dev_place import require
     from inboxd.store import names
     from inboxd.store.session import open_session
@@ -130,10 +135,10 @@ async def _database(
     if not settings.knows("database"):
         return [_not_looked_at("database", "[database]")], declared
     try:
-        require(settings)
+        require(settings, config)
         async with open_session(settings.database) as session:
             async for line in _look(session, settings, whose, grants=grants):
-                lines.append(line)  # noqa: PERF401 - what was found before an error is kept
+                lines.append(line)  # noqa: PERF401 - keeps the lines before an error
             declared = await names.declared(session.connection, session.sql) or {}
     except DatabaseError as error:
         lines.append(_failure("database", error))
@@ -145,7 +150,7 @@ async def _database(
 async def _look(
     session: "Session", settings: "Settings", whose: "Whose", *, grants: bool
 ) -> AsyncIterator[CheckLine]:
-    """Line by line, as long as one rests on another."""
+    """Yield lines in the order in which the checks depend on each other."""
     from inboxd.operations.doctor import moved
     from inboxd.operations.doctor.fleet import silenced
     from inboxd.operations.doctor.schema import judge_partitions
@@ -163,29 +168,34 @@ async def _look(
         yield line
         blind = blind or line.verdict == "fail"
     if blind:
-        return  # nothing that tables say can be believed
+        return  # row security hides rows, so later checks would be wrong
     missing = await listing.missing_privileges(session, whose=whose)
-    if missing and whose == "worker" and (told := await _instead(session, settings, missing)):
+    if missing and whose == "worker" and (told := await _other_use(session, settings, missing)):
         await migrations.check(session.connection, session.sql)
         yield CheckLine("schema", "ok", f"{settings.database.schema_name!r} fits this release")
-        found = f"role {server['role']!r} has what {told[0]} needs, and not what a worker does"
-        yield CheckLine("privileges", "warn", found, f"nothing, if only {told[1]} log in with it")
+        found = f"role {server['role']!r} has the privileges of {told[0]}, not of a worker"
+        yield CheckLine(
+            "privileges", "warn", found, f"if only {told[1]} log in with it, do nothing"
+        )
         return
     if missing:
         for line in await _privileges(session, server["role"], missing, whose, grants=grants):
             yield line
-        return  # what follows cannot be read without them
+        return  # the later checks need these privileges
     connection, sql = session.connection, session.sql
     await migrations.check(connection, sql)
     yield CheckLine("schema", "ok", f"{settings.database.schema_name!r} fits this release")
     async for line in _plugin_migrations(session, settings):
         yield line
-    needs = "the daemon needs" if whose == "worker" else f"{_A[whose]} needs"
-    yield CheckLine("privileges", "ok", f"role {server['role']!r} has what {needs}")
+    needs = "the daemon needs" if whose == "worker" else f"{_PERSONS[whose]} needs"
+    yield CheckLine("privileges", "ok", f"role {server['role']!r} has all privileges that {needs}")
     ahead = await partitions.days_ahead(connection, sql)
     yield _line(judge_partitions(ahead, await partitions.apart(connection, sql)))
     yield await _retention(session, settings)
-    looks = (moved.identities, moved.sequences, moved.rights, undeclared_schedules, silenced)
+    looks = (
+        *(moved.identities, moved.sequences, moved.rights, moved.search_path),
+        *(undeclared_schedules, silenced),
+    )
     async for line in _troubles(session, settings, *looks):
         yield line
 
@@ -193,7 +203,7 @@ async def _look(
 async def _troubles(
     session: "Session", settings: "Settings", *looks: "Check"
 ) -> AsyncIterator[CheckLine]:
-    """A line for each thing that is not as it should be, of these of the doctor's looks."""
+    """Yield a line for each finding of these checks of the doctor that is not ok."""
     from inboxd.operations.doctor import Verdict, only
 
     for look in looks:
@@ -202,36 +212,36 @@ async def _troubles(
                 yield _line(finding)
 
 
-async def _instead(
+async def _other_use(
     session: "Session", settings: "Settings", missing: "Sequence[Row]"
 ) -> tuple[str, str] | None:
-    """What the login is good for that is no worker's: who needs no more, and who logs in so."""
+    """Return another use that the login has enough privileges for, and who logs in for it."""
     from inboxd.store import listing
 
     if _only_receives(settings) and not await listing.missing_privileges(session, whose="receiver"):
         return "`inboxd receive`", "receivers"
-    # Who may enter a worker's row is to be one, and is told what it lacks, however little that is.
+    # A login that may insert a worker's row is meant for workers: report its missing rights.
     entering = ("INSERT", f"table {session.sql.schema}.workers")
     if entering not in {(row["privilege"], row["object"]) for row in missing}:
         return None
     for whose in ("operator", "viewer"):
         if not await listing.missing_privileges(session, whose=whose):
-            return _A[whose], "people"
+            return _PERSONS[whose], "people"
     return None
 
 
 def _only_receives(settings: "Settings") -> bool:
-    """Whether these may be the settings of a receiver alone."""
+    """Whether these can be the settings of a host that runs only the receiver."""
     return bool(settings.inbound.webhooks) and not settings.inbound.http.enabled
 
 
 async def _plugin_migrations(session: "Session", settings: "Settings") -> AsyncIterator[CheckLine]:
-    """A line if plugins ship migrations, or some ran."""
+    """Yield a line if plugins ship migrations, or if some ran."""
     from inboxd.operations.doctor import Verdict, only
     from inboxd.operations.doctor.schema import plugin_migrations
 
     if not settings.knows("worker", "plugins"):
-        return  # said with the plugins
+        return  # `_plugins` reports the mistake
     for finding in await only(plugin_migrations, session, settings):
         if finding.verdict is not Verdict.OK or finding.figure:
             yield _line(finding)
@@ -240,8 +250,8 @@ async def _plugin_migrations(session: "Session", settings: "Settings") -> AsyncI
 async def _privileges(
     session: "Session", role: str, missing: "Sequence[Row]", whose: "Whose", *, grants: bool
 ) -> list[CheckLine]:
-    """One line where one remedy is enough; else, or where they are asked for, each by itself."""
-    if not grants and (line := await _at_once(session, role, missing, whose)):
+    """Return one line if one remedy grants all; else, or with --grants, a line per privilege."""
+    if not grants and (line := await _single_remedy(session, role, missing, whose)):
         return [line]
     return [
         _fail("privileges", f"{row['privilege']} on {row['object']} is missing", row["remedy"])
@@ -249,37 +259,36 @@ async def _privileges(
     ]
 
 
-async def _at_once(
+async def _single_remedy(
     session: "Session", role: str, missing: "Sequence[Row]", whose: "Whose"
 ) -> CheckLine | None:
-    """What gives this role all that it lacks: that of inboxd's roles which has it."""
+    """Return the line whose remedy grants all: membership of one of inboxd's own roles."""
     from inboxd.store import listing
 
     theirs = f"{session.sql.schema}_{whose}"
-    found = f"the role {role!r} lacks {len(missing)} (--grants lists them)"
+    found = f"the role {role!r} lacks {plural(len(missing), 'privilege')} (--grants lists them)"
     grant = f"GRANT {theirs} TO {_quoted(role)};"
     there = theirs not in await listing.missing_roles(session)
     if there and not await listing.missing_privileges(session, theirs, whose):
         if remedy := await listing.not_inherited(session, whose):
-            found += f": it is a member of {theirs!r}, and inherits none of its rights"
+            found += f": it is a member of {theirs!r}, but does not inherit its privileges"
             return _fail("privileges", found, remedy)
         reaches = await listing.role_to_grant(session, whose)
         return _fail("privileges", found, grant) if reaches else None
-    if len(missing) <= _FEW:
+    if len(missing) <= _MOST_LISTED:
         return None
-    found += f"; the role {theirs!r} {'lacks some too' if there else 'is not there'}"
+    found += f"; the role {theirs!r} {'also lacks some' if there else 'does not exist'}"
     remedy = f"as the schema's owner, run: inboxd migrate --grants; then {grant}"
     return _fail("privileges", found, remedy)
 
 
 def _quoted(name: str) -> str:
-    """As SQL wants a role's name."""
+    """Quote a role's name for SQL, if it needs quotes."""
     plain = name.isidentifier() and name.isascii() and name == name.lower()
     return name if plain else '"' + name.replace('"', '""') + '"'
 
 
 def _line(finding: "doctor.Finding", subject: str | None = None) -> CheckLine:
-    """A finding of `inboxd doctor` as a line."""
     verdict = _VERDICTS[finding.verdict]
     code = Exit.PROBLEMS if verdict == "fail" else Exit.OK
     remedy = "" if verdict == "ok" else finding.remedy
@@ -287,7 +296,7 @@ def _line(finding: "doctor.Finding", subject: str | None = None) -> CheckLine:
 
 
 async def _retention(session: "Session", settings: "Settings") -> CheckLine:
-    """How long history is kept, and how it goes."""
+    """Report how long history is kept, and how partitions are detached."""
     from inboxd.maintenance.partitions.retention import by_default
     from inboxd.store import partitions
     from inboxd.store.retention import kept
@@ -303,15 +312,14 @@ async def _retention(session: "Session", settings: "Settings") -> CheckLine:
         return CheckLine(
             "retention",
             "warn",
-            f"{found}; nobody set that, and what is older is dropped as soon as a worker leads: "
+            f"{found}, by default; as soon as a worker leads, it drops older partitions of "
             f"{' and '.join(names)}, from {since:%Y-%m-%d} on",
-            'set history.events and history.commands to what is to stay ("forever": all of it) '
-            "before a worker starts",
+            'before a worker starts, set history.events and history.commands ("forever" keeps all)',
         )
     if all(each.owned for each in listed):
         return CheckLine("retention", "ok", f"{found}; detached concurrently")
-    # No fault: the role of the schema's owner would detach concurrently (docs/growth.md).
-    return CheckLine("retention", "ok", f"{found}; detached in moments without readers")
+    # Not a fault: only the schema's owner may detach concurrently (docs/growth.md).
+    return CheckLine("retention", "ok", f"{found}; detached while nothing reads them")
 
 
 def _plugins(settings: "Settings", declared: "Names") -> Iterator[CheckLine]:
@@ -324,7 +332,7 @@ def _plugins(settings: "Settings", declared: "Names") -> Iterator[CheckLine]:
     try:
         registry, wrong = judged(load_plugins(settings.worker.plugins), settings)
     except PluginError as error:
-        yield _fail("plugins", str(error), "correct what it names, or uninstall the plugin")
+        yield _fail("plugins", str(error), "correct the plugin, or uninstall it")
         return
     for problem in wrong:
         yield _fail("settings", problem, _CORRECT)
@@ -335,14 +343,13 @@ def _plugins(settings: "Settings", declared: "Names") -> Iterator[CheckLine]:
 
 
 def _protection(settings: "Settings") -> Iterator[CheckLine]:
-    """Its lines, if somebody else may read or be what they must not."""
+    """Yield lines about readable secrets and an unverified database server."""
     from inboxd.cli.check_protection import judge
 
     yield from map(_line, judge(settings))
 
 
 def _webhooks(settings: "Settings") -> Iterator[CheckLine]:
-    """Its lines, if there are sources."""
     from inboxd.cli.check_webhooks import judge
 
     if settings.inbound.webhooks:
@@ -350,7 +357,6 @@ def _webhooks(settings: "Settings") -> Iterator[CheckLine]:
 
 
 def _messages(settings: "Settings") -> Iterator[CheckLine]:
-    """Its lines, if there are sources of messages."""
     if settings.inbound.messages:
         from inboxd.cli.check_messages import judge
 
@@ -358,7 +364,6 @@ def _messages(settings: "Settings") -> Iterator[CheckLine]:
 
 
 async def _brokers(settings: "Settings") -> list[CheckLine]:
-    """Its lines, if there are brokers."""
     if not settings.brokers:
         return []
     from inboxd.cli.check_brokers import judge
@@ -377,7 +382,7 @@ def _installed(registry: "Registry") -> CheckLine:
 
 
 def _not_looked_at(subject: str, setting: str) -> CheckLine:
-    return CheckLine(subject, "warn", f"not looked at: there is a mistake in {setting}", _CORRECT)
+    return CheckLine(subject, "warn", f"not checked: there is a mistake in {setting}", _CORRECT)
 
 
 def _fail(subject: str, found: str, remedy: str, code: int = Exit.PROBLEMS) -> CheckLine:
@@ -385,7 +390,7 @@ def _fail(subject: str, found: str, remedy: str, code: int = Exit.PROBLEMS) -> C
 
 
 def _failure(subject: str, error: DatabaseError | SchemaError) -> CheckLine:
-    """A line from an error, whose message ends with what to do."""
+    """Make a line of an error: its message ends with "; " and the remedy."""
     found, _, remedy = str(error).rpartition("; ")
     code = Exit.PROBLEMS if isinstance(error, SchemaError) else exit_code(error)
     return CheckLine(subject, "fail", found or remedy, remedy if found else "", code)

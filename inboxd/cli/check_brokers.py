@@ -1,9 +1,9 @@
-"""What `inboxd check` says of brokers: those that cannot be reached, or not with these settings.
+"""`inboxd check`, brokers: whether each can be reached with its settings.
 
-Promises that nothing is published or consumed: a connection is opened as a relay opens it, and
-closed. Known limit: so whether a source may read its stream or queue shows when it does.
-*See:* `inboxd/brokers/kinds.py`, which opens; `inboxd/registry/relays.py` and
-`inboxd/registry/message_sources.py`, which say that a kind cannot be used.
+Promises that nothing is published or consumed: it opens a connection as a relay does, and closes
+it. Known limit: it does not see whether a source may read its stream or queue.
+*See:* `inboxd/brokers/kinds.py`, which opens connections; `inboxd/registry/relays.py` and
+`inboxd/registry/message_sources.py`, which report a kind that cannot be used.
 """
 
 from typing import TYPE_CHECKING
@@ -22,26 +22,26 @@ from inboxd.settings.values import is_loopback
 if TYPE_CHECKING:
     from inboxd.settings import Broker, Settings
 
-_GRACE = 2.0  # seconds beside those of the settings: a library may count its own way
-_PLAIN = ("nats", "rabbitmq")  # kinds that send passwords as they are
-_SHORTEST_HIDDEN = 4  # characters of a secret that is looked for: a shorter one is part of words
+_GRACE_SECONDS = 2.0  # beyond connect_timeout: a library may measure it differently
+_PLAIN = ("nats", "rabbitmq")  # kinds that send passwords unencrypted
+_LEAST_HIDDEN = 4  # characters: a shorter secret would be masked inside other words
 
 
 async def judge(settings: "Settings") -> list[Finding]:
-    """All that is to be said of the brokers that are right as settings."""
+    """Return the findings about brokers whose settings are valid."""
     used = {each.broker for each in settings.relays.values()}
     used |= {each.broker for each in settings.inbound.messages.values()}
     all_known = settings.knows("relays") and settings.knows("inbound", "messages")
     findings: list[Finding] = []
     for name, broker in settings.brokers.items():
         if not settings.knows("brokers", name) or any(in_broker(name, broker)):
-            continue  # said of the settings
+            continue  # reported with the settings
         if name in used:
             findings += _exposed(name, broker)
             try:
                 opens = kinds.publisher_of(broker.kind)
             except (UsageError, PluginError):
-                continue  # said of the relay, or of the source
+                continue  # reported with the relay or the source
             else:
                 findings.append(await _opened(name, broker, opens))
         elif all_known:
@@ -49,35 +49,35 @@ async def judge(settings: "Settings") -> list[Finding]:
                 Finding(
                     f"broker: {name}",
                     Verdict.NOTICE,
-                    "no relay and no source of messages has it",
-                    f"name it in one of them, or take [brokers.{name}] out",
+                    "no relay and no source of messages uses it",
+                    f"name it in a relay or source, or remove [brokers.{name}]",
                 )
             )
     return findings
 
 
 def _exposed(name: str, broker: "Broker") -> list[Finding]:
-    """Whether the password can be read on the way."""
+    """Warn if the password is sent unencrypted over a network."""
     login = broker.kind in _PLAIN and broker.user is not None and not broker.tls
     if not login or all(
         is_loopback(each.rpartition(":")[0].strip("[]")) for each in broker.servers
     ):
         return []
     found = "the password is sent unencrypted to another machine"
-    remedy = f"set tls = true in [brokers.{name}], unless the way is encrypted otherwise"
+    remedy = f"set tls = true in [brokers.{name}]; if the network already encrypts, do nothing"
     return [Finding(f"broker: {name}", Verdict.WARNING, found, remedy)]
 
 
 def _unusable(name: str, found: str) -> Finding:
-    remedy = "correct it: no worker publishes with it, or consumes"
+    remedy = "correct it: until then workers neither publish to it nor consume from it"
     return Finding(f"broker: {name}", Verdict.CRITICAL, found, remedy)
 
 
 async def _opened(name: str, broker: "Broker", opens: kinds.OpenPublisher) -> Finding:
-    """Whether a connection can be opened."""
+    """Report whether a connection can be opened."""
     subject, remedy = f"broker: {name}", f"start the broker, or correct [brokers.{name}]"
-    # A server that hangs gets all of its time before the next one is tried.
-    limit = broker.connect_timeout.total_seconds() * max(1, len(broker.servers)) + _GRACE
+    # Each server in turn may take the whole connect_timeout.
+    limit = broker.connect_timeout.total_seconds() * max(1, len(broker.servers)) + _GRACE_SECONDS
     try:
         with anyio.fail_after(limit):
             publisher = await opens(name, broker)
@@ -88,8 +88,10 @@ async def _opened(name: str, broker: "Broker", opens: kinds.OpenPublisher) -> Fi
         told = f"no connection within {limit:g} s"
     except InboxdError as error:
         told = str(error)
-        if broker.kind in BUILT_IN:  # it says what to do
-            remedy = "mend that: until then nothing is published to it, or consumed"
+        if broker.kind in BUILT_IN:  # their errors name the remedy
+            remedy = (
+                "correct this error: until then workers neither publish to it nor consume from it"
+            )
     except Exception as error:  # noqa: BLE001 - a plugin's own
         told = explain(error).error
     else:
@@ -101,11 +103,11 @@ async def _opened(name: str, broker: "Broker", opens: kinds.OpenPublisher) -> Fi
 
 
 def _without_secret(text: str, broker: "Broker") -> str:
-    """One line, without the password, which a plugin's words may quote."""
+    """Return the text as one line, with the password masked: a plugin's error may quote it."""
     try:
         secret = broker.secret() or ""
     except SettingsError:
-        secret = ""  # so nobody had it
-    if len(secret) >= _SHORTEST_HIDDEN:
+        secret = ""  # the secret could not be read, so no error quotes it
+    if len(secret) >= _LEAST_HIDDEN:
         text = text.replace(secret, "…")
     return " ".join(text.split())

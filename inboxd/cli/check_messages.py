@@ -1,7 +1,7 @@
-"""What `inboxd check` says of sources of messages: those that no worker can start with.
+"""`inboxd check`, sources of messages: whether a worker can start with each.
 
-*See:* `check_brokers.py`, whether their brokers can be reached;
-`inboxd/registry/message_sources.py`, which says that a kind cannot be used.
+*See:* `check_brokers.py`, which checks their brokers; `inboxd/registry/message_sources.py`, which
+reports a kind that cannot be used.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def judge(settings: "Settings") -> Iterator[Finding]:
-    """All that is to be said of the sources that are right as settings."""
+    """Yield a finding for each source whose settings are valid."""
     for name, source in settings.inbound.messages.items():
         broker = settings.brokers.get(source.broker)
         known = settings.knows("inbound", "messages", name)
@@ -29,7 +29,7 @@ def _compiled(name: str, kind: str, source: "MessageSource") -> Finding:
     try:
         CompiledMessageSource(name, kind, source)
     except UsageError as error:
-        remedy = f"correct [inbound.messages.{name}]: no worker starts with it"
+        remedy = f"correct [inbound.messages.{name}]: workers do not start until then"
         return Finding(subject, Verdict.CRITICAL, str(error), remedy)
     others = (source.nats_stream, source.rabbitmq_queue, source.rabbitmq_stream)
     streams = source.kafka_topics or tuple(filter(None, others))

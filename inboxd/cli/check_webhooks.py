@@ -1,6 +1,6 @@
-"""What `inboxd check` says of webhook sources: those that cannot start, those in doubt, losses.
+"""`inboxd check`, webhook sources: whether a receiver can start, doubtful schemes, spool losses.
 
-*See:* `inboxd/operations/doctor/sources.py`, which the doctor asks, too.
+*See:* `inboxd/operations/doctor/sources.py`, whose checks the doctor runs too.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def judge(settings: "Settings") -> Iterator[Finding]:
-    """All that is to be said of the sources that are right as settings."""
+    """Yield findings about sources whose settings are valid, and about the spool."""
     for name, source in settings.inbound.webhooks.items():
         if settings.knows("inbound", "webhooks", name):
             yield from _verifier(name, source)
@@ -26,15 +26,16 @@ def judge(settings: "Settings") -> Iterator[Finding]:
 
 
 def _verifier(name: str, source: "WebhookSource") -> Iterator[Finding]:
-    """Whether the receiver could start with it, and what its scheme doubts."""
+    """Report whether the receiver can start with the source, and doubts about its scheme."""
     from inboxd.inbound.compiling import compile_source
 
     subject = f"webhooks: {name}"
     try:
         compiled = compile_source(name, source)
     except (SettingsError, PluginError) as error:
-        remedy = "correct it: no receiver starts with it"
+        remedy = "correct it: receivers do not start until then"
         yield Finding(subject, Verdict.CRITICAL, str(error), remedy)
         return
     for doubt in compiled.verifier.doubts:
-        yield Finding(subject, Verdict.WARNING, doubt, "see docs/webhook-schemes.md, and ask them")
+        remedy = "see docs/webhook-schemes.md, and ask the sender"
+        yield Finding(subject, Verdict.WARNING, doubt, remedy)

@@ -1,18 +1,21 @@
-"""The columns of many tables, and how counts of rows are shown: they stop at a limit."""
+"""Columns that many tables share, and the format of counts that stop at a limit."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from inboxd.cli.output import Table, TableColumn
 from inboxd.model.wording import title_from
 
+if TYPE_CHECKING:
+    from inboxd.operations.totals import Number
+
+_LOOKS = {"exact": "{:,}", "at_least": "{:,}+", "about": "≈ {:,}"}
+
 
 def numbers(*titles: str, extra: bool = False) -> tuple[TableColumn, ...]:
-    """Columns of numbers."""
     return tuple(TableColumn(title, kind="number", extra=extra) for title in titles)
 
 
-# Columns of many tables, by their titles.
 _COMMON = {
     each.title: each
     for each in (
@@ -30,12 +33,11 @@ _COMMON = {
 }
 
 
-# A text is the title of a common column, or of one of plain text.
+# A string is the title of a column in `_COMMON`, or of a plain text column.
 Columns = Sequence[TableColumn | str]
 
 
 def table(columns: Columns, rows: Sequence[Any], title: str = "") -> Table:
-    """A table of these columns."""
     found = (
         each if isinstance(each, TableColumn) else _COMMON.get(each) or TableColumn(each)
         for each in columns
@@ -44,7 +46,7 @@ def table(columns: Columns, rows: Sequence[Any], title: str = "") -> Table:
 
 
 def count(rows: int | None, most: int | None = None) -> str | None:
-    """A count that stops at `most`, as that of a lane does: "10000+"."""
+    """Format a count that stops at `most`: "10000+"."""
     from inboxd.store.listing import COUNTED
 
     if rows is None:
@@ -52,35 +54,40 @@ def count(rows: int | None, most: int | None = None) -> str | None:
     return f"{rows}+" if rows >= (most or COUNTED) else str(rows)
 
 
+def exactly(number: "Number") -> str:
+    """Format a total with its exactness: "10,000+" is at least 10,000, "≈ 10,000" about."""
+    return _LOOKS[number.exactness].format(number.value)
+
+
 def counted(
     name: str, title: str | None = None, *, most: int | None = None, **more: Any
 ) -> TableColumn:
-    """A column with a count that stops at a limit."""
+    """Make a column of counts that stop at a limit."""
     value: Callable[[Mapping[str, Any]], str | None] = lambda row: count(row[name], most)  # noqa: E731
     return TableColumn(title or name, value, kind="number", **more)
 
 
 def in_line(most: int | None = None) -> TableColumn:
-    """Commands in the lines of their ordering keys."""
+    """Make the column of commands in the lines of their ordering keys."""
     return counted("in_line", "in line", most=most, extra=True, legend=IN_LINE)
 
 
 def unmet(most: int | None = None) -> TableColumn:
-    """Commands that depend on others."""
+    """Make the column of commands that depend on others."""
     legend = "wait for other commands to end"
     return counted("unmet", "dependent", most=most, extra=True, legend=legend)
 
 
 def own_title(type_: str, title: str | None) -> str | None:
-    """The title of a type that was given one; others are called what their types say anyway."""
+    """Return a type's title, None if it is only derived from the type's name."""
     return None if title == title_from(type_) else title
 
 
 TITLE = TableColumn(
     "title", lambda row: own_title(row["type"], row.get("title")), cut="right", extra=True
 )
-# Of rows that wait for others, not for a worker.
+# Legend of rows that wait for other rows, not for a worker.
 IN_LINE = "behind others of their key; in batch topics, until their chunk is due"
-# Of percentiles: see `model/durations.py`.
+# Precision of percentiles: see `model/durations.py`.
 WITHIN = "to within a factor of two"
 KEPT = "no living worker handles them"

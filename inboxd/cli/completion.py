@@ -1,8 +1,8 @@
-"""What a shell completes beside fixed words: names that the settings' database knows.
+"""Shell completion of names that the settings and their database have.
 
-Owns the look-up. Promises that a key press waits for it about a second at most, and that whatever
-goes wrong (no settings, no database, no rights) completes nothing and writes nothing. Known limit:
-each look connects anew; a name that rows have and nobody declared is not completed.
+Owns the look-up. Promises that a key press waits at most about one second, and that any failure (no
+settings, no database, no rights) completes nothing and prints nothing. Known limit: each look-up
+opens a connection; undeclared names are not completed, even if rows have them.
 *See:* `inboxd/store/names.py`, which reads the names.
 """
 
@@ -19,13 +19,12 @@ import typer
 if TYPE_CHECKING:
     from inboxd.store.session import Session
 
-# Seconds that a key press may wait.
-_WITHIN = 1.0
+_WAIT_SECONDS = 1.0
 
 Completion = Callable[[typer.Context, str], list[str]]
 
-# What is declared under which kinds (`list_names.sql`), and which section of the settings names
-# more of it.
+# For each kind: the kinds of `list_names.sql` with its names, and the sections of the settings with
+# further names.
 _KINDS = {
     "type": ("event type", "command type"),
     "topic": ("topic", "topic of settings"),
@@ -41,7 +40,7 @@ FAILURE_GROUP = "failure group"
 
 
 def declared(*kinds: str) -> Completion:
-    """Completes names of these kinds: as `list_names.sql` calls them, or `FAILURE_GROUP`."""
+    """Complete names of these kinds: the kinds of `list_names.sql`, or `FAILURE_GROUP`."""
 
     def complete(context: typer.Context, incomplete: str) -> list[str]:
         return _found(context, incomplete, kinds)
@@ -50,7 +49,7 @@ def declared(*kinds: str) -> Completion:
 
 
 def plugin_names(incomplete: str) -> list[str]:
-    """Completes names of plugins that are installed here; it imports none of them."""
+    """Complete names of installed plugins, without importing them."""
     from importlib.metadata import entry_points
 
     points = (*entry_points(group="inboxd.handlers"), *entry_points(group="inboxd.migrations"))
@@ -58,7 +57,7 @@ def plugin_names(incomplete: str) -> list[str]:
 
 
 def of_kind(parameter: str) -> Completion:
-    """Completes names of the kind that another argument of the command gives."""
+    """Complete names of the kind that the command's argument `parameter` has."""
 
     def complete(context: typer.Context, incomplete: str) -> list[str]:
         return _found(context, incomplete, [str(context.params.get(parameter))])
@@ -67,18 +66,18 @@ def of_kind(parameter: str) -> Completion:
 
 
 def _found(context: typer.Context, incomplete: str, kinds: Iterable[str]) -> list[str]:
-    """The names that begin like this, sorted; none after `_WITHIN`, or if anything goes wrong."""
+    """Return the matching names, sorted; none after `_WAIT_SECONDS` or at any error."""
     config = context.params.get("config") or context.find_root().params.get("config")
     found: set[str] = set()
 
     def look() -> None:
-        with suppress(BaseException):  # a shell's prompt is no place for an error
+        with suppress(BaseException):  # an error would garble the shell's prompt
             found.update(_names(config, kinds))
 
-    # Not by a time-out of the loop: the look-up of a host's name cannot be cancelled.
+    # A thread, because a loop's time-out cannot cancel the look-up of a host name.
     thread = threading.Thread(target=look, daemon=True)
     thread.start()
-    thread.join(_WITHIN)
+    thread.join(_WAIT_SECONDS)
     if thread.is_alive():
         os._exit(0)
     return sorted(name for name in found if name.startswith(incomplete))
@@ -92,7 +91,7 @@ def _names(config: Path | None, kinds: Iterable[str]) -> set[str]:
     settings = read(config, surroundings(config)).settings
     sections = [section for kind in kinds for section in _SECTIONS.get(kind, ())]
     found = {name for section in sections for name in attrgetter(section)(settings)}
-    return found | ask(settings, lambda session: _declared(session, kinds))
+    return found | ask(settings, config, lambda session: _declared(session, kinds))
 
 
 async def _declared(session: "Session", kinds: Iterable[str]) -> set[str]:

@@ -1,6 +1,6 @@
-"""`inboxd pause`, `resume`, `paused`: what workers leave alone.
+"""`inboxd pause`, `resume`, `paused`: pauses of types, topics, queues, schedules and sources.
 
-Known limit: what runs already when a pause begins goes on.
+Known limit: a pause does not stop rows that are running.
 """
 
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -20,7 +20,7 @@ Kind = Annotated[
     Literal["type", "topic", "queue", "schedule", "source"],
     typer.Argument(
         metavar="KIND",
-        help="What NAME names: type, topic, queue, schedule or source (of webhooks or messages).",
+        help="The kind of NAME: type, topic, queue, schedule or source (of webhooks or messages).",
         show_default=False,
     ),
 ]
@@ -38,16 +38,19 @@ def pause(
     *,
     refuse: Annotated[
         bool,
-        typer.Option("--refuse", help="Answer a source's webhooks 503: who sends once loses them."),
+        typer.Option(
+            "--refuse",
+            help="Answer webhooks of the source with 503; a sender that does not retry loses them.",
+        ),
     ] = False,
     force: Force = False,
     given: Acting,
 ) -> None:
-    """Let all workers leave a type, topic, queue or schedule alone, within a second.
+    """Pause a type, topic, queue, schedule or source in all workers, within a second.
 
-    What runs goes on; what was claimed and has not started is given back. Producers go on. Webhooks
-    of a source are received and stored, and become events when it is resumed; a source of messages
-    is not read.
+    Running rows finish; workers release claimed rows that have not started. Producers continue to
+    write. Webhooks of a paused source are received and stored, and become events when it is
+    resumed; a paused source of messages is not read.
     """
     from inboxd import operations
 
@@ -63,14 +66,14 @@ def pause(
 
 
 def resume(kind: Kind, name: Name, given: Acting) -> None:
-    """Let all workers take it up again, within a second."""
+    """Resume a paused type, topic, queue, schedule or source in all workers, within a second."""
     from inboxd import operations
 
     _tell("resumed", kind, name, given.do(operations.resume, kind, name), given)
 
 
 def paused(given: Looking) -> None:
-    """List what is paused: since when, by whom and why."""
+    """List all pauses: time, actor and reason."""
     from inboxd.store import controls
 
     found = given.ask(lambda session: controls.read(session.connection, session.sql))
@@ -79,10 +82,10 @@ def paused(given: Looking) -> None:
 
 
 def _tell(done: str, kind: str, name: str, waiting: int, given: Acting) -> None:
-    wait = f", where {plural(waiting, 'row')} wait{'s' if waiting == 1 else ''}"
+    wait = f", {plural(waiting, 'row')} waiting"
     if kind == "source" and name in given.settings.inbound.messages:
         wait = ""
     elif kind == "source":
-        wait = f", of which {plural(waiting, 'receipt')} {'was' if waiting == 1 else 'were'} held"
+        wait = f", {plural(waiting, 'held receipt')}"
     told = f"{done.capitalize()}: {kind} {name}{'' if kind == 'schedule' else wait}"
     given.tell({done: {"kind": kind, "name": name}, "waiting": waiting}, told)

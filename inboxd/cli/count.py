@@ -1,8 +1,8 @@
-"""`inboxd events count`, `inboxd commands count`: how many, each number with how exact it is.
+"""`inboxd events count`, `inboxd commands count`: numbers of rows, each with its exactness.
 
-Totals of a type and a tenant are true at any size; with any other filter of lists rows are looked
-at, as far as a list would look.
-*See:* `inboxd.operations.totals`, which says what totals are made of; `operations/counting.py`.
+Totals by type and tenant are complete at any size; any other filter looks at rows, as far back as a
+list does.
+*See:* `inboxd.operations.totals`, which computes totals; `operations/counting.py`.
 """
 
 from collections.abc import Sequence
@@ -26,18 +26,16 @@ _NAMES = (
     *("total", "pending", "processing", "errors", "successes"),
     *("cancelled", "dismissed", "replayed"),
 )
-_LOOKS = {"exact": "{:,}", "at_least": "{:,}+", "about": "≈ {:,}"}
-_TOLD = {
-    "exact": "exactly",
-    "at_least": "at least so many",
-    "about": "by statistics, some seconds behind",
+_EXACTNESS = {
+    "exact": "exact",
+    "at_least": "at least this many",
+    "about": "from statistics, some seconds old",
 }
-# What totals know; anything else is looked for.
+# Filters that totals support; for any other filter, rows are looked at.
 _OF_TOTALS = ("type", "tenant")
 
 
 def add_to(app: CommandGroup, table: "HotTable") -> None:
-    """Add the command to a group."""
     events = table == "events"
     lines = (
         "--type email.send --tenant acme --json",
@@ -50,8 +48,8 @@ def add_to(app: CommandGroup, table: "HotTable") -> None:
             "wanted": actions.row_filter(table),
             "where": EventListFilter if events else ListFilter,
         },
-        help=f"Count {table}: all, or those that a filter of lists finds, and by what became of "
-        "them; each number says how exact it is.",
+        help=f"Count {table} by outcome: all, or only {table} that match a filter; each number "
+        "comes with its exactness.",
         epilog=examples(
             f"inboxd {table} count", *(f"inboxd {table} count {line}" for line in lines)
         ),
@@ -76,7 +74,7 @@ def _print_totals(table: "HotTable", type_: str | None, tenant: str | None, give
     _print(table, found, {"days_without_census": found.days_without_census}, given)
     if found.days_without_census:
         days = plural(found.days_without_census, "day")
-        remark(f"Not counted yet: {days} of history (the leader counts one after the other).")
+        remark(f"Not counted yet: {days} of history (the leader counts day by day).")
 
 
 def _print_found(table: "HotTable", wanted: "Filter", look: int | None, given: Looking) -> None:
@@ -87,7 +85,9 @@ def _print_found(table: "HotTable", wanted: "Filter", look: int | None, given: L
     remarks = []
     if found.looked_back_to is not None:
         rows = plural(found.looked, "row")
-        remarks = [f"Looked back to {show(found.looked_back_to)} ({rows}); --look N looks further."]
+        remarks = [
+            f"Looked at rows back to {show(found.looked_back_to)} ({rows}); --look N looks further."
+        ]
     _print(table, found, looked, given, remarks)
 
 
@@ -99,20 +99,18 @@ def _print(
     remarks: Sequence[str] = (),
 ) -> None:
     numbers: dict[str, Number | None] = {name: getattr(found, name) for name in _NAMES}
-    document = {name: _json(number) for name, number in numbers.items()} | more
-    given.print(document, [_table(table, numbers)], remarks)
-
-
-def _json(number: "Number | None") -> Any:
-    return None if number is None else {"rows": number.value, "exactness": number.exactness}
+    document = {
+        name: None if number is None else number.document() for name, number in numbers.items()
+    }
+    given.print(document | more, [_table(table, numbers)], remarks)
 
 
 def _table(table: str, numbers: dict[str, "Number | None"]) -> Table:
     shown = [
         {
-            "rows": _LOOKS[number.exactness].format(number.value),
+            "rows": columns.exactly(number),
             "name": name,
-            "exactness": _TOLD[number.exactness],
+            "exactness": _EXACTNESS[number.exactness],
         }
         for name, number in numbers.items()
         if number is not None
@@ -120,6 +118,6 @@ def _table(table: str, numbers: dict[str, "Number | None"]) -> Table:
     heads = (
         TableColumn(table, "name"),
         TableColumn("rows", kind="number"),
-        TableColumn("how exact", "exactness"),
+        TableColumn("exactness"),
     )
     return columns.table(heads, shown)

@@ -1,7 +1,7 @@
-"""`inboxd declare`: what a worker declares when it joins, without running one.
+"""`inboxd declare`: makes the declarations of a joining worker, without running a worker.
 
-Promises: `--dry-run` makes the very declaration, shows what it would change, and undoes it. Known
-limit: of what a deployment no longer declares nothing is removed, that goes after its week.
+Promises: `--dry-run` makes the same declaration, shows its changes, and rolls it back. Known limit:
+it removes nothing; workers remove names that no worker has declared for a week.
 """
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from inboxd.store.connections import Connection
     from inboxd.store.session import Session
 
-# Seconds between two looks whether producers have ended.
-_AGAIN = 0.1
+# Between two checks whether the producers' transactions have ended.
+_POLL_SECONDS = 0.1
 
 
 class _Change(NamedTuple):
-    """Something that is new, or is declared otherwise than before."""
+    """A name that is new, or whose declaration differs from the earlier one."""
 
     kind: str
     name: str
@@ -41,13 +41,13 @@ _CHANGES = (
 )
 _WAITING = (
     TableColumn("type", lambda each: each[0], cut="left"),
-    TableColumn("events that wait", lambda each: columns.count(each[1]), kind="number"),
+    TableColumn("waiting events", lambda each: columns.count(each[1]), kind="number"),
     TableColumn("would go to", lambda each: each[2], cut="right"),
 )
 
 
-class _Told(NamedTuple):
-    """What was, or would be, declared. waiting: type, events, topics; left: topics held still."""
+class _Result(NamedTuple):
+    """A declaration or its preview. waiting: type, events, topics; left: topics not finished."""
 
     changes: Sequence[_Change]
     waiting: Sequence[tuple[str, int, Sequence[str]]] = ()
@@ -57,21 +57,21 @@ class _Told(NamedTuple):
 
 def declare(
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would change, and change nothing.")
+        bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")
     ] = False,
     wait: Annotated[
         str,
         typer.Option(
             metavar="DURATION",
-            help="How long to wait for producers that write meanwhile; then workers go on.",
+            help="Time to wait for open transactions of producers; workers finish the work later.",
         ),
     ] = "1m",
     *,
     given: Looking,
 ) -> None:
-    """Declare topics, subscriptions, schedules and types as a worker that joins does; run none.
+    """Declare topics, subscriptions, schedules and types as a joining worker does; run no worker.
 
-    Events that wait for their topics are taken into them.
+    Events that wait for these topics move into them.
     """
     from inboxd.model import duration
     from inboxd.registry.plugins import accepted
@@ -83,7 +83,7 @@ def declare(
     logs.configure("warning", settings.log.format)
     declaration = _declaration(settings)
 
-    async def run(session: "Session") -> _Told:
+    async def run(session: "Session") -> _Result:
         from inboxd.store import migrations
 
         await migrations.check(session.connection, session.sql)
@@ -91,8 +91,8 @@ def declare(
             return await _preview(session, declaration)
         return await _declare(session, declaration, patience)
 
-    told = ask(settings, run, patient=True)
-    given.print(_document(told, dry_run=dry_run), _parts(told, dry_run=dry_run))
+    result = ask(settings, given.config, run, patient=True)
+    given.print(_document(result, dry_run=dry_run), _parts(result, dry_run=dry_run))
 
 
 def _declaration(settings: "Settings") -> "WorkerDeclaration":
@@ -104,14 +104,16 @@ def _declaration(settings: "Settings") -> "WorkerDeclaration":
     return WorkerDeclaration(statements, settings, load_registry(settings))
 
 
-async def _preview(session: "Session", declaration: "WorkerDeclaration") -> _Told:
+async def _preview(session: "Session", declaration: "WorkerDeclaration") -> _Result:
     from inboxd.daemon.declaring import preview
 
     found = await preview(session.connection, declaration)
-    return _Told(_changes(found.before, found.after), found.waiting)
+    return _Result(_changes(found.before, found.after), found.waiting)
 
 
-async def _declare(session: "Session", declaration: "WorkerDeclaration", wait: timedelta) -> _Told:
+async def _declare(
+    session: "Session", declaration: "WorkerDeclaration", wait: timedelta
+) -> _Result:
     from contextlib import asynccontextmanager
     from functools import partial
 
@@ -136,10 +138,10 @@ async def _declare(session: "Session", declaration: "WorkerDeclaration", wait: t
     await taking.take()
     until = anyio.current_time() + wait.total_seconds()
     while taking.open and anyio.current_time() < until:
-        await anyio.sleep(_AGAIN)
+        await anyio.sleep(_POLL_SECONDS)
         await taking.take()
     left = sorted({topic for each in taking.open for topic in each.topics})
-    return _Told(_changes(before, after), taken=taking.taken, left=left)
+    return _Result(_changes(before, after), taken=taking.taken, left=left)
 
 
 def _changes(before: "DeclaredByName", after: "DeclaredByName") -> list[_Change]:
@@ -156,30 +158,31 @@ def _difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
     return f"changed: {', '.join(key for key in after if before.get(key) != after[key])}"
 
 
-def _parts(told: _Told, *, dry_run: bool) -> Iterator[Part]:
-    if told.changes:
-        yield columns.table(_CHANGES, told.changes)
+def _parts(result: _Result, *, dry_run: bool) -> Iterator[Part]:
+    if result.changes:
+        yield columns.table(_CHANGES, result.changes)
     else:
         yield "Nothing would change." if dry_run else "Nothing has changed."
-    if told.waiting:
-        yield columns.table(_WAITING, told.waiting)
-    if told.taken:
-        were = "was taken into its topics" if told.taken == 1 else "were taken into their topics"
-        yield f"{plural(told.taken, 'event')} that waited {were}."
-    if told.left:
+    if result.waiting:
+        yield columns.table(_WAITING, result.waiting)
+    if result.taken:
+        moved = "moved into its topics" if result.taken == 1 else "moved into their topics"
+        yield f"{plural(result.taken, 'waiting event')} {moved}."
+    if result.left:
         yield (
-            f"Not finished: {', '.join(told.left)}. A transaction that wrote events before this"
-            " is open still; a worker goes on when it has ended. `inboxd doctor` names it."
+            f"Not finished: {', '.join(result.left)}. A transaction that wrote events before the"
+            " declaration is still open; workers continue when it ends. `inboxd doctor` names it."
         )
 
 
-def _document(told: _Told, *, dry_run: bool) -> dict[str, object]:
+def _document(result: _Result, *, dry_run: bool) -> dict[str, object]:
     from inboxd.store.listing import COUNTED
 
-    changes = [each._asdict() for each in told.changes]
+    changes = [each._asdict() for each in result.changes]
     if not dry_run:
-        return {"changes": changes, "taken": told.taken, "not_finished": list(told.left)}
+        return {"changes": changes, "taken": result.taken, "not_finished": list(result.left)}
     waiting = [
-        {"type": type_, "events": events, "topics": list(to)} for type_, events, to in told.waiting
+        {"type": type_, "events": events, "topics": list(to)}
+        for type_, events, to in result.waiting
     ]
     return {"changes": changes, "counted_to": COUNTED, "waiting": waiting}

@@ -1,7 +1,7 @@
-"""`inboxd endpoints deliveries|resend|send`: what was sent to an endpoint, and sending again.
+"""`inboxd endpoints deliveries|resend|send`: the deliveries of an endpoint, and sending again.
 
-Promises: what was delivered is shown by `inboxd commands show` alone, when it is asked for.
-Known limit: of a large payload the list has neither message id nor type.
+Promises: payloads are not shown here; `inboxd commands show --payload` shows them.
+Known limit: the list lacks message id and type where the payload is large.
 *See:* `operations/endpoints.py`, after it.
 """
 
@@ -38,7 +38,7 @@ Name = Annotated[
 
 
 def _answer(row: Mapping[str, Any]) -> str | None:
-    """What it answered last, or what went wrong."""
+    """Return the status that the endpoint answered, or the error."""
     answer = row["answer"]
     if row["status"] == "succeeded" and isinstance(answer, dict) and "status" in answer:
         return str(answer["status"])
@@ -62,7 +62,7 @@ _LIST = (
 def deliveries(
     name: Name, *, status: Statuses = None, since: Since = None, page: Paging, given: Looking
 ) -> None:
-    """List what was sent to an endpoint, newest first, with the last answer."""
+    """List the deliveries of an endpoint, newest first, with the last answer."""
     from inboxd import operations
 
     async def look(session: "Session") -> list[dict[str, Any]]:
@@ -90,23 +90,25 @@ def resend(
     ] = None,
     *,
     failed: Annotated[
-        bool, typer.Option("--failed", help="All that failed, in place of ids.")
+        bool, typer.Option("--failed", help="All failed deliveries, instead of ids.")
     ] = False,
     since: Since = None,
     given: ActingOnMany,
 ) -> None:
-    """Deliver again: failed ones are replayed, others sent anew with the same message id."""
+    """Deliver again: replay failed deliveries, send other ones anew with the same message id."""
     from inboxd.operations import failed_of, resend_deliveries
 
     if bool(ids) == failed or (since is not None and not failed):
-        raise UsageError("what is to be resent? Give ids; or --failed, perhaps with --since.")
+        raise UsageError(
+            "choose the deliveries to resend: give ids, or --failed with or without --since."
+        )
     if failed:
         more = {} if since is None else {"since": read_since(since)}
         _check_endpoint(name, given)
         act_on_all("commands", "replay", failed_of(name, **more), given, force=True)
         return
     if given.dry_run:
-        raise UsageError("--dry-run is for --failed: what is named is what is resent.")
+        raise UsageError("--dry-run needs --failed: ids already name the deliveries.")
     done: Done = given.do(resend_deliveries, name, [read_row_id(each) for each in ids or ()])
     pairs = dict(zip(done.ids, done.new_ids, strict=True))
     lines = [f"Delivery {old} is sent again as {new}." for old, new in pairs.items()]
@@ -121,14 +123,14 @@ def _check_endpoint(name: str, given: Acting) -> None:
 
 def send(
     name: Name,
-    type: Annotated[str, typer.Argument(metavar="TYPE", help="Of the webhook.")] = TEST_TYPE,
+    type: Annotated[str, typer.Argument(metavar="TYPE", help="The webhook's type.")] = TEST_TYPE,
     payload: Annotated[
-        str, typer.Argument(metavar="JSON|-|@FILE", help="Its data; -: standard input.")
+        str, typer.Argument(metavar="JSON|-|@FILE", help="The webhook's data; -: standard input.")
     ] = _TEST_PAYLOAD,
     *,
     given: Acting,
 ) -> None:
-    """Send one webhook to one endpoint, whatever its types are: a test."""
+    """Send one test webhook to one endpoint, regardless of its types."""
     from inboxd.cli.produce import read_payload
     from inboxd.operations import send_to_endpoint
 

@@ -1,9 +1,9 @@
-"""`inboxd dev`: a whole inboxd for a developer: PostgreSQL, schema, daemon, reload.
+"""`inboxd dev`: a complete inboxd for a developer: PostgreSQL, schema, daemon, reload.
 
 Promises: Ctrl-C, TERM or the end of the terminal (HUP) ends the daemon first (it drains), then
-PostgreSQL; both end when `inboxd dev` is killed; a daemon that does not start, and migrations of a
-plugin that fail, are told of and wait until something changes. Known limit: inboxd's own schema is
-migrated once, at its start.
+PostgreSQL; both end when `inboxd dev` is killed; if the daemon does not start, or a plugin's
+migration fails, it prints the error and tries again when a file changes. Known limit: inboxd's own
+schema is migrated only at the start.
 """
 
 import os
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from inboxd.embedded import Server
     from inboxd.settings import Settings
 
-# Outside the range of outgoing connections, and not the one of a PostgreSQL that may run already.
+# Outside the range of outgoing connections, and not PostgreSQL's own port, which may be taken.
 _PORT = 25432
-_LOOK_MILLISECONDS = 500
-_ORDERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_POLL_MILLISECONDS = 500
+_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def dev(
@@ -39,20 +39,21 @@ def dev(
             metavar="N",
             min=0,
             max=65535,
-            help=f"PostgreSQL's port; 0: any free one. Without it: {_PORT}, or else a free one.",
+            help=f"PostgreSQL's port; 0: any free one. Default: {_PORT}, or a free one if it is "
+            "taken.",
             show_default=False,
         ),
     ] = None,
     dsn: Annotated[
         bool,
-        typer.Option("--dsn", help="Print where the database of the running dev is, and end."),
+        typer.Option("--dsn", help="Print the DSN of the running dev's database, and exit."),
     ] = False,
     config: Config = None,
 ) -> None:
-    """Run PostgreSQL, the schema and the daemon here, and reload it when a plugin's files change.
+    """Run PostgreSQL with the schema, and the daemon; reload it when a plugin's files change.
 
-    The database lives in .inboxd/ of this folder; delete it to start afresh. The other commands
-    find it there while this one runs.
+    The database is in .inboxd/ of this folder; delete that to start afresh. Other commands in this
+    folder use the database while this one runs.
     """
     if dsn:
         typer.echo(running())
@@ -64,14 +65,14 @@ def dev(
     from inboxd.store.migrations import migrate
 
     _require_watchfiles()
-    _hear_signals()
+    _handle_signals()
     _hide_from_git()
     _say("Starting PostgreSQL ...")
     given = port_of_its_own("127.0.0.1", _PORT, 0) if port is None else port
     if port is None and given != _PORT:
         _say(
-            f"Port {_PORT} is another process's, perhaps that of another project's `inboxd dev`: "
-            f"this PostgreSQL takes {given}. What names {_PORT} goes to the other one.",
+            f"Another process uses port {_PORT}, perhaps another project's `inboxd dev`: this "
+            f"PostgreSQL uses {given}. Clients that name {_PORT} reach the other one.",
             err=True,
         )
     with Server.start(HOME, port=given or None) as server, announced(server.dsn(), config):
@@ -88,9 +89,9 @@ def _require_watchfiles() -> None:
         raise UsageError("inboxd dev needs watchfiles: run `pip install 'inboxd[dev]'`.")
 
 
-def _hear_signals() -> None:
+def _handle_signals() -> None:
     signal.signal(signal.SIGTERM, _interrupt)
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup has it
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup ignores it
         signal.signal(signal.SIGHUP, _hang_up)
 
 
@@ -99,16 +100,16 @@ def _interrupt(_number: int, _frame: object) -> None:
 
 
 def _hang_up(_number: int, _frame: object) -> None:
-    """The terminal went away; a shell may repeat the signal, which is not a second order."""
+    """Stop when the terminal closes; ignore further HUPs, which a shell may send again."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     raise KeyboardInterrupt
 
 
 @contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Let an order to end wait: in the midst of it there is a process that nobody would end."""
+def _signals_deferred() -> Iterator[None]:
+    """Defer stop signals during the block: a half-started process would not be ended."""
     heard: list[int] = []
-    handlers = {number: signal.getsignal(number) for number in _ORDERS}
+    handlers = {number: signal.getsignal(number) for number in _STOP_SIGNALS}
     for number, handler in handlers.items():
         if handler is not signal.SIG_IGN:
             signal.signal(number, lambda number, _frame: heard.append(number))
@@ -129,12 +130,12 @@ def _hide_from_git() -> None:
 
 
 def _say(text: str, *, err: bool = False) -> None:
-    with suppress(OSError):  # a terminal that went away must not keep us from ending in order
+    with suppress(OSError):  # the terminal may be gone; the processes must still be ended in order
         typer.echo(text, err=err)
 
 
 class _Dev:
-    """What runs beside the server: one daemon after the other, and the look-out for changes."""
+    """Runs one daemon after the other beside the server, and watches for changes."""
 
     def __init__(self, server: "Server", config: Path | None, settings: "Settings") -> None:
         from inboxd.cli.plugin_files import look_up
@@ -148,7 +149,7 @@ class _Dev:
         self._shown: dict[str, str] = {}
 
     def serve(self) -> None:
-        """Run the daemon, a new one after each change, until interrupted."""
+        """Run the daemon, restarted after each change, until interrupted."""
         from inboxd.cli.dev_daemon import Daemon, migrate_plugins
 
         arguments = ["-c", str(self._config)] if self._config else []
@@ -159,9 +160,9 @@ class _Dev:
             daemon = None
             try:
                 if not self._installed.migrations or migrate_plugins(arguments):
-                    with _undisturbed():
+                    with _signals_deferred():
                         daemon = Daemon(arguments, environ)
-                # Printed before the drain that it explains.
+                # Printed first, because the drain may take long.
                 _say(f"{self._wait_for_change(changes, daemon)}: reloading.")
             finally:
                 if daemon is not None:
@@ -171,38 +172,38 @@ class _Dev:
             if self._installed.paths != before.paths:
                 changes = self._watch()
 
-    # ------------------------------------------------------------------------------ what there is
+    # ------------------------------------------------------------------------ plugins and settings
 
     def _find_plugins(self) -> "Installed":
         return self._look_up(self._settings.worker.plugins)
 
     def _read_settings(self) -> None:
-        with suppress(SettingsError):  # the daemon reports what is wrong with them
+        with suppress(SettingsError):  # the daemon reports it
             self._settings = load_settings(self._config)
 
     def _environ(self) -> Mapping[str, str]:
-        """What the daemon gets beside the settings: a free port, rows in the log, for people."""
+        """Return variables for the daemon: a free port, rows in the log, readable log lines."""
         from inboxd.cli.dev_daemon import port_of_its_own
 
         http = self._settings.http
-        told = {}
+        variables = {}
         if http.enabled:
             self._port = port_of_its_own(http.host, http.port, self._port)
-            told["INBOXD_HTTP__PORT"] = str(self._port)
+            variables["INBOXD_HTTP__PORT"] = str(self._port)
         for name, value in (("rows", "true"), ("format", "console")):
             if self._settings.source_of(f"log.{name}") == "default":
-                told[f"INBOXD_LOG__{name.upper()}"] = value
-        return told
+                variables[f"INBOXD_LOG__{name.upper()}"] = value
+        return variables
 
     def _introduce(self) -> None:
-        """Print what there is, and later what has changed."""
+        """Print addresses and plugins; at a reload only the changed ones."""
         http, paths = self._settings.http, self._installed.paths
         facts = {"database": f"{self._server.dsn()} ({self._server.home})"}
         if http.enabled:
             host = f"[{http.host}]" if ":" in http.host else http.host
             facts["health"] = f"http://{host}:{self._port}/readyz"
             facts["metrics"] = f"http://{host}:{self._port}/metrics"
-        facts["plugins"] = ", ".join(map(str, paths)) or "none is installed"
+        facts["plugins"] = ", ".join(map(str, paths)) or "none installed"
         inbound = self._settings.inbound
         if inbound.http.enabled and inbound.http.port:
             from inboxd.inbound.openapi import base_url
@@ -210,7 +211,7 @@ class _Dev:
             names = sorted(inbound.webhooks) or ["SOURCE"]
             facts["webhooks"] = ", ".join(f"{base_url(inbound.http)}/in/{name}" for name in names)
         given = f" -c {self._config}" if self._config else ""
-        facts["commands"] = f"inboxd status{given}   # in this folder they find this database"
+        facts["commands"] = f"inboxd status{given}   # in this folder, commands use this database"
         facts["shell"] = f"export {VARIABLE}={self._server.dsn()}   # for other folders"
         is_first = not self._shown
         for label, text in facts.items():
@@ -228,7 +229,8 @@ class _Dev:
                 origin = plugin.copied_from or "its folder"
                 _say(
                     f"warning:  the plugin {plugin.name} is installed as a copy: changes in "
-                    f"{origin} are not seen; run `pip install -e {plugin.copied_from or 'FOLDER'}`",
+                    f"{origin} have no effect; run `pip install -e "
+                    f"{plugin.copied_from or 'FOLDER'}`",
                     err=True,
                 )
 
@@ -239,19 +241,19 @@ class _Dev:
 
         return watch(
             *(self._watched() or [Path()]),
-            # Without a plugin this folder is watched, and the database's files change all the time.
+            # Without plugins this folder is watched, in which the database's files keep changing.
             watch_filter=DefaultFilter(ignore_paths=[HOME.absolute()]),
-            rust_timeout=_LOOK_MILLISECONDS,
+            rust_timeout=_POLL_MILLISECONDS,
             yield_on_timeout=True,
             raise_interrupt=True,
         )
 
     def _watched(self) -> list[Path]:
-        """The plugins' files, and that of the settings."""
+        """Return the plugins' files and the settings' file."""
         return [*self._installed.paths, *([self._config] if self._config else [])]
 
     def _wait_for_change(self, changes: Iterator[object], daemon: "Daemon | None") -> str:
-        """Wait until there is a reason to start again, which is returned; None: nothing runs."""
+        """Wait for a reason to reload, and return it. daemon: None if none could be started."""
         files = [path for path in self._watched() if path.is_file()]
         code, places = _ages(files), _ages(map(Path, self._installed.places))
         told, unsettled = False, False
@@ -261,7 +263,7 @@ class _Dev:
                 return "A file changed"
             before, places = places, _ages(map(Path, self._installed.places))
             if before != places:
-                unsettled = True  # somebody installs: looked at when it is done
+                unsettled = True  # an installation is under way: look when it is done
             elif unsettled:
                 unsettled = False
                 if self._find_plugins().plugins != self._installed.plugins:
@@ -269,7 +271,7 @@ class _Dev:
             if daemon is not None and not told and (exit_code := daemon.ended()) is not None:
                 told = True
                 _say(
-                    f"The daemon ended with exit code {exit_code}; it starts again when a file "
+                    f"The daemon exited with code {exit_code}; dev restarts it when a file "
                     "changes.",
                     err=True,
                 )
@@ -277,7 +279,7 @@ class _Dev:
 
 
 def _ages(paths: Iterable[Path]) -> dict[Path, int]:
-    """When each of these that is there was changed last."""
+    """Return when each existing file was last changed."""
     found = {}
     for path in paths:
         with suppress(OSError):

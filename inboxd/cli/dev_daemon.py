@@ -1,8 +1,8 @@
-"""The daemon of `inboxd dev`: a child that does not outlive its parent, however that ends.
+"""The daemon of `inboxd dev`: a child process that ends even if its parent is killed.
 
 Owns its process, its port and its end. Promises that it drains when dev stops it, that another
-Ctrl-C stops it at once, and that it ends when dev is killed. Known limit: of two that pick the same
-free port in the same moment, one ends with an error.
+Ctrl-C stops it at once, and that it ends when dev is killed. Known limit: if two daemons pick the
+same free port at the same moment, one ends with an error.
 """
 
 import errno
@@ -18,10 +18,11 @@ import typer
 
 from inboxd.embedded import free_port
 
-# Seconds beyond the time to drain, and for a daemon whose dev was killed: its database ends too.
-_GRACE = 10.0
-# As for the embedded server: this shell waits on a pipe that only dev holds open. The daemon runs
-# in a session of its own, so neither the terminal's Ctrl-C nor its end reaches it but through dev.
+# Time between the end of the drain and the kill. If dev was killed, there is no drain before, since
+# the database ends too.
+_GRACE_SECONDS = 10.0
+# Like the embedded server's guard, this shell waits on a pipe that only dev holds open. The daemon
+# has a session of its own, so a terminal's signals reach it only through dev.
 _GUARD = (
     'read -r _; kill -TERM "$1"; n=0; '
     'while [ "$n" -lt "$2" ] && kill -0 "$1"; do sleep 1; n=$((n + 1)); done; kill -KILL "$1"'
@@ -29,15 +30,15 @@ _GUARD = (
 
 
 def migrate_plugins(arguments: Sequence[str]) -> bool:
-    """Run what is new of the plugins' migrations, and say what ran; whether all is well.
+    """Run the pending migrations of plugins, and print them; returns whether all succeeded.
 
-    In a process of its own, which sees plugins that were installed since this one began.
+    It runs in a new process, which sees plugins that were installed after dev started.
     """
     command = [sys.executable, "-P", "-m", "inboxd", "migrate", "--json", *arguments]
-    # A session of its own: the terminal's Ctrl-C reaches it through this process only.
+    # A session of its own: the terminal's Ctrl-C must not interrupt a migration.
     done = subprocess.run(command, stdout=subprocess.PIPE, start_new_session=True, check=False)
     if done.returncode != 0:
-        typer.echo("The daemon is not started; it is tried again when a file changes.", err=True)
+        typer.echo("The daemon was not started; dev tries again when a file changes.", err=True)
         return False
     for each in json.loads(done.stdout)["ran"]["plugins"]:
         typer.echo(f"migrated: {each['plugin']} {each['version']:04d}_{each['name']}")
@@ -45,17 +46,15 @@ def migrate_plugins(arguments: Sequence[str]) -> bool:
 
 
 class Daemon:
-    """One life of the daemon."""
-
     def __init__(self, arguments: Sequence[str], environ: Mapping[str, str]) -> None:
-        """Start `inboxd run` with these arguments, beside the variables of this process."""
-        # -P: modules of this folder count only if they are installed, as for `inboxd run`.
+        """Start `inboxd run` with these arguments. environ: variables besides dev's own."""
+        # -P: as for `inboxd run`, modules of this folder are found only if they are installed.
         command = [sys.executable, "-P", "-m", "inboxd", "run", *arguments]
         self._process = subprocess.Popen(
             command, env={**os.environ, **environ}, start_new_session=True
         )
         self._guard = subprocess.Popen(
-            ["/bin/sh", "-c", _GUARD, "guard", str(self._process.pid), f"{_GRACE:.0f}"],
+            ["/bin/sh", "-c", _GUARD, "guard", str(self._process.pid), f"{_GRACE_SECONDS:.0f}"],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -63,16 +62,16 @@ class Daemon:
         )
 
     def ended(self) -> int | None:
-        """Its exit code, once it has ended by itself."""
+        """Return the exit code, None while the process runs."""
         code = self._process.poll()
         if code is not None:
             self._dismiss_guard()
         return code
 
     def stop(self, drain: float) -> None:
-        """Let it drain for that many seconds, and see that it has ended."""
+        """Let the daemon drain for at most `drain` seconds, and wait until it has ended."""
         self._process.terminate()
-        deadline = time.monotonic() + drain + _GRACE
+        deadline = time.monotonic() + drain + _GRACE_SECONDS
         while True:
             try:
                 self._process.wait(max(0.0, deadline - time.monotonic()))
@@ -80,21 +79,21 @@ class Daemon:
                 self._process.terminate()
             except subprocess.TimeoutExpired:
                 self._process.kill()
-                deadline += _GRACE
+                deadline += _GRACE_SECONDS
             else:
                 break
         self._dismiss_guard()
 
     def _dismiss_guard(self) -> None:
-        """Only now: until here it covers for this process; later the number may be another's."""
+        """End the guard after the daemon: later, another process may get the daemon's pid."""
         self._guard.kill()
         self._guard.communicate()
 
 
 def port_of_its_own(host: str, wanted: int, before: int) -> int:
-    """The wanted port, or if another process has it, or it is 0, a free one: as before, if it can.
+    """Return the wanted port; if that is taken or 0, the one used before, or else a free one.
 
-    A port that cannot be had for another reason is reported by the daemon.
+    The daemon reports a port that it cannot open for another reason.
     """
     if wanted and not _is_taken(host, wanted):
         return wanted

@@ -1,11 +1,12 @@
-"""Where the database of `inboxd dev` is, for the other commands in its folder.
+"""How the other commands in a folder find the database of its `inboxd dev`.
 
-Owns `.inboxd/dev.json`: what dev writes there, and who believes it. Promises that a command goes to
-a database of dev's only while that dev lives (the kernel ends its lock of the file with it), only
-if nothing in the environment names another, and only with the settings that dev has, or with some
-that name none; that a file which somebody else wrote is not believed; and that a command whose
-settings name no database does not go to any other while the dev of its folder is stopped.
-Known limit: only the current folder and that of the settings are looked at, none above.
+Owns `.inboxd/dev.json`, which dev writes. Promises that a command uses dev's database only while
+that dev runs (the kernel releases its lock of the file when it ends), only if the environment names
+no other database, and only with dev's settings or with settings that name no database; that a file
+of another user is ignored; and that a command whose settings name no database fails while the dev
+of its folder, or of its settings' folder, is stopped, rather than use another database. If there
+are two devs, the one started with the command's settings counts. Known limit: it looks in the
+current folder and in the settings' folder, not in folders above.
 """
 
 import fcntl
@@ -31,8 +32,9 @@ _FILE = "dev.json"
 
 @dataclass(frozen=True, slots=True)
 class _DevDatabase:
-    """What a dev wrote; lives: whether it still runs."""
+    """The content of dev.json. lives: whether that dev still runs."""
 
+    folder: Path
     dsn: str
     config: str | None
     lives: bool
@@ -40,7 +42,7 @@ class _DevDatabase:
 
 @contextmanager
 def announced(dsn: str, config: Path | None) -> Iterator[None]:
-    """Tell the commands of this folder of a database, for the block."""
+    """Announce a database to the commands of this folder during the block."""
     descriptor = os.open(HOME / _FILE, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
     with os.fdopen(descriptor, "r+", encoding="utf-8") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -48,68 +50,71 @@ def announced(dsn: str, config: Path | None) -> Iterator[None]:
         file.truncate()
         file.write(json.dumps(told) + "\n")
         file.flush()
-        # It stays: who comes later learns that a dev was here, and that it has ended.
+        # The file stays: later commands learn from it that dev ran here and has ended.
         yield
 
 
 def surroundings(config: Path | None, environ: Mapping[str, str] = os.environ) -> Mapping[str, str]:
-    """The environment, with the database of the dev that these settings belong to, if it lives."""
+    """Return the environment, with the database of these settings' dev if that runs."""
     if any(name.upper().startswith(VARIABLE) for name in environ):
         return environ
-    for folder in _folders(config):
-        told = _read(folder / HOME / _FILE)
-        if told is not None and told.lives and _belongs(config, told):
-            return {**environ, VARIABLE: told.dsn}
-    return environ
+    told = _dev_of(config)
+    return {**environ, VARIABLE: told.dsn} if told is not None and told.lives else environ
 
 
 def join(config: Path | None) -> None:
-    """The same in the environment of this process, which reads its settings again later."""
+    """Put `surroundings` into this process's environment, for when it reads settings again."""
     os.environ.update(surroundings(config))
 
 
 def running() -> str:
-    """The database of the dev that runs in this folder. Raises DatabaseError if none does."""
-    told = _read(HOME / _FILE)
+    """Return the DSN of the dev that runs in this folder. Raises DatabaseError if none does."""
+    told = _read(Path())
     if told is None or not told.lives:
         raise DatabaseError(f"`inboxd dev` does not run in {Path.cwd()}: start it there")
     return told.dsn
 
 
-def require(settings: "Settings") -> None:
-    """Raise DatabaseError if these settings name no database, and the dev of this folder has ended.
+def require(settings: "Settings", config: Path | None) -> None:
+    """Raise DatabaseError if these settings name no database, and their dev has ended.
 
-    Without it the command would go to whichever PostgreSQL this machine has.
+    Else the command would use any PostgreSQL that this machine happens to run.
     """
     if settings.source_of("database.dsn") != "default":
         return
-    if _read(HOME / _FILE) is not None:
+    if (told := _dev_of(config)) is not None:
         raise DatabaseError(
-            f"the settings name no database, and `inboxd dev` does not run in {Path.cwd()}: start "
-            f"it, or name the database (database.dsn, or {VARIABLE} in the environment)"
+            "the settings name no database, and `inboxd dev` does not run in "
+            f"{told.folder.resolve()}: start it there, or set database.dsn or the variable "
+            f"{VARIABLE}"
         )
 
 
-def _folders(config: Path | None) -> Iterator[Path]:
-    yield Path()
-    if config is not None:
-        yield config.parent
+def _dev_of(config: Path | None) -> _DevDatabase | None:
+    """Return the dev that was started with these settings, or else a running dev."""
+    folders = [Path()] if config is None else [config.parent, Path()]
+    found = [told for folder in folders if (told := _read(folder)) and _belongs(config, told)]
+    own = None if config is None else str(config.resolve())
+    return max(found, key=lambda told: (told.config == own, told.lives), default=None)
 
 
 def _belongs(config: Path | None, told: _DevDatabase) -> bool:
     """Whether a command with these settings means the database of that dev."""
     if config is None or str(config.resolve()) == told.config:
         return True
-    with suppress(OSError, ValueError):  # whoever reads the settings says what is wrong with them
+    with suppress(OSError, ValueError):  # reported when the settings are read
         database = tomllib.loads(config.read_text(encoding="utf-8-sig")).get("database")
         return not (isinstance(database, dict) and "dsn" in database)
     return False
 
 
-def _read(path: Path) -> _DevDatabase | None:
-    """What is written there by this user, or by root."""
+def _read(folder: Path) -> _DevDatabase | None:
+    """Read dev.json; None if it is missing, invalid, or not owned by this user or root."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+        descriptor = os.open(
+            folder / HOME / _FILE,
+            os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK,
+        )
     except OSError:
         return None
     with os.fdopen(descriptor, encoding="utf-8") as file:
@@ -122,6 +127,6 @@ def _read(path: Path) -> _DevDatabase | None:
             lives = True
         try:
             told = json.load(file)
-            return _DevDatabase(str(told["dsn"]), told["config"], lives)
+            return _DevDatabase(folder, str(told["dsn"]), told["config"], lives)
         except (OSError, ValueError, LookupError, TypeError):
             return None

@@ -1,7 +1,7 @@
-"""`inboxd doctor`: what is wrong with an inbox that runs, and what to do.
+"""`inboxd doctor`: checks a running inbox, and names remedies.
 
-Promises: nothing is changed; a line that is not ok names a remedy; the exit code is for scripts.
-Known limit: colours are for terminals, `--json` is for programs.
+Promises: nothing is changed; each line that is not ok names a remedy; the exit code tells scripts
+the worst verdict.
 """
 
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -23,12 +23,12 @@ Found = list[tuple[str, "Finding"]]
 def doctor(
     fail_on: Annotated[
         Literal["warning", "critical"],
-        typer.Option("--fail-on", help="From which verdict on the exit code is 1."),
+        typer.Option("--fail-on", help="Exit with 1 from this verdict on."),
     ] = "warning",
     *,
     given: Asking,
 ) -> None:
-    """Look at a live inbox: schema, backlog, workers, tables, server; name remedies."""
+    """Check a running inbox: schema, backlog, workers, tables, server; name remedies."""
     from inboxd.inbound.spool.judgement import judge_spool
     from inboxd.operations.doctor import Verdict, document, examine
 
@@ -46,5 +46,5 @@ def doctor(
             findings.FindingLine(group, each.subject, each.verdict, each.found, each.remedy)
             for group, each in found
         )
-        typer.echo(f"\nThe gravest of these: {verdict}.")
+        typer.echo(f"\nWorst verdict: {verdict}.")
     raise typer.Exit(Exit.PROBLEMS if verdict.rank >= Verdict(fail_on).rank else Exit.OK)

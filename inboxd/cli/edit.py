@@ -1,6 +1,6 @@
-"""`inboxd commands edit`: a command that waits gets another payload, time or priority.
+"""`inboxd commands edit`: changes the payload, time or priority of a waiting command.
 
-Promises: what differs is shown before, with `--dry-run` or by a question at a terminal, and told
+Promises: the differences are shown before, by `--dry-run` or a question at a terminal, and printed
 afterwards.
 *See:* `operations/edits.py`, after it.
 """
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from inboxd.cli.groups import CommandGroup
-from inboxd.cli.options import Careful, Id, actor, examples
+from inboxd.cli.options import Id, Previewed, actor, examples
 from inboxd.cli.output import show as shown
 from inboxd.model.difference import difference
 from inboxd.model.moments import read_until
@@ -24,8 +24,6 @@ _NAMES = {"run_at": "run at", "priority": "priority", "payload": "payload"}
 
 
 def add_to(app: CommandGroup) -> None:
-    """The command, in the group of commands."""
-
     @app.command(
         epilog=examples(
             "inboxd commands edit 4711 --payload @mended.json --dry-run",
@@ -38,20 +36,21 @@ def add_to(app: CommandGroup) -> None:
             str | None,
             typer.Option(
                 metavar="JSON|-|@FILE",
-                help="Its payload, if no worker has had it; -: standard input.",
+                help="The new payload, allowed before the first attempt; -: standard input.",
             ),
         ] = None,
         at: Annotated[
             str | None,
-            typer.Option(metavar="TIME", help="When: now, 2h from now, or a time in ISO 8601."),
+            typer.Option(metavar="TIME", help="When it runs: now, 2h, or a time in ISO 8601."),
         ] = None,
         priority: Annotated[
-            int | None, typer.Option(metavar="N", help="The smallest runs first.")
+            int | None,
+            typer.Option(metavar="N", help="The new priority: smaller numbers run first."),
         ] = None,
         *,
-        given: Careful,
+        given: Previewed,
     ) -> None:
-        """Change a command that waits: its payload, time or priority; shows what differs."""
+        """Change the payload, time or priority of a waiting command, and show the differences."""
         from inboxd.cli.produce import read_payload
         from inboxd.operations import CommandEdit
 
@@ -63,7 +62,7 @@ def add_to(app: CommandGroup) -> None:
         _edit(read_row_id(id), wanted, given)
 
 
-def _edit(id: "RowId", wanted: "CommandEdit", given: Careful) -> None:
+def _edit(id: "RowId", wanted: "CommandEdit", given: Previewed) -> None:
     from inboxd.operations import ExpectedRows, edit_command, editable, preview_edit
 
     expected = ExpectedRows()
@@ -81,7 +80,7 @@ def _edit(id: "RowId", wanted: "CommandEdit", given: Careful) -> None:
         )
         return bool(changes)
 
-    if not given.agreed(look, "Change it so?"):
+    if not given.confirmed(look, "Change it?"):
         return
     done = given.ask(
         lambda session: edit_command(
@@ -92,7 +91,7 @@ def _edit(id: "RowId", wanted: "CommandEdit", given: Careful) -> None:
 
 
 def _would(changes: "Sequence[EditedField]") -> str:
-    return "This would differ." if changes else "Nothing would differ."
+    return "These fields would change." if changes else "Nothing would change."
 
 
 def _document(id: "RowId", changes: "Sequence[EditedField]") -> dict[str, Any]:
@@ -107,6 +106,6 @@ def _lines(changes: "Sequence[EditedField]") -> Iterator[str]:
             yield f"  {name}:"
             yield from (f"  {sign} {line}" for sign, line in difference(each.before, each.after))
         elif each.before is None:
-            yield f"  {name}: another one, too large to be shown"
+            yield f"  {name}: replaced; too large to show"
         else:
             yield f"  {name}: {shown(each.before)} -> {shown(each.after)}"

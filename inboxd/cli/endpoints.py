@@ -1,26 +1,23 @@
-"""`inboxd endpoints`: who gets webhooks.
+"""`inboxd endpoints`: the customers' URLs that get webhooks.
 
-Promises: a secret is shown once, by the command that made it. Known limit: what the settings say of
-an endpoint is changed there alone.
-*See:* `deliveries.py`, what was sent to them.
+Promises: a secret is shown once, by the command that made it. Known limit: an endpoint that the
+settings declare is changed only there.
+*See:* `deliveries.py`, for their deliveries.
 """
 
 import sys
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from ipaddress import ip_address
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
-from urllib.parse import urlsplit
 
 import typer
 
 from inboxd.cli import columns
 from inboxd.cli.deliveries import Name, deliveries, resend, send
 from inboxd.cli.groups import CommandGroup, Options
-from inboxd.cli.options import Acting, Asking, Careful, Looking, examples
+from inboxd.cli.options import Acting, Asking, Looking, Previewed, examples
 from inboxd.cli.output import Fields, TableColumn, remark
 from inboxd.errors import UsageError
 from inboxd.model import duration
@@ -32,7 +29,7 @@ if TYPE_CHECKING:
 
 NO_BOUND = "none"
 
-app = CommandGroup(no_args_is_help=True, help="Look at the endpoints of webhooks, and manage them.")
+app = CommandGroup(no_args_is_help=True, help="Show and manage the endpoints that get webhooks.")
 app.command(
     epilog=examples(
         "inboxd endpoints deliveries acme --status failed --since 2h",
@@ -57,14 +54,15 @@ Types = Annotated[
     typer.Option(
         "--type",
         metavar="TYPE",
-        help='A type that it gets; "user.*": all that begin so; "*": all. Several may be given.',
+        help='A type that the endpoint gets; "user.*": all types with this beginning; "*": all. '
+        "Repeatable.",
     ),
 ]
 SecretFile = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE|-",
-        help="A file with the secret (whsec_ and base64), -: standard input; without, one is made.",
+        help="File with the secret (whsec_ and base64); -: standard input. Default: a new secret.",
         show_default=False,
     ),
 ]
@@ -72,13 +70,11 @@ SecretFile = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class EndpointBounds(Options):
-    """How an endpoint is served."""
-
     ordered: Annotated[
         bool | None,
         typer.Option(
             "--ordered/--unordered",
-            help="What has one ordering key is delivered in order.",
+            help="Deliver webhooks of one ordering key in order.",
             show_default=False,
         ),
     ] = None
@@ -86,52 +82,43 @@ class EndpointBounds(Options):
         bool | None,
         typer.Option(
             "--events/--no-events",
-            help="Events that are emitted reach it, too, where its types match.",
+            help="Also deliver emitted events of its types.",
             show_default=False,
         ),
     ] = None
     rate: Annotated[
         str | None,
-        typer.Option(metavar="RATE", help=f"At most so many: 10/s, 600/m; {NO_BOUND}: no bound."),
+        typer.Option(
+            metavar="RATE", help=f"Maximum rate of deliveries: 10/s, 600/m; {NO_BOUND}: no limit."
+        ),
     ] = None
     concurrency: Annotated[
         int | None,
-        typer.Option(metavar="N", min=0, help="At most N at once, over all workers; 0: no bound."),
+        typer.Option(metavar="N", min=0, help="At most N at once, over all workers; 0: no limit."),
     ] = None
     disable_after: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help="Disable it when it has failed for so long, such as 5d."),
+        typer.Option(
+            metavar="TIME", help="Disable the endpoint after it has failed for this time: 5d."
+        ),
     ] = None
 
     def given(self) -> dict[str, Any]:
-        """What was given, parsed. Raises UsageError."""
+        """Return the given options, parsed. Raises UsageError."""
+        from inboxd.operations.endpoints import read_disable_after, read_rate
+
         read: dict[str, Any] = {}
         if self.ordered is not None:
             read["ordered"] = self.ordered
         if self.events is not None:
             read["events"] = self.events
         if self.rate is not None:
-            read["rate"] = None if self.rate == NO_BOUND else _rate(self.rate)
+            read["rate"] = None if self.rate == NO_BOUND else read_rate(self.rate)
         if self.concurrency is not None:
             read["concurrency"] = self.concurrency or None
         if self.disable_after is not None:
-            read["disable_after"] = _positive(self.disable_after)
+            read["disable_after"] = read_disable_after(self.disable_after)
         return read
-
-
-def _rate(text: str) -> str:
-    from inboxd.settings.values import format_rate, parse_rate
-
-    try:
-        return format_rate(parse_rate(text))
-    except ValueError as error:
-        raise UsageError(str(error)) from None
-
-
-def _positive(text: str) -> timedelta:
-    if not (found := duration.parse(text)):
-        raise UsageError("--disable-after must be longer than 0s.")
-    return found
 
 
 def _for(row: Mapping[str, Any]) -> str | None:
@@ -142,7 +129,7 @@ def _for(row: Mapping[str, Any]) -> str | None:
 LIST = (
     TableColumn("endpoint", "name", cut="left"),
     TableColumn("state", endpoint_state),
-    TableColumn("for", _for, legend="since when it is disabled or fails"),
+    TableColumn("for", _for, legend="how long it has been disabled or failing"),
     TableColumn("types", lambda row: ", ".join(row["types"]), cut="right"),
     TableColumn("url", cut="right"),
     TableColumn("why", lambda row: row["disabled_reason"] or _failing(row), cut="right"),
@@ -161,14 +148,14 @@ def _failing(row: Mapping[str, Any]) -> str | None:
 def list_(
     *,
     failing: Annotated[
-        bool, typer.Option("--failing", help="Only those that fail or are disabled.")
+        bool, typer.Option("--failing", help="Only failing and disabled endpoints.")
     ] = False,
     tenant: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Only those of this tenant.")
+        str | None, typer.Option(metavar="TEXT", help="Only endpoints of this tenant.")
     ] = None,
     given: Looking,
 ) -> None:
-    """List endpoints: which types they get, and whether they take them."""
+    """List endpoints: their types, their states, and errors."""
     from inboxd.store import endpoints
 
     rows = [
@@ -184,7 +171,7 @@ def list_(
     "show", epilog=examples("inboxd endpoints show acme", "inboxd endpoints show acme --json")
 )
 def show(name: Name, given: Asking) -> None:
-    """Show one endpoint: what it gets, how, and how that has gone. Never its secrets."""
+    """Show one endpoint: its types, terms, state and errors; never its secrets."""
     from inboxd.operations import one_endpoint
 
     row: dict[str, Any] = dict(given.ask(lambda session: one_endpoint(session, name)))
@@ -198,22 +185,22 @@ def _fields(row: Mapping[str, Any]) -> dict[str, Any]:
         "url": row["url"],
         "types": ", ".join(row["types"]),
         "tenant": row["tenant"],
-        "in order": "by ordering key" if row["ordered"] else None,
-        "events": "what is emitted, too" if row["events"] else None,
-        "rate": row["rate"],
-        "at once": row["concurrency"],
+        "order": "by ordering key" if row["ordered"] else None,
+        "events": "emitted events too" if row["events"] else None,
+        "rate limit": row["rate"],
+        "concurrency limit": row["concurrency"],
         "disabled": row["disabled_at"],
-        "disabled because": row["disabled_reason"],
+        "disable reason": row["disabled_reason"],
         "failing since": row["failing_since"],
-        "disabled after": duration.write(row["disable_after"]),
+        "disable after": duration.write(row["disable_after"]),
         "last success": row["last_success_at"],
         "last failure": row["last_failure_at"],
-        "it was": answer,
-        "secrets that sign": row["secrets"],
-        "newest of": row["secret_created_at"],
-        "oldest until": row["secret_expires_at"],
+        "last error": answer,
+        "active secrets": row["secrets"],
+        "newest secret": row["secret_created_at"],
+        "oldest expires": row["secret_expires_at"],
         "managed by": row["managed_by"],
-        "in no settings since": row["undeclared_at"],
+        "removed from settings": row["undeclared_at"],
         "changed": row["changed_at"],
     }
 
@@ -227,24 +214,32 @@ def _fields(row: Mapping[str, Any]) -> dict[str, Any]:
     ),
 )
 def add(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A new one.", show_default=False)],
-    url: Annotated[str, typer.Argument(metavar="URL", help="Where to post.", show_default=False)],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="The new endpoint's name.", show_default=False)
+    ],
+    url: Annotated[
+        str,
+        typer.Argument(
+            metavar="URL", help="The URL that webhooks are posted to.", show_default=False
+        ),
+    ],
     *,
     type: Types = None,
     tenant: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="It gets only what is sent for this tenant.")
+        str | None,
+        typer.Option(metavar="TEXT", help="The only tenant whose webhooks the endpoint gets."),
     ] = None,
     secret_file: SecretFile = None,
     bounds: EndpointBounds,
     given: Acting,
 ) -> None:
-    """Add an endpoint. Its secret is shown now, and never again."""
+    """Add an endpoint. Its secret is shown only now."""
     from inboxd.model.endpoints import made_secret
     from inboxd.operations import add_endpoint
     from inboxd.store.endpoints import NewEndpoint
 
     if not type:
-        raise UsageError("which types does it get? Give --type, such as --type 'user.*'.")
+        raise UsageError("the endpoint has no types: give --type, such as --type 'user.*'.")
     own = _read_secret(secret_file)
     new = NewEndpoint(
         name=name,
@@ -256,25 +251,27 @@ def add(
     )
     row = dict(given.do(add_endpoint, new))
     _remark_on(url, given.settings)
-    _tell_secret(given, row, f"Endpoint {name} is added.", None if own else new.secret)
+    _tell_secret(given, row, f"Endpoint {name} added.", None if own else new.secret)
 
 
 @app.command(
     "change",
     epilog=examples(
         "inboxd endpoints change acme --url https://acme.example/new",
-        "inboxd endpoints change acme --rate none --reason 'they can take it'",
+        "inboxd endpoints change acme --rate none --reason 'their server is faster now'",
     ),
 )
 def change(
     name: Name,
     *,
-    url: Annotated[str | None, typer.Option(metavar="URL", help="Where to post.")] = None,
+    url: Annotated[
+        str | None, typer.Option(metavar="URL", help="The URL that webhooks are posted to.")
+    ] = None,
     type: Types = None,
     bounds: EndpointBounds,
     given: Acting,
 ) -> None:
-    """Change an endpoint: its URL, its types (all of them are given anew), its bounds."""
+    """Change an endpoint: its URL, its types (--type replaces all of them), its limits."""
     from inboxd.operations import change_endpoint
 
     changes = bounds.given()
@@ -285,29 +282,20 @@ def change(
     row = dict(given.do(change_endpoint, name, changes))
     if url is not None:
         _remark_on(url, given.settings)
-    given.tell(endpoint_document(row), f"Endpoint {name} is changed: {', '.join(sorted(changes))}.")
+    given.tell(endpoint_document(row), f"Endpoint {name} changed: {', '.join(sorted(changes))}.")
 
 
 def _remark_on(url: str, settings: "Settings") -> None:
-    """Say of an address that nothing is sent there, as far as these settings tell."""
-    from inboxd.outbound.addresses import Allowed
+    """Print remarks if these settings forbid sending to the address."""
+    from inboxd.operations.endpoints import url_remarks
 
-    parts = urlsplit(url)
-    host = parts.hostname or ""
-    if parts.scheme == "http" and settings.outbound.webhooks.require_https:
-        remark("inboxd: it is http: nothing is sent there, by outbound.webhooks.require_https")
-    with suppress(ValueError):  # a name, which may lead anywhere
-        ip_address(host)
-        if not Allowed(settings.outbound.webhooks.allow).permits(host):
-            remark(
-                f"inboxd: {host} is not of the public internet: nothing is sent there unless "
-                "outbound.webhooks.allow, in the settings of the workers, has its range"
-            )
+    for each in url_remarks(settings, url):
+        remark(f"inboxd: {each}")
 
 
 @app.command("remove", epilog=examples("inboxd endpoints remove acme --yes"))
-def remove(name: Name, given: Careful) -> None:
-    """Remove an endpoint. What waits for it stays: cancel or dismiss that."""
+def remove(name: Name, given: Previewed) -> None:
+    """Remove an endpoint. Its waiting deliveries stay: cancel or dismiss them."""
     from inboxd.operations import one_endpoint, remove_endpoint
 
     def shown() -> bool:
@@ -315,27 +303,27 @@ def remove(name: Name, given: Careful) -> None:
         given.print(endpoint_document(row), [columns.table(LIST, [row])])
         return True
 
-    if given.agreed(shown, f"Remove the endpoint {name}?"):
+    if given.confirmed(shown, f"Remove the endpoint {name}?"):
         row = dict(given.do(remove_endpoint, name))
-        given.tell(endpoint_document(row), f"Endpoint {name} is removed.")
+        given.tell(endpoint_document(row), f"Endpoint {name} removed.")
 
 
 @app.command("enable", epilog=examples("inboxd endpoints enable acme --reason 'they fixed it'"))
 def enable(name: Name, given: Acting) -> None:
-    """Enable an endpoint again: what waits for it is delivered."""
+    """Enable an endpoint again: workers send its waiting deliveries."""
     from inboxd.operations import enable_endpoint
 
     row = dict(given.do(enable_endpoint, name))
-    given.tell(endpoint_document(row), f"Endpoint {name} is enabled.")
+    given.tell(endpoint_document(row), f"Endpoint {name} enabled.")
 
 
 @app.command("disable", epilog=examples("inboxd endpoints disable acme --reason 'they left'"))
 def disable(name: Name, given: Acting) -> None:
-    """Disable an endpoint: nothing new is written for it, and what waits stays."""
+    """Disable an endpoint: it gets no new deliveries, and its waiting deliveries stay."""
     from inboxd.operations import disable_endpoint
 
     row = dict(given.do(disable_endpoint, name))
-    given.tell(endpoint_document(row), f"Endpoint {name} is disabled.")
+    given.tell(endpoint_document(row), f"Endpoint {name} disabled.")
 
 
 @app.command(
@@ -346,18 +334,21 @@ def rotate(
     name: Name,
     *,
     keep: Annotated[
-        str, typer.Option(metavar="TIME", help="How long the old secret signs too; 0s: no more.")
+        str,
+        typer.Option(
+            metavar="TIME", help="Time for which the old secret also signs; 0s: not at all."
+        ),
     ] = "24h",
     secret_file: SecretFile = None,
     given: Acting,
 ) -> None:
-    """Give an endpoint a new secret. It is shown now, and never again."""
+    """Give an endpoint a new secret. It is shown only now."""
     from inboxd.operations import rotate_endpoint
 
     own = _read_secret(secret_file)
     secret = given.do(rotate_endpoint, name, own, duration.parse(keep))
     row = {"name": name, "keep": keep}
-    old = f"signs for {keep} still" if duration.parse(keep) else "signs no more"
+    old = f"still signs for {keep}" if duration.parse(keep) else "no longer signs"
     told = f"Endpoint {name} has a new secret; the old one {old}."
     _tell_secret(given, row, told, None if own else secret)
 
@@ -373,9 +364,9 @@ def _read_secret(file: Path | None) -> str | None:
 
 
 def _tell_secret(given: Acting, row: Mapping[str, Any], told: str, secret: str | None) -> None:
-    """Print what was done, with the secret if it was made here."""
+    """Print the result, with the secret if this command made it."""
     document = dict(row) if "disable_after" not in row else endpoint_document(row)
     if secret is None:
         given.tell(document, told)
     else:
-        given.tell({**document, "secret": secret}, told, f"Its secret, shown this once: {secret}")
+        given.tell({**document, "secret": secret}, told, f"The secret, shown only now: {secret}")

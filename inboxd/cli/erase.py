@@ -1,7 +1,7 @@
-"""`inboxd erase`: what is known of a tenant or an entity is erased.
+"""`inboxd erase`: erases the contents of all rows of a tenant or an entity, or webhooks by a text.
 
-Promises: it shows what it would reach before it does it; without `--yes` it asks, and where there
-is nobody to ask it refuses. Known limit: as `inboxd.operations.erase` has it.
+Promises: it counts the rows before it erases them; without `--yes` it asks, and refuses if there is
+no terminal. Known limits: see `inboxd.operations.erase` and `inboxd.operations.erase_matching`.
 """
 
 import sys
@@ -11,23 +11,26 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from inboxd.cli.exits import Exit
-from inboxd.cli.options import Careful, actor
+from inboxd.cli.options import Previewed, actor
 from inboxd.cli.output import Fields, print_json
 from inboxd.errors import UnknownName, UsageError
 from inboxd.model.wording import plural
 
 if TYPE_CHECKING:
     from inboxd.operations.erase import About
+    from inboxd.operations.erase_matching import ErasedReceipts
     from inboxd.store.erase import Subject
     from inboxd.store.session import Session
 
 
-@dataclass(frozen=True, kw_only=True)
-class Erasing(Careful):
-    """How an erasure is done."""
+# The preview lists the ids of at most this number of receipts.
+_LISTED = 10
 
+
+@dataclass(frozen=True, kw_only=True)
+class Erasing(Previewed):
     yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Do not ask; needed where nobody can be asked.")
+        bool, typer.Option("--yes", "-y", help="Do not ask; required without a terminal.")
     ] = False
 
 
@@ -38,39 +41,57 @@ def erase(
     entity_type: Annotated[
         str | None, typer.Option(metavar="TYPE", help="With --entity-id: all rows of that entity.")
     ] = None,
-    entity_id: Annotated[str | None, typer.Option(metavar="ID", help="Its id.")] = None,
+    entity_id: Annotated[str | None, typer.Option(metavar="ID", help="The entity's id.")] = None,
+    receipts_matching: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TEXT",
+            help="Instead of rows: webhooks whose body contains this text; -: the first line of "
+            "standard input.",
+        ),
+    ] = None,
     *,
     unsettled: Annotated[
         bool,
         typer.Option(
-            "--unsettled", help="Cancel what waits, and ask for the end of what runs, as well."
+            "--unsettled", help="Also cancel waiting commands, and ask running ones to stop."
         ),
     ] = False,
     force: Annotated[
-        bool, typer.Option("--force", help="End with 0 though no row is about it.")
+        bool, typer.Option("--force", help="Exit with 0 even if no row matches.")
     ] = False,
     given: Erasing,
 ) -> None:
     """Erase payloads, results, errors, keys and bodies of a tenant's or an entity's rows.
 
-    Their skeletons stay: ids, types, times, statuses, lineage. There is no way back.
+    The rows keep ids, types, times, statuses and lineage. Dead letters are dismissed. The command
+    refuses while rows wait or run, unless --unsettled is given. An erasure cannot be undone.
+
+    With --receipts-matching: erase body, headers and address of the webhooks, and the dead letters
+    of bodies that could not be read. The command refuses while events of a webhook are held.
     """
     from inboxd.operations.erase import subject_of, survey
 
+    if receipts_matching is not None:
+        if unsettled or any(each is not None for each in (tenant, entity_type, entity_id)):
+            raise UsageError(
+                "--receipts-matching stands alone: leave out tenant, entity and --unsettled."
+            )
+        _erase_matching(receipts_matching, given, force=force)
+        return
     subject = subject_of(tenant, entity_type, entity_id)
-    if not (given.yes or given.dry_run or given.asks):
-        raise UsageError("there is no way back from an erasure: give --yes, or --dry-run to look.")
+    _refuse_unasked(given)
 
     def show() -> bool:
         found = given.ask(lambda session: survey(session, subject, _tell))
         counts = _counts(found)
         fields = {name.replace("_", " "): n for name, n in counts.items()}
-        given.print({"would_erase": counts}, [Fields(fields, "It would reach")])
+        given.print({"would_erase": counts}, [Fields(fields, "Would erase")])
         if not found.total:
             _tell_of_nothing(subject, force=force)
         return found.total > 0
 
-    if not given.agreed(show, "Erase them now? There is no way back."):
+    if not given.confirmed(show, "Erase them now? This cannot be undone."):
         return
     about, left = _erase(subject, given, unsettled=unsettled)
     nothing = not (about.total or left)
@@ -83,12 +104,12 @@ def erase(
     if nothing:
         _tell_of_nothing(subject, force=force)
     if left:
-        runs = "still runs" if left == 1 else "still run"
-        typer.echo(f"{plural(left, 'row')} {runs} or came meanwhile: erase again soon", err=True)
+        runs = "is still running or was" if left == 1 else "are still running or were"
+        typer.echo(f"{plural(left, 'row')} {runs} just written: erase again soon", err=True)
         raise typer.Exit(Exit.PROBLEMS)
 
 
-def _erase(subject: "Subject", given: Careful, *, unsettled: bool) -> "tuple[About, int]":
+def _erase(subject: "Subject", given: Previewed, *, unsettled: bool) -> "tuple[About, int]":
     from inboxd.operations import Terms
     from inboxd.operations.erase import erase as do
 
@@ -100,22 +121,77 @@ def _erase(subject: "Subject", given: Careful, *, unsettled: bool) -> "tuple[Abo
     return given.ask(run)
 
 
+def _refuse_unasked(given: Erasing) -> None:
+    """Raise UsageError without --yes and --dry-run where the command cannot ask."""
+    if not (given.yes or given.dry_run or given.asks):
+        raise UsageError("an erasure cannot be undone: give --yes, or --dry-run for a preview.")
+
+
+def _erase_matching(text: str, given: Erasing, *, force: bool) -> None:
+    from inboxd.operations import Terms
+    from inboxd.operations.erase_matching import erase_matching, matching, text_of
+
+    wanted = text_of(sys.stdin.readline().rstrip("\r\n") if text == "-" else text)
+    _refuse_unasked(given)
+    terms = Terms(actor=actor(), reason=given.reason)
+
+    def show() -> bool:
+        found = given.ask(lambda session: matching(session, wanted))
+        counts = {"receipts": len(found), "unread": sum(bool(each.broken) for each in found)}
+        first = [str(each.id) for each in found[:_LISTED]]
+        fields = {**counts, "first": ", ".join(first) or None}
+        given.print({"would_erase": {**counts, "first": first}}, [Fields(fields, "Would erase")])
+        if not found:
+            _tell_of_no_receipt(force=force)
+        return bool(found)
+
+    if not given.confirmed(show, "Erase them now? This cannot be undone."):
+        return
+    erased = given.ask(lambda session: erase_matching(session, wanted, terms))
+    _tell_of_receipts(erased, given)
+    if not erased.receipts:
+        _tell_of_no_receipt(force=force)
+    if erased.left:
+        kept = plural(erased.left, "receipt")
+        reason = "events of each were replayed and have not ended"
+        typer.echo(f"{kept} not erased: {reason}; erase again soon", err=True)
+        raise typer.Exit(Exit.PROBLEMS)
+
+
+def _tell_of_receipts(erased: "ErasedReceipts", given: Erasing) -> None:
+    if given.json:
+        counts = {"receipts": erased.receipts, "dead_letters": erased.dead_letters}
+        print_json({"erased": counts, "left": erased.left})
+    elif erased.receipts:
+        dead = plural(erased.dead_letters, "dead letter")
+        typer.echo(f"Erased: {plural(erased.receipts, 'receipt')}, {dead}")
+
+
 def _tell_of_nothing(subject: "Subject", *, force: bool) -> None:
-    """What is meant to be erased and is not there: a slip of the pen must not look like success."""
-    told = f"nothing matched: no row is about {subject}, and nothing was erased"
+    """Fail if no row matched: a mistyped name must not look like a success."""
+    _tell_of_no_match(f"no row belongs to {subject}", force=force)
+
+
+def _tell_of_no_receipt(*, force: bool) -> None:
+    _tell_of_no_match("no webhook's body contains this text", force=force)
+
+
+def _tell_of_no_match(reason: str, *, force: bool) -> None:
+    """Raises UnknownName unless `force` is set."""
+    told = f"nothing was erased: {reason}"
     if not force:
-        raise UnknownName(f"{told}; --force takes that for success")
+        raise UnknownName(f"{told}; check the name, or exit with 0 by --force")
     typer.echo(told, err=True)
 
 
 def _tell(share: float, found: int) -> None:
-    """How far it is, for whoever watches."""
+    """Print the progress at a terminal."""
     if sys.stderr.isatty():
         typer.echo(f"\r{share:.0%} of history, {plural(found, 'row')}", nl=share >= 1, err=True)
 
 
 def _counts(about: "About") -> dict[str, Any]:
-    """As JSON values: rows by table and how they stand, and bodies."""
+    """Return the counts as JSON values: rows by status and table, and bodies."""
     stands = {
         "settled": about.settled,
         "dead_letters": about.dead,

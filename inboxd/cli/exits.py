@@ -1,7 +1,7 @@
-"""Exit codes: what a script or systemd learns from how a command ended.
+"""Exit codes, by which scripts and systemd tell kinds of errors apart.
 
-Owns the numbers (sysexits.h where it has one) and which error leads to which. Known limit: they
-tell kinds of trouble apart, not troubles; the message does that.
+Owns the numbers (from sysexits.h if it has a suitable one) and the code of each error. Known limit:
+a code names a kind of error; the message names the error.
 """
 
 from enum import IntEnum
@@ -25,8 +25,6 @@ from inboxd.errors import (
 
 
 class Exit(IntEnum):
-    """How a command ended."""
-
     OK = 0
     PROBLEMS = 1
     USAGE = 2
@@ -39,15 +37,15 @@ class Exit(IntEnum):
     CONFIG = 78
 
 
-# A signal ends a process with its number added to this, as a shell has it.
+# Added to a signal's number, as shells do: the exit code of a process that it ended.
 BY_SIGNAL = 128
 
-# SQLSTATEs of what may be gone at the next try: a cut connection (class 08), serialization and
-# deadlock (40), lack of resources (53), a lock or time limit, a server that starts or stops (57P).
+# SQLSTATEs of errors that a retry may cure: a cut connection (class 08), serialization and deadlock
+# (40), lack of resources (53), a lock or time limit, a server that starts or stops (57P).
 _TEMPORARY = ("08", "40", "53", "55P03", "57014", "57P")
 
 
-# The first that fits counts: what is more special stands before.
+# The first match counts, so subclasses stand before their bases.
 _CODES: tuple[tuple[type[BaseException], Exit], ...] = (
     (SettingsError, Exit.CONFIG),
     (PluginError, Exit.CONFIG),
@@ -66,7 +64,7 @@ _CODES: tuple[tuple[type[BaseException], Exit], ...] = (
 
 
 def exit_code(error: BaseException) -> Exit:
-    """The code for an error that ended a command."""
+    """Return the exit code for an error that ended a command."""
     if isinstance(error, DatabaseError):
         sqlstate = getattr(error.__cause__, "sqlstate", None) or ""
         return Exit.TEMPORARY if sqlstate.startswith(_TEMPORARY) else Exit.UNAVAILABLE

@@ -1,6 +1,6 @@
-"""`inboxd failures`: dead letters read as problems, replayed and archived as such.
+"""`inboxd failures`: dead letters in groups of equal failures, to replay or archive together.
 
-Known limit: a group is the exception's type and line; `show` has the rest of a row.
+Known limit: a group has one exception type and one line of code; other details may differ.
 """
 
 from collections.abc import Iterator
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 app = CommandGroup(
     no_args_is_help=True,
-    help="Read dead letters as groups of equal failures; replay, archive groups.",
+    help="Show dead letters in groups of equal failures; replay and archive groups.",
 )
 
 _GroupName = Annotated[
     str,
     typer.Argument(
         metavar="GROUP",
-        help="As listed, or its beginning.",
+        help="The group's name, or the beginning of it.",
         show_default=False,
         autocompletion=declared(FAILURE_GROUP),
     ),
@@ -56,13 +56,11 @@ _SAMPLE = ("id", "type", "topic/queue", "tenant", "created", "error")
 @app.command("list", epilog=examples("inboxd failures list", "inboxd failures list --json"))
 def list_(
     *,
-    limit: Annotated[int, typer.Option(metavar="N", min=1, help="Most groups to list.")] = 50,
-    archived: Annotated[
-        bool, typer.Option("--archived", help="Those that are archived, and no others.")
-    ] = False,
+    limit: Annotated[int, typer.Option(metavar="N", min=1, help="List at most N groups.")] = 50,
+    archived: Annotated[bool, typer.Option("--archived", help="Only archived groups.")] = False,
     given: Looking,
 ) -> None:
-    """List groups, the largest first: how many rows, of which types, and the newest error."""
+    """List groups, largest first: the number of rows, their types, and the newest error."""
     from inboxd.operations import failures
 
     every = given.ask(failures)
@@ -71,7 +69,7 @@ def list_(
     total = plural(sum(group.count for group in found), "dead letter")
     remarks = [f"{total} in {plural(len(found), 'group')}."]
     if not archived and (others := len(every) - len(found)):
-        remarks.append(f"{plural(others, 'archived group')} left out: --archived lists them.")
+        remarks.append(f"{plural(others, 'archived group')} not shown: --archived lists them.")
     listed = (*_LIST[:-1], _ARCHIVED, _LIST[-1]) if archived else _LIST
     given.print({"groups": groups}, [columns.table(listed, groups)], remarks)
 
@@ -101,7 +99,7 @@ def show(group: _GroupName, given: Looking) -> None:
     )
 )
 def replay(group: _GroupName, given: actions.ActingOnMatching) -> None:
-    """Let all dead letters of a group run again: now, or by the workers with --background."""
+    """Replay all dead letters of a group: now, or by the workers with --background."""
     from inboxd.operations import Selection, failures
 
     given.refuse_without_background()
@@ -109,8 +107,8 @@ def replay(group: _GroupName, given: actions.ActingOnMatching) -> None:
     name = found[0].fingerprint
     if given.json and len(found) > 1:
         raise UsageError(
-            f"the failure group {name} has events and commands: with --json, replay one of them, "
-            f"`inboxd events replay --group {name}` or `inboxd commands replay --group {name}`"
+            f"the failure group {name} has events and commands, and --json prints one document: "
+            f"use `inboxd events replay --group {name}` or `inboxd commands replay --group {name}`"
         )
     for each in found:
         if given.background:
@@ -125,7 +123,7 @@ def replay(group: _GroupName, given: actions.ActingOnMatching) -> None:
     )
 )
 def archive(group: _GroupName, given: Acting) -> None:
-    """Leave a group out of lists until it grows; its rows stay dead letters."""
+    """Hide a group from lists until it grows; its rows stay dead letters."""
     from inboxd.operations import archive_group
 
     _tell("Archived", given.do(archive_group, group), given)
@@ -133,7 +131,7 @@ def archive(group: _GroupName, given: Acting) -> None:
 
 @app.command(epilog=examples("inboxd failures unarchive 5f2c1e0d9a7b3344"))
 def unarchive(group: _GroupName, given: Acting) -> None:
-    """Let lists have a group again that was archived."""
+    """Show an archived group in lists again."""
     from inboxd.operations import unarchive_group
 
     _tell("Unarchived", given.do(unarchive_group, group), given)
@@ -146,7 +144,6 @@ def _tell(done: str, groups: "list[Group]", given: Acting) -> None:
 
 
 def _archived(archived: dict[str, Any] | None) -> str | None:
-    """When, by whom and why."""
     if archived is None:
         return None
     reason = f" ({archived['reason']})" if archived["reason"] else ""
@@ -158,21 +155,21 @@ def _parts(group: "Group", sample: list[dict[str, Any]], spread: "Spread | None"
     yield Fields({**_fields(group), **_spread(spread, group.count)}, f"Group {name}")
     yield columns.table(_SAMPLE, sample)
     yield (
-        f"Run them again: inboxd {group.table} replay --group {name} --dry-run\n"
-        f"The newest one's payload: inboxd {group.table} show {group.last_id} --payload"
+        f"To replay them: inboxd {group.table} replay --group {name} --dry-run\n"
+        f"To see the newest payload: inboxd {group.table} show {group.last_id} --payload"
     )
 
 
 def _spread(spread: "Spread | None", count: int) -> dict[str, object]:
-    """With what they began, how they go on, and whose they are now. count: dead letters in all."""
+    """Return fields about first failures, recent numbers and shares. count: all dead letters."""
     if spread is None:
         return {}
     began = [f"{what} {spread.told(spread.began, what)}" for what in spread.began]
     hours = [each for each in spread.hours if each is not None]
     cut = "" if spread.looked >= count else "at least "
     return {
-        "began with": "; ".join(began) or None,
-        "lately": f"{cut}{sum(hours):,} in a day, {cut}{hours[-1]:,} of them in this hour",
+        "first failures": "; ".join(began) or None,
+        "recent": f"{cut}{sum(hours):,} in a day, {cut}{hours[-1]:,} of them in this hour",
         **{
             f"by {what}": f"{spread.told(spread.newest, what)} of the newest {spread.looked:,}"
             for what in spread.newest

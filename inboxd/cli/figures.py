@@ -1,8 +1,8 @@
-"""`inboxd status --since`: what was done in a span of time; and what the last hour says elsewhere.
+"""`inboxd status --since`: throughput in a span of time; also the last hour in other commands.
 
-Promises: at most so many lines, the rest as one; numbers of statistics are marked `≈`, with how old
-they are and what may be missing.
-*See:* `operations/figures.py`, which says what they are made of.
+Promises: the number of lines is limited, and one line sums up the remaining types or lanes; numbers
+of statistics are marked `≈`, with their age and the counts that may be missing. *See:*
+`operations/figures.py`, which computes them.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     from inboxd.operations.spans import Span
     from inboxd.store.session import Session
 
-_TREND = 16
+_TREND_CHARACTERS = 16
 _MOST_TYPES = 20
 _TIMES = (
-    ("run", "run", f"time of handlers, {columns.WITHIN}"),
-    ("wait", "wait", "from when it was due to its claim"),
+    ("run", "run", f"run time of handlers, {columns.WITHIN}"),
+    ("wait", "wait", "from due time to claim"),
     ("done", "completion", "from creation to success"),
 )
 _LANES = {"event": "topic", "command": "queue"}
 
 
 def print_since(since: str, limit: int, given: Looking) -> None:
-    """What was done since then, by type and by lane."""
+    """Print the throughput since then, by type and by lane."""
     from inboxd.operations.figures import summaries
     from inboxd.operations.spans import span_to_now
 
@@ -79,16 +79,16 @@ def _document(covered: "Span", found: "Sequence[Summary]") -> dict[str, Any]:
 def _parts(covered: "Span", found: "Sequence[Summary]") -> Iterator[Fields | Table]:
     from inboxd.operations.figures import AGE
 
-    told: dict[str, object] = {
+    fields: dict[str, object] = {
         "since": covered.since,
         "until": covered.until,
         "steps": f"{len(covered.begins)}, by {covered.resolution} of UTC",
-        "how exact": f"≈ by statistics, at most {span(AGE.total_seconds())} old;\n"
-        "of a worker that was killed its last seconds may be missing",
+        "exactness": f"≈ from statistics, at most {span(AGE.total_seconds())} old;\n"
+        "the last seconds of a killed worker may be missing",
     }
     for each in found:
-        told[f"{each.kind}s"] = _whole(each)
-    yield Fields(told, "What was done")
+        fields[f"{each.kind}s"] = _whole(each)
+    yield Fields(fields, "Throughput")
     for each in found:
         for what, parts in (("type", each.types), (_LANES[each.kind], each.lanes)):
             if parts:
@@ -98,16 +98,16 @@ def _parts(covered: "Span", found: "Sequence[Summary]") -> Iterator[Fields | Tab
 
 def _whole(summary: "Summary") -> str:
     done, arrived = summary.whole.throughput, summary.arrived
-    told = f"≈ {done.succeeded:,} succeeded ({_rate(done.rate)}), {done.failed:,} failed, "
-    told += f"{done.retried:,} retried"
+    text = f"≈ {done.succeeded:,} succeeded ({_rate(done.rate)}), {done.failed:,} failed, "
+    text += f"{done.retried:,} retried"
     if arrived.seconds:
         rate, sampled = _rate(arrived.rows / arrived.seconds), span(arrived.seconds)
-        told += f"\n≈ {arrived.rows:,} arrived ({rate}, in {sampled} of samples)"
-    return told
+        text += f"\n≈ {arrived.rows:,} arrived ({rate}, in {sampled} of samples)"
+    return text
 
 
 def _rate(a_second: float) -> str:
-    """In a unit in which it is a number."""
+    """Format a rate in the smallest unit of time in which it is at least 1."""
     if not a_second:
         return "0/s"
     units = (("s", 1), ("min", 60), ("h", 3600))
@@ -116,7 +116,7 @@ def _rate(a_second: float) -> str:
 
 
 def percent(share: float | None) -> str:
-    """A share: "97.3 %"; 100 % is all of them, and 0 % none."""
+    """Format a share: "97.3 %"; only a full share is "100 %", only an empty one "0 %"."""
     if share is None:
         return ""
     shown = min(max(round(100 * share, 1), 0.1), 99.9) if 0 < share < 1 else 100 * share
@@ -140,13 +140,13 @@ def _took(what: str, rank: str) -> "Callable[[Part], object]":
 
 
 def _again(part: "Part") -> str:
-    """What followed a retry or a replay, and the share of it that succeeded in the end."""
+    """Format the executions after a retry or replay, with the share that succeeded in the end."""
     done = part.throughput
     return f"{done.reprocessed} ({percent(done.success_again) or '-'})" if done.reprocessed else ""
 
 
 def _columns(what: str) -> columns.Columns:
-    # What goes first where there is no room stands last.
+    # A narrow terminal drops the last columns first.
     ranks = [
         TableColumn(
             f"{title} {rank}",
@@ -170,19 +170,19 @@ def _columns(what: str) -> columns.Columns:
             _again,
             kind="number",
             extra=True,
-            legend="executions after a retry or a replay; of those that ended, the successes",
+            legend="executions after a retry or a replay (share of the ended rows that succeeded)",
         ),
         *ranks,
-        TableColumn("trend", lambda part: plots.sparkline(part.trend, _TREND)),
+        TableColumn("trend", lambda part: plots.sparkline(part.trend, _TREND_CHARACTERS)),
     )
 
 
-# ------------------------------------------------------------------------- beside what is elsewhere
+# ---------------------------------------------------------------------------- for other commands
 
 
 def hour_tables(parts: "Sequence[Part]") -> list[Table]:
-    """The same as a table, where anything was done."""
+    """Make the table of the last hour; none if nothing was done."""
     shown = parts[:_MOST_TYPES]
     left = len(parts) - len(shown)
-    title = "Done in the last hour (≈)" + (f"; {plural(left, 'type')} left out" if left else "")
+    title = "Done in the last hour (≈)" + (f"; {plural(left, 'type')} not shown" if left else "")
     return [columns.table(_columns("type")[:-1], shown, title)] if parts else []

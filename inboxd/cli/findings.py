@@ -1,7 +1,7 @@
-"""Verdicts as a person reads them: the subject, how bad it is, and what to do about it.
+"""How `inboxd check` and `inboxd doctor` print findings: subject, verdict, remedy.
 
-Owns how `inboxd check` and `inboxd doctor` print. Promises: on a terminal lines are wrapped, never
-cut; in a pipe a finding is a line, and what to do is another.
+Promises: on a terminal, lines are wrapped and never cut; in a pipe, a finding is one line and its
+remedy another.
 """
 
 from collections.abc import Iterable, Iterator
@@ -19,11 +19,11 @@ _STYLES: dict[str, dict[str, Any]] = {
     "fail": {"fg": "red", "bold": True},
     "critical": {"fg": "red", "bold": True},
 }
-_LEAST = 30  # characters to a line, even where the terminal has fewer
+_LEAST_WIDTH = 30  # characters per line, even if the terminal is narrower
 
 
 class FindingLine(NamedTuple):
-    """A line for a person; remedy: what to do, empty if nothing."""
+    """A finding to print. remedy: empty if there is nothing to do."""
 
     group: str
     subject: str
@@ -33,7 +33,7 @@ class FindingLine(NamedTuple):
 
 
 def print_findings(found: Iterable[FindingLine]) -> None:
-    """A line for each, under the heading of its group; below it what to do."""
+    """Print each finding under the heading of its group, with its remedy below it."""
     lines = list(found)
     subject = max((len(each.subject) for each in lines), default=0)
     verdict = max((len(each.verdict) for each in lines), default=0)
@@ -47,7 +47,7 @@ def print_findings(found: Iterable[FindingLine]) -> None:
         first, *rest = _wrapped(each.found, indent)
         say(f"  {styled}  {show(each.subject):<{subject}}  {first}")
         if each.remedy:
-            do, *more = _wrapped(_brief(each.remedy), indent + 3)
+            do, *more = _wrapped(_first_line(each.remedy), indent + 3)
             rest += [f"-> {do}", *(f"   {line}" for line in more)]
         for line in rest:
             say(" " * indent + line)
@@ -56,14 +56,14 @@ def print_findings(found: Iterable[FindingLine]) -> None:
 def _wrapped(text: str, indent: int) -> Iterator[str]:
     from textwrap import wrap
 
-    told = show(text)
+    shown = show(text)
     if not on_terminal():
-        return iter([told])
-    room = max(terminal_width() - indent, _LEAST)
-    return iter(wrap(told, room, break_long_words=False, break_on_hyphens=False) or [""])
+        return iter([shown])
+    room = max(terminal_width() - indent, _LEAST_WIDTH)
+    return iter(wrap(shown, room, break_long_words=False, break_on_hyphens=False) or [""])
 
 
-def _brief(remedy: str) -> str:
-    """Its first line; a function has many."""
+def _first_line(remedy: str) -> str:
+    """Cut a remedy after its first line: a statement that creates a function has many lines."""
     first, cut, _ = remedy.partition("\n")
     return first + (" … (the whole statement: --json)" if cut else "")

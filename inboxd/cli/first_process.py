@@ -1,48 +1,53 @@
-"""Process 1 of a container: it passes signals on, and waits for whatever ends below it.
+"""Process 1 of a container: it forwards signals to the daemon, and reaps orphaned processes.
 
-What a handler's program leaves behind is handed to process 1, and stays in the system's table until
-that waits for it. And process 1 hears no signal that it has no handler for, so a TERM in the first
-second would be lost. So the daemon is a child of it there. Promises that the child gets each signal
-once, also a terminal's Ctrl-C, and that its exit code is the process's own.
-Known limit: what reaches process 1 before Python is there is lost, as for any program.
+A process that outlives a handler becomes a child of process 1, and stays in the system's table
+until process 1 waits for it. The kernel also drops signals for which process 1 has no handler, so a
+TERM in the first second would be lost. Therefore the daemon runs as a child of process 1. Promises
+that the child gets each signal once, also a terminal's Ctrl-C, and that process 1 exits with the
+child's exit code. Known limit: a signal that reaches process 1 before Python has started is lost.
 """
 
 import os
 import signal
 
-_PASSED_ON = (
+_FORWARDED = (
     *(signal.SIGTERM, signal.SIGINT, signal.SIGHUP),
     *(signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2),
 )
-# A signal ends a process with its number added to this, as a shell has it.
+# Added to a signal's number, as shells do: the exit code of a process that it ended.
 _BY_SIGNAL = 128
 
 
 def be_a_child() -> None:
-    """If this is process 1, go on as a child of it; else do nothing."""
+    """If this is process 1, continue in a child of it; else do nothing."""
     if os.getpid() == 1:
         lead()
 
 
 def lead() -> None:
-    """Go on as a child; this process only waits, and ends with it."""
-    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_ON)
+    """Continue in a child; this process only forwards signals, and ends with the child."""
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, _FORWARDED)
     child = os.fork()
     if child == 0:
-        # A session of its own: what a terminal sends reaches it through its parent, once.
+        # In its own session the child gets a terminal's signal once, from its parent only.
         os.setsid()
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         return
-    for number in _PASSED_ON:
+    for number in _FORWARDED:
         signal.signal(number, lambda given, _: os.kill(child, given))
     signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
     os._exit(_code_of(child))
 
 
 def _code_of(child: int) -> int:
-    """Wait for all that ends, until the child has; its exit code."""
+    """Reap every process that ends until the child has ended; return the child's exit code."""
     while True:
-        ended, status = os.wait()
-        if ended == child:
+        ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
+        assert ended is not None  # noqa: S101 - without WNOHANG it waits
+        if ended.si_pid == child:
+            # After waitpid another process may get the child's id: forward no more signals.
+            signal.pthread_sigmask(signal.SIG_BLOCK, _FORWARDED)
+        _, status = os.waitpid(ended.si_pid, 0)
+        if ended.si_pid == child:
             code = os.waitstatus_to_exitcode(status)
             return code if code >= 0 else _BY_SIGNAL - code

@@ -1,9 +1,8 @@
-"""Groups of commands: options that are declared once, and help that shows what wants a value.
+"""Base classes of commands and groups: shared options, and help without types of flags.
 
-Owns the classes that every command and group is made of. A parameter of a command whose type is a
-class of `Options` is one option for each field of that class; the command gets the object.
-Known limit: it rests on how Typer reads a function's signature, and asks an option or argument for
-its type's name.
+A parameter of a command whose type is a subclass of `Options` becomes one option for each field of
+that class; the command gets the object.
+Known limit: it depends on how Typer reads a function's signature and the type names of parameters.
 """
 
 import inspect
@@ -16,7 +15,9 @@ from typing import Any, cast, get_type_hints
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
-# What Typer raises for what was typed, and click in its place up to Typer 0.24: the root of both.
+from inboxd.model.misfit import in_other_words
+
+# Base class of Typer's errors about a mistyped command line; up to Typer 0.24 it is click's class.
 MISTYPED = cast(
     "type[typer.TyperException]",
     next(each for each in typer.BadParameter.__mro__ if each.__base__ is Exception),
@@ -25,11 +26,16 @@ MISTYPED = cast(
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Options that several commands share: each field an option, annotated as Typer wants it."""
+    """Options that several commands share: each field is an option, annotated as Typer requires.
+
+    @dataclass(frozen=True, kw_only=True)
+    class Paging(Options):
+        limit: Annotated[int, typer.Option(metavar="N")] = 20
+    """
 
 
 class CommandGroup(typer.Typer):
-    """As Typer's own, of commands with plain help and shared options."""
+    """Typer's group, for commands with plain help and shared options."""
 
     def __init__(self, **words: Any) -> None:
         super().__init__(cls=_Group, **words)
@@ -41,7 +47,7 @@ class CommandGroup(typer.Typer):
         options: "Mapping[str, type[Options]] | None" = None,
         **words: Any,
     ) -> Callable[[Any], Any]:
-        """As Typer's own. options: of parameters whose class is not known where they stand."""
+        """Add a command, as Typer does. options: the classes of parameters annotated as Any."""
         register = super().command(name, cls=_Command, **words)
 
         def add(function: Callable[..., None]) -> Callable[..., None]:
@@ -54,7 +60,7 @@ class CommandGroup(typer.Typer):
 def _flat(
     function: Callable[..., None], options: Mapping[str, type[Options]]
 ) -> Callable[..., None]:
-    """The function with an option for each field of its parameters that are `Options`."""
+    """Wrap a command: each field of its `Options` parameters becomes a parameter."""
     hints = get_type_hints(function, include_extras=True) | dict(options)
     parameters: list[inspect.Parameter] = []
     groups: dict[str, type[Options]] = {}
@@ -80,7 +86,7 @@ def _flat(
 
 
 def _of(group: type[Options]) -> Iterator[inspect.Parameter]:
-    """A parameter for each field, those of the class before those of its bases."""
+    """Yield a parameter for each field: the class's own fields first, then its bases' fields."""
     hints = get_type_hints(group, include_extras=True)
     by_name = {field.name: field for field in fields(group)}
     for kind in group.__mro__:
@@ -94,39 +100,51 @@ def _of(group: type[Options]) -> Iterator[inspect.Parameter]:
                 )
 
 
+def _unwrapped(text: str | None) -> str | None:
+    """Join the lines of each paragraph: Typer prints the line breaks of a docstring."""
+    if text is None:
+        return None
+    paragraphs = re.split(r"\n\s*\n", text.strip())
+    return "\n\n".join(" ".join(each.split()) for each in paragraphs)
+
+
 class _Command(TyperCommand):
+    def __init__(self, *given: Any, **words: Any) -> None:
+        super().__init__(*given, **words | {"help": _unwrapped(words.get("help"))})
+
     def get_params(self, ctx: Any) -> list[Any]:
-        """As they are, but for the type of flags and of what has a name of its own."""
         return _plain(super().get_params(ctx))
 
 
-# What a group is called, too.
-_OTHER_NAMES = {"sources": "messages"}
+_ALIASES = {"sources": "messages"}
 
 
 class _Group(TyperGroup):
+    def __init__(self, *given: Any, **words: Any) -> None:
+        super().__init__(*given, **words | {"help": _unwrapped(words.get("help"))})
+
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """By its name, or by another one that it has."""
+        """Find a command by its name or by an alias."""
         found = super().get_command(ctx, cmd_name)
-        return found or super().get_command(ctx, _OTHER_NAMES.get(cmd_name, ""))
+        return found or super().get_command(ctx, _ALIASES.get(cmd_name, ""))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """As Typer's; of a name that stands elsewhere, it says where."""
+        """Find a command as Typer does; the error names commands of this name in other groups."""
         try:
             return super().resolve_command(ctx, args)
         except MISTYPED as error:
             known = _called(args[0], ctx.find_root().command) if args else []
             if known and isinstance(told := getattr(error, "message", None), str):
-                vars(error)["message"] = f"{told.rstrip('.')}. There is: {', '.join(known)}."
+                names = ", ".join(known)
+                vars(error)["message"] = f"{told.rstrip('.')}. Commands of this name: {names}."
             raise
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """As a command's."""
         return _plain(super().get_params(ctx))
 
 
 def _called(name: str, group: Any, above: str = "") -> list[str]:
-    """The commands below a group that are called so, by all their words."""
+    """Return the full names of all commands below a group that have this name."""
     found = []
     for own, command in group.commands.items():
         path = f"{above} {own}".strip()
@@ -137,29 +155,30 @@ def _called(name: str, group: Any, above: str = "") -> list[str]:
     return found
 
 
-# What the library that reads values says, in words for whoever typed them.
+# Messages of the library that parses values, and our own ones, in the words of
+# `inboxd.model.misfit`.
 _WORDS = (
-    (r"Value error, ", ""),
-    (r"Input should be a valid integer\b.*", "it is not a whole number"),
-    (r"Input should be a valid number\b.*", "it is not a number"),
-    (r"Input should be greater than or equal to (\S+)", r"it is to be \1 at least"),
-    (r"Input should be less than or equal to (\S+)", r"it is to be \1 at most"),
+    (r"Input should be a valid integer\b.*", "must be a whole number"),
+    (r"Input should be a valid number\b.*", "must be a number"),
+    (r"Input should be greater than or equal to (\S+)", r"must be at least \1"),
+    (r"Input should be less than or equal to (\S+)", r"must be at most \1"),
 )
 
 
 def in_our_words(told: str) -> str:
-    """What is said of something mistyped."""
+    """Replace the library's messages about mistyped values."""
     for words, ours in _WORDS:
         told = re.sub(words, ours, told)
-    return told
+    return in_other_words(told)
 
 
 def _plain(params: list[Any]) -> list[Any]:
+    """Remove the types of flags and of arguments from the help."""
     for each in params:
         if isinstance(each, TyperOption) and each.is_flag:
-            each.metavar = ""  # not <bool>, which reads as if it wanted a value
+            each.metavar = ""  # <bool> would look as if the flag took a value
         elif isinstance(each, TyperArgument) and each.metavar:
-            # Not <list[str]> beside ID; an argument has no other place for it.
+            # Else the help shows <list[str]> beside ID; Typer has no option for it.
             setattr(each, "display_type_rich", _no_type)  # noqa: B010 - Typer has no other way
     return params
 

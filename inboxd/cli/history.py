@@ -1,8 +1,8 @@
-"""`inboxd history`: the partitions of history and bodies, and what retention would do with them.
+"""`inboxd history`: the partitions of history and bodies, and when retention drops them.
 
-Promises: what would be dropped is shown before, with `--dry-run` or by a question at a
-terminal; a day that is not over is never dropped. Known limit: retention is that of the settings
-which this command reads, which workers elsewhere may not share.
+Promises: partitions are shown before they are dropped, by `--dry-run` or by a question at a
+terminal; the current day is never dropped. Known limit: it shows the retention of its own settings;
+workers elsewhere may have others.
 """
 
 from pathlib import Path
@@ -12,33 +12,36 @@ import typer
 
 from inboxd.cli import columns
 from inboxd.cli.groups import CommandGroup
-from inboxd.cli.options import Acting, Careful, Looking, actor, examples
+from inboxd.cli.options import Acting, Looking, Previewed, actor, examples
 from inboxd.cli.output import TableColumn
 from inboxd.model.wording import plural, size
 
 if TYPE_CHECKING:
     from inboxd.store.session import Session
 
-app = CommandGroup(no_args_is_help=True, help="Look at partitions of history; export, drop, make.")
+app = CommandGroup(
+    no_args_is_help=True, help="Show partitions of history; export, drop and make them."
+)
 
 _EXAMPLE = "inboxd history {} events_history_20260131"
 
 Parts = Annotated[
     list[str],
-    typer.Argument(metavar="PARTITION", help="As `list` names them.", show_default=False),
+    typer.Argument(metavar="PARTITION", help="Partitions named by `list`.", show_default=False),
 ]
-Form = Annotated[Literal["jsonl", "csv"], typer.Option("--format", help="What a file looks like.")]
+Form = Annotated[Literal["jsonl", "csv"], typer.Option("--format", help="Format of the files.")]
 
 
 @app.command("list", epilog=examples("inboxd history list", "inboxd history list --json"))
 def list_(
     all_: Annotated[
-        bool, typer.Option("--all", help="List the empty ones too, such as those of days to come.")
+        bool,
+        typer.Option("--all", help="Also list empty partitions, such as partitions of later days."),
     ] = False,
     *,
     given: Looking,
 ) -> None:
-    """List partitions: their day, size and state, and which retention lets go next."""
+    """List partitions: their days, sizes and states, and the next ones that retention drops."""
     from inboxd.operations.history import history
 
     document = given.ask(lambda session: history(session, given.settings))
@@ -47,21 +50,22 @@ def list_(
     told = []
     if hidden:
         last = max(each["from"] for each in hidden)
-        are = "is" if len(hidden) == 1 else "are"
-        told.append(f"{len(hidden)} more {are} empty, up to {last:%Y-%m-%d}: --all shows them.")
+        empty = plural(len(hidden), "empty partition")
+        told.append(f"{empty} not shown, up to {last:%Y-%m-%d}: --all lists them.")
     for table, age in document["retention"].items():
-        told.append(f"{table}: kept for {'ever' if age is None else plural(age.days, 'day')}")
+        kept = "forever" if age is None else f"for {plural(age.days, 'day')}"
+        told.append(f"{table}: kept {kept}")
     shown = [each for each in found if each not in hidden]
     given.print(document, [columns.table(_LIST, shown)], told)
 
 
 @app.command("make", epilog=examples("inboxd history make --days 30"))
 def make(
-    days: Annotated[int, typer.Option(metavar="N", min=1, max=366, help="How far ahead.")] = 14,
+    days: Annotated[int, typer.Option(metavar="N", min=1, max=366, help="Days ahead.")] = 14,
     *,
     given: Acting,
 ) -> None:
-    """Make the partitions that are missing for the days ahead, as workers do."""
+    """Make missing partitions for the days ahead, as workers do."""
     from inboxd.maintenance.partitions import manual
 
     made = given.do(manual.make, days)
@@ -76,7 +80,10 @@ def export(
     *,
     given: Acting,
 ) -> None:
-    """Write partitions of history to files; they stay."""
+    """Write partitions of history to files; the partitions stay.
+
+    A file is never overwritten. Days that ended less than a day ago, and bodies, are refused.
+    """
     from inboxd.maintenance.partitions import manual
     from inboxd.maintenance.partitions.export import Exporter
 
@@ -100,12 +107,16 @@ def export(
 def drop(
     parts: Parts,
     no_export: Annotated[
-        bool, typer.Option("--no-export", help="Not even where the settings say history.export.")
+        bool,
+        typer.Option("--no-export", help="Do not export first, even if history.export is set."),
     ] = False,
     *,
-    given: Careful,
+    given: Previewed,
 ) -> None:
-    """Drop partitions now, whatever retention says; payloads that rows need are kept."""
+    """Drop partitions now, regardless of retention; bodies that rows still need are kept.
+
+    Days that ended less than a day ago are refused.
+    """
     from inboxd.maintenance.partitions import manual
     from inboxd.maintenance.partitions.retention import exporter
     from inboxd.operations.history import plain
@@ -128,28 +139,28 @@ def drop(
         given.print(
             {"partitions": wanted, "export": writer is not None},
             [columns.table((_LIST[0], *_SIZE), wanted)],
-            [f"They would be {also}dropped."],
+            [f"These partitions would be {also}dropped."],
         )
         return True
 
-    if not given.agreed(show, "Let them go now?"):
+    if not given.confirmed(show, "Really drop them now?"):
         return
     done = given.ask(do, patient=True)
     told = (
-        f"Dropped: {part}" if gone else f"Kept, since rows need it: {part}; try later"
+        f"Dropped: {part}" if gone else f"Kept: {part}, because rows still need it; try later"
         for part, gone in done.items()
     )
     given.tell({"dropped": done}, *told)
 
 
 def _is_dull(each: dict[str, Any]) -> bool:
-    """Nothing is in it, and nothing happens to it."""
+    """Whether the partition is empty, attached and not due to be dropped."""
     return bool(each["empty"]) and each["state"] == "attached" and not each["due"]
 
 
 def _about(rows: int | None) -> str:
-    """How many rows PostgreSQL takes it to have; it knows once they were analyzed."""
-    return "not known" if rows is None else f"{rows:,}"
+    """Format PostgreSQL's estimate; None: the partition was not analyzed yet."""
+    return "unknown" if rows is None else f"{rows:,}"
 
 
 _SIZE = (

@@ -1,9 +1,9 @@
-"""A file of JSON lines, read page by page: which lines are good, and what is wrong with the others.
+"""A file of JSON lines, read page by page, with the mistakes of its broken lines.
 
-Owns the reading and the judgement of a line. Promises: memory holds one page (1,000 lines, or about
-8 MB) and one line, of at most 16 MiB; the good lines go on as they are, so no digit of a number is
-lost; a mistake names the line's key and never its value. Known limit: the database knows more, such
-as how deep its JSON may be; what it refuses is found there (`inboxd.store.imports`).
+Owns the reading and checking of lines. Promises: memory holds one page (1,000 lines, or about 8 MB)
+and one line, of at most 16 MiB; good lines are passed on unchanged, so no digit of a number is
+lost; a mistake names the line's key and never its value. Known limit: only the database knows some
+limits, such as the depth of its JSON; `inboxd.store.imports` reports the lines that it refuses.
 """
 
 from collections.abc import Callable
@@ -19,23 +19,23 @@ from inboxd.model import checks
 from inboxd.model.spelling import did_you_mean
 from inboxd.operations import Named
 
-# Bytes of a line and of a page, at most.
+# The largest line and page, in bytes.
 LONGEST = 16 << 20
 _PAGE_BYTES = 8 << 20
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
-_TOO_LONG = f"it has more than {LONGEST >> 20} MiB, the most that a line may have"
+_TOO_LONG = f"it has more than {LONGEST >> 20} MiB, the limit of a line"
 
 Judge = Callable[[bytes], str | None]
-# What there is to say of a name of a kind (type, topic, queue).
+# Returns the mistake in a name of a kind (type, topic, queue).
 Remark = Callable[[Named, str], str | None]
-# Why handlers would not take a payload: of a type, for a topic, in a version, as JSON.
+# Returns why handlers would refuse a payload, of: type, topic, version, JSON.
 Refusal = Callable[[str, str | None, int, str], str | None]
 
 
 @dataclass(slots=True)
 class LinesRead:
-    """Some lines of a file. to: the last line; size: their bytes; broken: those with a mistake."""
+    """Lines of a file. to: number of the last one; size: bytes; broken: lines with a mistake."""
 
     to: int
     lines: list[tuple[int, bytes]] = field(default_factory=list)
@@ -45,23 +45,23 @@ class LinesRead:
 
 
 class LineReader:
-    """Reads a file from its beginning; `number` is that of the last line it has read."""
+    """Reads a file from its beginning; `number` is the number of the last line that was read."""
 
     def __init__(self, file: BinaryIO, judge: Judge) -> None:
-        """Read what `judge` finds no mistake in."""
+        """Read lines; `judge` returns the mistake of a line."""
         self.number = 0
         self._file = file
         self._judge = judge
 
     def skip(self, lines: int) -> int:
-        """Pass over the first lines; returns their bytes."""
+        """Skip the first lines; returns their bytes."""
         size = 0
         while self.number < lines and (length := self._next()[1]):
             size += length
         return size
 
     def page(self, most: int, *, skip_broken: bool) -> LinesRead:
-        """The next lines, at most so many; up to the first broken one unless those are skipped."""
+        """Read at most `most` lines, or up to the first broken line unless these are skipped."""
         page = LinesRead(self.number)
         end = self.number + most
         while self.number < end and page.size < _PAGE_BYTES:
@@ -81,7 +81,7 @@ class LineReader:
         return page
 
     def _next(self) -> tuple[bytes | None, int]:
-        """The next line, None if it is too long, and its bytes, 0 at the end of the file."""
+        """Return the next line (None if it is too long) and its bytes (0 at the file's end)."""
         text = self._file.readline(LONGEST + 1)
         length = len(text)
         if not text:
@@ -98,15 +98,12 @@ class LineReader:
 
 
 class LineJudge:
-    """Finds what is wrong with a line of events, or of commands."""
+    """Finds mistakes in lines of events, or of commands."""
 
     def __init__(
         self, kind: "Kind[Any]", remark: Remark | None, refusal: Refusal | None = None
     ) -> None:
-        """`remark` has what there is to say of a name; None: any name is good.
-
-        refusal: the same of payloads.
-        """
+        """Check names by `remark` and payloads by `refusal`; None: all are valid."""
         self._refusal = refusal
         checked = {each.field: _FORMS.get(each.type, _same)(each.check) for each in kind.columns}
         self._checks: dict[str, Check] = {**checked, "type": checks.name, "payload": _anything}
@@ -117,7 +114,7 @@ class LineJudge:
         self._remark = remark
 
     def __call__(self, text: bytes) -> str | None:
-        """The mistake of a line; None: it is good."""
+        """Return the mistake of a line; None: it is valid."""
         try:
             row = orjson.loads(text)
         except orjson.JSONDecodeError as error:
@@ -157,7 +154,7 @@ def _same(check: Check) -> Check:
 
 
 def _anything(_value: object) -> None:
-    """A payload: whatever JSON it is."""
+    """Accept any JSON, as a payload."""
 
 
 def _headers(value: object) -> str | None:
@@ -188,5 +185,5 @@ def _time(check: Check) -> Check:
     return check_text
 
 
-# How a column's check reads what JSON has only as text.
+# Wrappers of column checks for types that JSON holds as text.
 _FORMS: dict[str, Callable[[Check], Check]] = {"uuid": _uuid, "timestamptz": _time}

@@ -1,8 +1,8 @@
-"""`inboxd man`: the manual page, made of what `--help` shows.
+"""`inboxd man`: the manual page, made from the texts of `--help`.
 
-Owns how help becomes roff (man(7)). Promises that every command, argument and option is in it, in
-the words of `--help`, and nothing that differs from one run to the next. Known limit: what only the
-pages in docs/ say is not in it.
+Owns the conversion of help to roff (man(7)). Promises that the page has every command, argument and
+option with its text in `--help`, and that each run prints the same page. Known limit: it has
+nothing from docs/.
 """
 
 import re
@@ -13,21 +13,21 @@ import typer
 
 from inboxd.cli.exits import Exit
 
-_ENDS = {
-    Exit.OK: "done; for run: stopped as it was told to",
+ENDS = {
+    Exit.OK: "success; for run: stopped by a signal",
     Exit.PROBLEMS: "problems were found, or a row does not exist or does not allow the action",
     Exit.USAGE: "the command line or a value in it is wrong",
-    Exit.DATA: "what was written is a dead letter, or a line of a file is broken",
-    Exit.UNKNOWN_NAME: "nothing declares what was named",
+    Exit.DATA: "the written row is a dead letter, or a line of a file is broken",
+    Exit.UNKNOWN_NAME: "a name is not declared",
     Exit.UNAVAILABLE: "the database is unreachable, or a privilege is missing",
-    Exit.INTERNAL: "an unexpected error, or a daemon that ended itself",
+    Exit.INTERNAL: "an unexpected error, or the daemon ended itself",
     Exit.OUTPUT: "the output cannot be written, as on a full disk; the command's work is done",
     Exit.TEMPORARY: "temporary: a lock, a time limit or a starting server; try again",
     Exit.CONFIG: "settings, plugins or the schema's version are wrong",
 }
 _OPTIONS = "[\\fIOPTIONS\\fR]"
-_MORE = "The pages in docs/: cli.md, settings.md, operations.md."
-# What roff would take for something else, or show as another character.
+_MORE = "The pages in docs/: command-line.md, configuration.md, operations.md."
+# Characters that roff would interpret, or show as others.
 _ESCAPES = {
     "\\": "\\e",
     "-": "\\-",
@@ -39,12 +39,12 @@ _ESCAPES = {
 }
 _VARIABLES = {
     "INBOXD_CONFIG": "The TOML file of settings, as --config.",
-    "INBOXD_SECTION__KEY": "A setting, such as INBOXD_DATABASE__DSN; it wins over the file.",
+    "INBOXD_SECTION__KEY": "A setting, such as INBOXD_DATABASE__DSN; it overrides the file.",
 }
 
 
 def man(context: typer.Context) -> None:
-    """Print the manual page inboxd(1), with all commands, as man reads it."""
+    """Print the manual page inboxd(1) of all commands, for man."""
     from importlib.metadata import version
 
     root = context.find_root()
@@ -53,7 +53,7 @@ def man(context: typer.Context) -> None:
 
 
 def page(program: Any, version: str) -> Iterator[str]:
-    """The lines of the page."""
+    """Yield the lines of the page."""
     name = "inboxd"
     with program.make_context(name, [], resilient_parsing=True) as context:
         yield f'.TH INBOXD 1 "" "inboxd {_text(version)}" "User Commands"'
@@ -73,16 +73,16 @@ def page(program: Any, version: str) -> Iterator[str]:
             yield from _parameters(command, inner, but="help")
             yield from _examples(command.epilog)
     yield ".SH EXIT STATUS"
-    yield from _listed({str(int(code)): told for code, told in _ENDS.items()})
+    yield from _listed({str(int(code)): told for code, told in ENDS.items()})
     yield from (".SH ENVIRONMENT", *_listed(_VARIABLES))
     yield from (
         ".SH SEE ALSO",
-        *_paragraphs("The pages in docs/: cli.md, settings.md, operations.md."),
+        *_paragraphs("The pages in docs/: command-line.md, configuration.md, operations.md."),
     )
 
 
 def _commands(group: Any, context: Any) -> Iterator[tuple[str, Any, Any]]:
-    """Every command with its whole name, in the order of `--help`."""
+    """Yield every command with its full name, in the order of `--help`."""
     for name in group.list_commands(context):
         command = group.get_command(context, name)
         with command.make_context(name, [], parent=context, resilient_parsing=True) as inner:
@@ -94,7 +94,7 @@ def _commands(group: Any, context: Any) -> Iterator[tuple[str, Any, Any]]:
 
 
 def _parameters(command: Any, context: Any, but: str = "") -> Iterator[str]:
-    """Its arguments and options, each a tagged paragraph; but for one that all commands have."""
+    """Yield a command's arguments and options as tagged paragraphs, without the option `but`."""
     known = (each for each in command.get_params(context) if each.name != but)
     records = (each.get_help_record(context) for each in known)
     yield from _listed(dict(each for each in records if each is not None))
@@ -129,7 +129,7 @@ def _sentence(text: str | None) -> str:
 
 
 def _text(text: str) -> str:
-    """Text that roff takes for text: no escapes, no requests, hyphens that can be copied."""
+    """Escape text for roff: no escapes, no requests, hyphens that can be copied."""
     text = text.replace("\\", "\\e").replace("-", "\\-").replace('"', "\\(dq")
     text = (
         text.replace("'", "\\(aq").replace("`", "\\(ga").replace("^", "\\(ha").replace("~", "\\(ti")

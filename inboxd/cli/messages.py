@@ -1,7 +1,7 @@
-"""`inboxd messages`: what is read from brokers, how far, and by whom.
+"""`inboxd messages`: the streams of brokers, their stored positions, and their readers.
 
-Known limit: what a worker tells of a source is some seconds old.
-*See:* `operations/messages.py`; `inbound/messages/verifying.py`.
+Known limit: reports of workers about a source are some seconds old. *See:*
+`operations/messages.py`; `inbound/messages/verifying.py`.
 """
 
 from typing import Annotated
@@ -14,10 +14,9 @@ from inboxd.cli.exits import Exit
 from inboxd.cli.groups import CommandGroup
 from inboxd.cli.options import Acting, Asking, Looking, examples
 from inboxd.cli.output import TableColumn
-from inboxd.errors import UsageError
 
 app = CommandGroup(
-    no_args_is_help=True, help="Look at sources of messages, and say where they go on."
+    no_args_is_help=True, help="Show sources of messages, and set where they continue."
 )
 
 Name = Annotated[
@@ -37,7 +36,7 @@ LIST: columns.Columns = (
     TableColumn("stored", "stored_at", kind="time"),
     TableColumn("read by", "worker", cut="left"),
     "state",
-    TableColumn("lag", kind="number", legend="messages that the broker has and the worker has not"),
+    TableColumn("lag", kind="number", legend="messages that the worker has not read yet"),
     TableColumn("opened", "opened_at", kind="time", extra=True),
     TableColumn("trouble", cut="right"),
 )
@@ -45,7 +44,7 @@ LIST: columns.Columns = (
 
 @app.command("list", epilog=examples("inboxd messages list", "inboxd messages list --json"))
 def list_(given: Looking) -> None:
-    """List the streams of sources: up to where each is stored, and who reads it."""
+    """List the streams of sources: the stored position of each, and the worker that reads it."""
     from inboxd.operations.messages import streams, streams_read
 
     document = given.ask(streams)
@@ -57,7 +56,7 @@ def list_(given: Looking) -> None:
     "reset",
     epilog=examples(
         "inboxd messages reset orders orders/3 --to oldest",
-        "inboxd messages reset bets BETS --to 4711 --reason 'the stream was made anew'",
+        "inboxd messages reset bets BETS --to 4711 --reason 'the stream was recreated'",
     ),
 )
 def reset(
@@ -75,23 +74,21 @@ def reset(
         str,
         typer.Option(
             metavar="oldest|newest|POSITION",
-            help="Where to go on: with the oldest message that the broker has, with what comes "
-            "from now on, or behind a position.",
+            help="Where to continue: with the oldest message of the broker, with the next new "
+            "message, or after a position.",
             show_default=False,
         ),
     ],
     given: Acting,
 ) -> None:
-    """Read a stream from elsewhere: what lies between is left out, or becomes events once more."""
+    """Continue a stream elsewhere: messages in between are skipped, or become events again."""
     from inboxd import operations
+    from inboxd.operations.messages import check_has_positions
 
-    source = given.settings.inbound.messages.get(name)
-    broker = None if source is None else given.settings.brokers.get(source.broker)
-    if source is not None and source.rabbitmq_queue and broker and broker.kind == "rabbitmq":
-        raise UsageError(f"{name} is a RabbitMQ queue, which has no positions: it has what waits.")
+    check_has_positions(given.settings, name)
     given.do(operations.reset_stream, name, stream, to)
-    where = f"behind {to}" if to.isdecimal() else f"with the {to}"
-    told = f"Stream {stream} of {name} goes on {where}, within seconds"
+    where = f"after {to}" if to.isdecimal() else f"with the {to} message"
+    told = f"Stream {stream} of {name} continues {where}, within seconds"
     given.tell({"source": name, "stream": stream, "to": to}, told)
 
 
@@ -105,14 +102,17 @@ def verify(
             metavar="N",
             min=0,
             max=10_000,
-            help="How many of the last stored messages of each stream are looked for among the "
-            "rows.",
+            help="Look for the last N stored messages of each stream among the rows.",
         ),
     ] = 100,
     *,
     given: Asking,
 ) -> None:
-    """Compare what brokers have, the stored positions and the rows between them; name gaps."""
+    """Compare the brokers' streams with stored positions and rows, and report gaps.
+
+    The exit code is 1 if there is a gap, and 69 if a broker cannot be asked. Nothing is consumed or
+    changed.
+    """
     from dataclasses import asdict
     from functools import partial
 

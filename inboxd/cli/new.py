@@ -1,10 +1,10 @@
-"""`inboxd new`: a plugin that runs, made from the files in `templates/plugin/`.
+"""`inboxd new`: makes a plugin that runs, from the files in `templates/plugin/`.
 
-Owns which names a plugin may have, and how a template becomes a file: `.in` is taken off its name,
-a folder `package` gets the name of the package, and in its text `{{package}}` and `{{project}}` are
-replaced, nothing else.
-Promises: the plugin's folder appears whole or not at all (it is written beside its place, then
-renamed; in an empty folder that is there, its parts are); what is there already is not touched.
+Owns the names that a plugin may have, and how a template becomes a file: the ending `.in` is
+removed, a folder `package` gets the package's name, and only `{{package}}` and `{{project}}` are
+replaced in the text.
+Promises: the plugin's folder appears complete or not at all (it is written beside its place, then
+renamed; into an existing empty folder, its entries are moved); existing files are not changed.
 """
 
 import os
@@ -26,10 +26,9 @@ _TEMPLATES = Path(__file__).parent / "templates" / "plugin"
 _SUFFIX = ".in"
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(?:[_-][a-z0-9]+)*")
-_LONGEST = 40  # a schema, and the names of topics and types, begin with it
-# The package stands beside a folder of this name.
-_BESIDE = ("tests",)
-_SCHEMAS = ("public", "information_schema")  # which every database has
+_MOST_CHARACTERS = 40  # names of the schema, topics and types begin with the plugin's name
+_FOLDERS = ("tests",)  # folders beside the package in the plugin's folder
+_SCHEMAS = ("public", "information_schema")  # schemas of every database
 
 
 def new(
@@ -41,12 +40,12 @@ def new(
         typer.Option(
             "--folder",
             metavar="FOLDER",
-            help="Where to make it: a new or an empty folder. Without it: one of its name here.",
+            help="The folder to make, new or empty. Default: the plugin's name, here.",
             show_default=False,
         ),
     ] = None,
 ) -> None:
-    """Make a plugin that runs: a handler of each kind, tables of its own, tests, settings."""
+    """Make a runnable plugin: a handler of each kind, its own tables, tests, settings."""
     names = _names(name)
     target = folder or Path(name)
     _write(target, dict(_rendered(names)))
@@ -57,36 +56,37 @@ def new(
         f"  cd {target}\n"
         "  pip install -e '.[test]'\n"
         "  pytest\n"
-        "  inboxd dev -c config.toml     # its README.md goes on from here"
+        "  inboxd dev -c config.toml     # README.md has the next steps"
     )
 
 
 def _names(name: str) -> Mapping[str, str]:
-    """What the name becomes in each place. Raises UsageError if it does not fit one of them."""
-    if not _NAME.fullmatch(name) or len(name) > _LONGEST:
+    """Return the names of package and project. Raises UsageError for a name that cannot be used."""
+    if not _NAME.fullmatch(name) or len(name) > _MOST_CHARACTERS:
         raise UsageError(
-            f"{name!r} is not a valid name of a plugin: at most {_LONGEST} small letters and "
-            "digits, in words with - or _ between them, a letter first, as in shop or order-mails."
+            f"{name!r} is not a valid plugin name: use at most {_MOST_CHARACTERS} lower-case "
+            "letters and digits, in words joined by - or _, beginning with a letter, such as shop "
+            "or order-mails."
         )
     package = name.replace("-", "_")
     project = name.replace("_", "-")
     for why in _refusals(package, project):
-        raise UsageError(f"{name!r} cannot be the name of a plugin: {why}. Choose another one.")
+        raise UsageError(f"{name!r} cannot be a plugin name: {why}. Choose another name.")
     return {"package": package, "project": project}
 
 
 def _refusals(package: str, project: str) -> Iterator[str]:
-    """Why a package or a distribution cannot have this name."""
+    """Yield the reasons why a package or distribution cannot have this name."""
     from importlib.metadata import PackageNotFoundError, distribution
 
     if iskeyword(package):
-        yield f"{package!r} is a word of Python's own"
+        yield f"{package!r} is a reserved word of Python"
     elif is_reserved(package) or package.startswith("pg_"):
-        yield f"{package!r} is a word of PostgreSQL's own, and the plugin's schema has its name"
+        yield f"{package!r} is a reserved word of PostgreSQL, and would name the plugin's schema"
     if package in _SCHEMAS:
-        yield f"each database has a schema {package!r}, and the plugin's has its name"
-    if package in _BESIDE:
-        yield f"the plugin's folder has another one that is called {package!r}"
+        yield f"each database has a schema {package!r}, and the plugin's schema would have its name"
+    if package in _FOLDERS:
+        yield f"the plugin's folder has a folder {package!r} already"
     if package in sys.stdlib_module_names:
         yield f"it would hide Python's own module {package!r}"
     if (there := _module(package)) is not None:
@@ -97,7 +97,7 @@ def _refusals(package: str, project: str) -> Iterator[str]:
 
 
 def _module(package: str) -> str | None:
-    """Where a module of this name is; a folder here does not count, only what is installed."""
+    """Return where a module of this name is installed; the current folder does not count."""
     from importlib.util import find_spec
 
     spec = find_spec(package)
@@ -109,7 +109,7 @@ def _module(package: str) -> str | None:
 
 
 def _rendered(names: Mapping[str, str]) -> Iterator[tuple[PurePath, str]]:
-    """Each file of the plugin, with what is in it."""
+    """Yield each file of the plugin, with its text."""
     for template in sorted(_TEMPLATES.rglob(f"*{_SUFFIX}")):
         text = template.read_text(encoding="utf-8")
         for word, value in names.items():
@@ -119,12 +119,12 @@ def _rendered(names: Mapping[str, str]) -> Iterator[tuple[PurePath, str]]:
 
 
 def _write(target: Path, files: Mapping[PurePath, str]) -> None:
-    """Put the files into a new folder. Raises UsageError if that is not possible."""
+    """Write the files into a new folder. Raises UsageError if that fails."""
     try:
         is_there = target.exists()
         if is_there and (not target.is_dir() or any(target.iterdir())):
-            raise UsageError(f"{target} is there already, and is not an empty folder.")
-        # A folder that is there stays the one that it is: somebody may stand in it.
+            raise UsageError(f"{target} exists, and is not an empty folder: name another folder.")
+        # An existing folder is filled, not replaced: it may be some shell's current folder.
         unfinished = (target if is_there else target.parent) / f".{target.name}.{os.getpid()}"
         unfinished.mkdir()
         try:
@@ -143,6 +143,6 @@ def _write(target: Path, files: Mapping[PurePath, str]) -> None:
             raise
     except OSError as error:
         raise UsageError(
-            f"{target} cannot be made: {error.strerror} ({error.filename}). Mend that, or name "
+            f"{target} cannot be made: {error.strerror} ({error.filename}). Correct that, or name "
             "another folder with --folder."
         ) from error

@@ -1,4 +1,4 @@
-"""`inboxd notices`: what was worth waking somebody for, and is so still."""
+"""`inboxd notices`: open notices, and with `--all` ended ones too."""
 
 from typing import Annotated
 
@@ -18,13 +18,13 @@ _COLUMNS = (
 
 def notices(
     *,
-    all_: Annotated[bool, typer.Option("--all", help="Also those that have ended.")] = False,
+    all_: Annotated[bool, typer.Option("--all", help="Also ended notices.")] = False,
     limit: Annotated[
-        int, typer.Option(metavar="N", min=1, max=10_000, help="Most notices to list.")
+        int, typer.Option(metavar="N", min=1, max=10_000, help="List at most N notices.")
     ] = 100,
     given: Looking,
 ) -> None:
-    """List notices that are open: what was worth waking somebody for; the newest first."""
+    """List open notices, newest first: problems that need a person."""
     from inboxd.store.notices import listed
 
     found = given.ask(lambda session: listed(session, only_open=not all_, limit=limit))

@@ -1,7 +1,7 @@
-"""Options that many commands share, how their texts are read, and the session they lead to.
+"""Options that many commands share, and the database session that a command opens with them.
 
-Promises: `-c` means the same before and after the command's name, and the nearer one wins; a text
-that cannot be read is refused before anything is asked of the database.
+Promises: `-c` means the same before and after the command's name, and the one after it wins; an
+invalid value is refused before the command uses the database.
 """
 
 import getpass
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 def _or_before_command(context: typer.Context, given: Path | None) -> Path | None:
-    """The file given after the command's name, or else before it or by the environment."""
+    """Return the file given after the command's name, or else before it or by the environment."""
     return given or context.find_root().params.get("config")
 
 
@@ -38,19 +38,42 @@ Config = Annotated[
         "-c",
         callback=_or_before_command,
         metavar="FILE",
-        help="The TOML file of settings; INBOXD_CONFIG names it too. Without one: environment "
-        "and defaults.",
+        help="The TOML file of settings; INBOXD_CONFIG names it too. Default: no file.",
         show_default=False,
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of a table.")]
 Id = Annotated[str, typer.Argument(metavar="ID", help="Row number or uuid.", show_default=False)]
-Force = Annotated[bool, typer.Option("--force", help="Insist on a name that nothing declares.")]
+Force = Annotated[bool, typer.Option("--force", help="Accept a name that is not declared.")]
 Tenant = Annotated[str | None, typer.Option("--tenant", metavar="TEXT", help="Only this tenant.")]
 Since = Annotated[
     str | None,
+    typer.Option(metavar="TIME", help="Only rows created since: 2h, 7d, or a time in ISO 8601."),
+]
+Until = Annotated[
+    str | None,
     typer.Option(
-        metavar="TIME", help="Only what was created since: 2h, 7d, or a time in ISO 8601."
+        "--until",
+        metavar="TIME",
+        help="Only rows settled before TIME; unsettled rows: created before TIME.",
+    ),
+]
+By = Annotated[
+    str | None,
+    typer.Option(
+        "--by",
+        metavar="WHAT",
+        help="The time that --since and --until select by: `created` (default); `ended`: "
+        "settled or a dead letter; `failed`: a failed attempt; `done`: ended or failed; "
+        "`waiting`: created and not ended.",
+    ),
+]
+Entity = Annotated[
+    str | None,
+    typer.Option(
+        "--entity",
+        metavar="TYPE[:ID]",
+        help="Only this entity, or all entities of this type.",
     ),
 ]
 Statuses = Annotated[
@@ -58,17 +81,17 @@ Statuses = Annotated[
     typer.Option(
         "--status",
         metavar="STATUS",
-        help=f"Only this status ({', '.join(Status)}); may be given several times.",
+        help=f"Only this status ({', '.join(Status)}); repeatable.",
     ),
 ]
 Yes = Annotated[
-    bool, typer.Option("--yes", "-y", help="Do not ask; without a terminal nobody is asked.")
+    bool, typer.Option("--yes", "-y", help="Do not ask; without a terminal the command never asks.")
 ]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Asking(Options):
-    """What every command has that asks the database."""
+    """Options of commands that read the database."""
 
     config: Config = None
     json: Json = False
@@ -79,8 +102,8 @@ class Asking(Options):
         return load_settings(self.config)
 
     def ask(self, question: "Callable[[Session], Awaitable[T]]", *, patient: bool = False) -> T:
-        """As the function `ask`, with these settings."""
-        return ask(self.settings, question, patient=patient)
+        """Call the function `ask` with these settings."""
+        return ask(self.settings, self.config, question, patient=patient)
 
     def tell(self, document: Mapping[str, object], *lines: str) -> None:
         """Print the document as JSON, or the lines."""
@@ -89,7 +112,7 @@ class Asking(Options):
     def print(
         self, document: Mapping[str, object], parts: Iterable[Part], remarks: Iterable[str] = ()
     ) -> None:
-        """Print the document as JSON; or its parts, with remarks and how it goes on."""
+        """Print the document as JSON; or its parts, remarks, and the option of the next page."""
         if self.json:
             print_json(document)
             return
@@ -103,46 +126,46 @@ class Asking(Options):
 
 @dataclass(frozen=True, kw_only=True)
 class Looking(Asking):
-    """What every command has that prints tables."""
+    """Options of commands that print tables."""
 
     wide: Annotated[
-        bool, typer.Option("--wide", help="Show all columns and whole values, however wide.")
+        bool, typer.Option("--wide", help="Show all columns and whole values, at any width.")
     ] = False
     aligned: Annotated[
-        bool, typer.Option("--aligned", help="Align columns for people in a pipe as well.")
+        bool, typer.Option("--aligned", help="Align columns even in a pipe or a file.")
     ] = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class Acting(Asking):
-    """What every command has that is in the audit."""
+    """Options of commands that the audit records."""
 
     reason: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Why; it is kept in the audit.")
+        str | None, typer.Option(metavar="TEXT", help="The reason, for the audit.")
     ] = None
 
     def do(self, operation: "Callable[..., Awaitable[T]]", *on: object) -> T:
-        """Do an operation of `inboxd.operations`, in the name of the user of this command."""
+        """Run an operation of `inboxd.operations` with the command's user as its actor."""
         who, why = actor(), self.reason
         return self.ask(lambda session: operation(session, *on, actor=who, reason=why))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Careful(Acting):
-    """What every command has that shows before what it would do."""
+class Previewed(Acting):
+    """Options of commands that show a preview before they change anything."""
 
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Change nothing: show what it would be done to.")
+        bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")
     ] = False
     yes: Yes = False
 
     @property
     def asks(self) -> bool:
-        """Whether somebody is asked before anything is done."""
+        """Whether the command asks before it changes anything."""
         return may_ask(yes=self.yes, json=self.json)
 
-    def agreed(self, show: Callable[[], bool], question: str) -> bool:
-        """Whether it is to be done; asked after `show`, whose result is whether there is any."""
+    def confirmed(self, show: Callable[[], bool], question: str) -> bool:
+        """Show the preview and ask; returns whether to proceed. show: False if nothing is to do."""
         if not (self.dry_run or self.asks):
             return True
         return show() and not self.dry_run and typer.confirm(question, abort=True)
@@ -150,33 +173,33 @@ class Careful(Acting):
 
 @dataclass(frozen=True, kw_only=True)
 class Paging(Options):
-    """Which part of a list."""
-
     limit: Annotated[
-        int, typer.Option(metavar="N", min=1, max=10_000, help="Most rows to list.")
+        int, typer.Option(metavar="N", min=1, max=10_000, help="List at most N rows.")
     ] = 20
     after: Annotated[
         int | None,
-        typer.Option(metavar="ID", min=1, help="Go on below this row number: the last one listed."),
+        typer.Option(
+            metavar="ID", min=1, help="Continue after this row number, the last one listed."
+        ),
     ] = None
 
     def next(self, rows: Sequence[Mapping[str, Any]]) -> int | None:
-        """Below which row the next page begins; None: there is none."""
+        """Return the page's last row number, for the next page; None: the list has ended."""
         return rows[-1]["id"] if len(rows) == self.limit else None
 
 
 def may_ask(*, yes: bool, json: bool) -> bool:
-    """Whether a person can be asked, and has not given --yes."""
+    """Whether the command asks: at a terminal, without --yes and --json."""
     return sys.stdin.isatty() and not (yes or json)
 
 
 def examples(*lines: str) -> str:
-    """An epilog of examples; the blank lines keep each on a line of its own."""
+    """Make an epilog of examples; blank lines keep Typer from joining them."""
     return "\n\n".join(["Examples:", *(f"  {line}" for line in lines)])
 
 
 def load_settings(config: Path | None) -> "Settings":
-    """The settings in force, with the database of the folder's dev. Raises SettingsError."""
+    """Load the settings, with the database of the folder's dev. Raises SettingsError."""
     from inboxd.cli.dev_place import surroundings
     from inboxd.settings import load
 
@@ -184,7 +207,7 @@ def load_settings(config: Path | None) -> "Settings":
 
 
 def named_in(settings: "Settings", kind: str) -> Collection[str]:
-    """The topics, queues or sources that the settings name in sections of their own."""
+    """Return the topics, queues or sources that have sections of their own in the settings."""
     if kind == "topic":
         return settings.topics
     if kind == "source":
@@ -193,9 +216,13 @@ def named_in(settings: "Settings", kind: str) -> Collection[str]:
 
 
 def ask(
-    settings: "Settings", question: "Callable[[Session], Awaitable[T]]", *, patient: bool = False
+    settings: "Settings",
+    config: Path | None,
+    question: "Callable[[Session], Awaitable[T]]",
+    *,
+    patient: bool = False,
 ) -> T:
-    """Run a function on a session of its own; patient: its statements may take any time.
+    """Run a function on a new session. patient: without time limits of statements.
 
     Raises DatabaseError or SchemaError.
     """
@@ -204,7 +231,7 @@ def ask(
     from inboxd.cli.dev_place import require
     from inboxd.store.session import open_session
 
-    require(settings)
+    require(settings, config)
 
     async def run() -> T:
         async with open_session(settings.database, patient=patient) as session:
@@ -214,9 +241,9 @@ def ask(
 
 
 def actor() -> str:
-    """The actor for the audit: the operating system's user at this host."""
+    """Return the actor for the audit: the operating system's user and host."""
     try:
         user = getpass.getuser()
-    except (KeyError, OSError):  # a container's user id without a name
+    except (KeyError, OSError):  # a container's user id may have no name
         user = "unknown"
     return f"{user}@{socket.gethostname()}"

@@ -1,13 +1,14 @@
 """Printing: tables for people, plain columns for pipes, JSON for programs.
 
-Owns how values look, and how a table finds room. On a terminal it is as wide as that: times become
-ages ("3m ago"), then what may be cut is cut, types from the left since they differ at their ends,
-then columns of least weight are left out, which is noted; `--wide` prints whole values. In a pipe a
-row is a line of whole values between tabs, unless `--aligned` is given.
-Promises: JSON has times in ISO 8601 and durations in seconds; times are those of the local zone
-(TZ) and name it; what comes from rows cannot move the cursor or colour the terminal. Where the
-encoding is not Unicode's, our own signs become ASCII; other characters become "?" on a terminal and
-escapes elsewhere, so that a pipe loses nothing.
+Owns the format of values and the widths of tables. On a terminal a table is at most as wide as the
+terminal: times become ages ("3m ago"), then long values are cut (types from the left, since they
+differ at their ends), then the least important columns are left out, which a line below the table
+names; `--wide` prints everything. In a pipe a row is a line of whole values separated by tabs,
+unless `--aligned` is given.
+Promises: JSON has times in ISO 8601 and durations in seconds; other output has local times (TZ)
+with their zone; text from rows cannot move the cursor or colour the terminal. If the encoding is
+not Unicode, our own signs become ASCII; other characters become "?" on a terminal and escapes
+elsewhere, so that a pipe loses nothing.
 """
 
 import json
@@ -26,23 +27,23 @@ import typer
 from inboxd.errors import UsageError
 from inboxd.model.wording import printable, span
 
-_LEAST = 12  # characters that a cut cell keeps
+_LEAST_WIDTH = 12  # characters that a cut cell keeps
 _GAP = "  "
 _DEL = "\x7f"
 _BEYOND_ASCII = re.compile(f"[{_DEL}-\U0010ffff]+")
-# Our own signs, each with one of the same width in ASCII: the heights of plots, their axes, the
-# branches of trees, the marks of what is cut, approximate, asked for, or unprintable.
+# Our own signs, and ASCII of the same width: heights and axes of plots, branches of trees, marks of
+# cut, approximate, selected and unprintable values.
 _ASCII = str.maketrans("▁▂▃▄▅▆▇█│┤└├┬─…≈◀\N{REPLACEMENT CHARACTER}", "_.:-=+*#|++++-.~<?")
 
 
 @dataclass(frozen=True, slots=True)
 class TableColumn:
-    """A column of a table: its title, and what it shows of a row.
+    """A column of a table: its title, and the value that it shows of a row.
 
-    value: the key of the row, or a function of the row; the title with underscores if left out.
-    kind: numbers and spans stand to the right; a time may be text in ISO 8601, a span is in
-    seconds. cut: which end goes where there is no room. extra: the first to be left out; then the
-    last columns are. legend: what the title means, printed below the table.
+    value: the key of the row, or a function of the row; default: the title with underscores.
+    kind: numbers and spans are aligned right; a time may be text in ISO 8601, a span is in seconds.
+    cut: the end that is cut if the table is too wide. extra: left out first, before the other
+    columns from the right. legend: the meaning of the title, printed below the table.
     """
 
     title: str
@@ -53,7 +54,7 @@ class TableColumn:
     legend: str = ""
 
     def of(self, row: Any) -> object:
-        """What it shows of a row."""
+        """Return the value that the column shows of a row."""
         if callable(self.value):
             found = self.value(row)
         else:
@@ -67,9 +68,9 @@ class TableColumn:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows below their columns' titles, with a title of its own where there are several tables.
+    """Rows below the titles of their columns, and an optional title of the table.
 
-    Without columns it is its title alone.
+    Without columns only the title is printed.
     """
 
     columns: Sequence[TableColumn]
@@ -77,7 +78,7 @@ class Table:
     title: str = ""
 
     def lines(self, width: int | None) -> Iterator[str]:
-        """As a terminal of that width shows it; None: of any."""
+        """Yield the lines for a terminal of that width; None: any width."""
         columns, cells, widths = self._fitted(width)
         if self.title:
             yield self.title
@@ -92,12 +93,12 @@ class Table:
         for each in columns if self.rows else ():
             if each.legend:
                 yield f"{each.title}: {each.legend}"
-        left = [each.title for each in self._worth() if each not in columns]
+        left = [each.title for each in self._filled() if each not in columns]
         if left and self.rows:
             yield f"(no room for {', '.join(left)}; --wide shows all)"
 
     def plain(self) -> Iterator[str]:
-        """As a pipe gets it: whole values between tabs."""
+        """Yield the lines for a pipe: whole values separated by tabs."""
         if self.title:
             yield self.title
         if not self.columns:
@@ -106,8 +107,8 @@ class Table:
         for row in self.rows:
             yield "\t".join(show(_in_one_line(each.of(row))) for each in self.columns)
 
-    def _worth(self) -> list[TableColumn]:
-        """The columns that have a value in at least one row."""
+    def _filled(self) -> list[TableColumn]:
+        """Return the columns that have a value in at least one row."""
         return [
             each
             for each in self.columns
@@ -115,8 +116,8 @@ class Table:
         ]
 
     def _fitted(self, width: int | None) -> tuple[list[TableColumn], list[list[str]], list[int]]:
-        """The columns that find room, their cells, and how wide they are."""
-        columns = self._worth()
+        """Return the columns that fit, their cells, and their widths."""
+        columns = self._filled()
         while True:
             cells, widths = self._drawn(columns, show)
             if width is None or _total(widths) <= width:
@@ -124,7 +125,7 @@ class Table:
             cells, widths = self._drawn(columns, _relative)
             room = _shrunk(columns, widths, width)
             least = next((each for each in reversed(columns) if each.extra), None)
-            if least is None and len(columns) > 1:  # of the others, too, the last is worth least
+            if least is None and len(columns) > 1:  # the last column is the least important
                 least = columns[-1]
             if _total(room) <= width or least is None:
                 ends = [each.cut for each in columns]
@@ -135,7 +136,7 @@ class Table:
     def _drawn(
         self, columns: Sequence[TableColumn], draw: Callable[[object], str]
     ) -> tuple[list[list[str]], list[int]]:
-        """The cells, and how wide each column is."""
+        """Return the cells, and the width of each column."""
         from rich.cells import cell_len
 
         cells = [[draw(_first_line(each.of(row))) for each in columns] for row in self.rows]
@@ -145,13 +146,12 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """Names and values below each other, those without a value left out."""
+    """Lines of names and values, without names that have no value."""
 
     values: Mapping[str, object]
     heading: str = ""
 
     def lines(self) -> Iterator[str]:
-        """As a terminal and a pipe show it."""
         if self.heading:
             yield show(self.heading)
         width = max(map(len, self.values), default=0)
@@ -165,13 +165,12 @@ class Fields:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A JSON value below its name, as it is: a payload is the row's own."""
+    """A JSON value below its name, indented and otherwise unchanged."""
 
     name: str
     value: object
 
     def lines(self) -> Iterator[str]:
-        """As a terminal and a pipe show it."""
         yield f"{self.name}:"
         yield from _escaped(json_text(self.value, indent=True)).splitlines()
 
@@ -180,9 +179,9 @@ Part = Table | Fields | Document | str
 
 
 def print_parts(parts: Iterable[Part], *, wide: bool = False, aligned: bool = False) -> None:
-    """Print them for a terminal or a pipe, with an empty line between two.
+    """Print parts for a terminal or a pipe, with an empty line between two.
 
-    aligned: also a pipe gets tables as a terminal does.
+    aligned: print tables into a pipe as on a terminal.
     """
     width = None if wide else terminal_width()
     for place, part in enumerate(parts):
@@ -199,18 +198,18 @@ def print_parts(parts: Iterable[Part], *, wide: bool = False, aligned: bool = Fa
 
 
 def remark(text: str) -> None:
-    """Say something beside what is printed: to people, since a pipe gets rows alone."""
+    """Print a remark to standard error, since a pipe gets only rows."""
     lines = (_for_stream(show(line), sys.stderr) for line in text.split("\n"))
     typer.echo("\n".join(lines), err=True)
 
 
 def say(line: str) -> None:
-    """Print a line of our own words, whatever the encoding of the output is."""
+    """Print a line in any encoding of the output."""
     typer.echo(_for_stream(line, sys.stdout))
 
 
 def encodable(text: str, encoding: str, missing: str = "replace") -> str:
-    """Replace what an encoding does not have: our own signs by ASCII, the rest as `missing` says.
+    """Replace characters that an encoding lacks: our own signs by ASCII, others by `missing`.
 
     missing: an error handler of codecs; "replace" keeps the width.
     """
@@ -227,12 +226,11 @@ def _for_stream(text: str, stream: TextIO) -> str:
 
 
 def on_terminal() -> bool:
-    """Whether a person reads it."""
     return sys.stdout.isatty()
 
 
 def terminal_width() -> int:
-    """How many characters fit into a line; of a pipe: of the terminal that it was typed at."""
+    """Return the characters per line; in a pipe, of the terminal that started the command."""
     for descriptor in (1, 2, 0):
         with suppress(OSError):
             here = os.get_terminal_size(descriptor)
@@ -241,15 +239,15 @@ def terminal_width() -> int:
 
 
 def print_json(value: object, *, indent: bool = False) -> None:
-    """One JSON document: on a line of its own, or over several."""
+    """Print one JSON document, on one line unless `indent` is set."""
     typer.echo(_escaped(json_text(value, indent=indent)))
 
 
 def _escaped(text: str) -> str:
-    """The same JSON without what moves a cursor, and in ASCII if the output's encoding lacks some.
+    """Escape control characters in JSON text, and all beyond ASCII if the encoding lacks some.
 
-    JSON itself wants only the oldest control characters escaped: not DEL, not those of C1, which a
-    terminal obeys as well, and not those that turn the direction of writing.
+    JSON requires escapes only for the characters below U+0020, but terminals also obey DEL, the C1
+    characters, and characters that change the direction of writing.
     """
     try:
         text.encode(sys.stdout.encoding or "utf-8")
@@ -263,9 +261,9 @@ def _in_ascii(found: re.Match[str]) -> str:
 
 
 def json_text(value: object, *, indent: bool = False) -> str:
-    """One JSON document; with an indent, for a person, unless it is nested deeper than orjson goes.
+    """Return JSON text; indented if asked for, and not nested deeper than orjson supports.
 
-    Raises UsageError for what is nested deeper still.
+    Raises UsageError for a value that is nested too deep for Python's json as well.
     """
     import orjson
 
@@ -277,12 +275,12 @@ def json_text(value: object, *, indent: bool = False) -> str:
             return json.dumps(value, default=_plain_to_json, ensure_ascii=False)
         except RecursionError:
             raise UsageError(
-                "its JSON is nested too deep to be shown: select it with psql"
+                "the JSON is nested too deep to be shown: select it with psql"
             ) from None
 
 
 def show(value: object) -> str:
-    """A value for a person: no control characters, times with their zone, durations short."""
+    """Format a value: without control characters, times with their zone, short durations."""
     match value:
         case None:
             text = "-"
@@ -290,7 +288,7 @@ def show(value: object) -> str:
             text = "yes" if value else "no"
         case float():
             text = f"{value:.3g}" if value < 1 else f"{value:.1f}"
-        case datetime():  # in the local zone, and as `--since` and `--at` read it
+        case datetime():  # local, in the format that `--since` and `--at` read
             text = value.astimezone().isoformat(" ", "seconds").replace("+00:00", "Z")
         case timedelta():
             text = span(value.total_seconds())
@@ -302,13 +300,13 @@ def show(value: object) -> str:
 
 
 def _shown_line(line: str) -> str:
-    """A line of somebody's text: as `show`, but tabs stay, and what belongs to its line break."""
+    """Format a line of foreign text like `show`, but keep tabs and a final carriage return."""
     end = "\r" if line.endswith("\r") else ""
     return "\t".join(map(show, line.removesuffix("\r").split("\t"))) + end
 
 
 def _relative(value: object) -> str:
-    """As `show`, but for times: how long ago, or how soon."""
+    """Format a value like `show`, but a time by its distance from now."""
     if not isinstance(value, datetime):
         return show(value)
     away = (datetime.now(UTC) - value).total_seconds()
@@ -330,10 +328,10 @@ def _total(widths: Sequence[int]) -> int:
 
 
 def _shrunk(columns: Sequence[TableColumn], widths: Sequence[int], width: int) -> list[int]:
-    """The widths, the widest that may be cut made narrower until they fit or none may be."""
+    """Reduce the widest cuttable column until the table fits, or no column can be cut more."""
     room = list(widths)
     while _total(room) > width:
-        able = [n for n, each in enumerate(columns) if each.cut and room[n] > _LEAST]
+        able = [n for n, each in enumerate(columns) if each.cut and room[n] > _LEAST_WIDTH]
         if not able:
             break
         room[max(able, key=room.__getitem__)] -= 1
@@ -341,7 +339,7 @@ def _shrunk(columns: Sequence[TableColumn], widths: Sequence[int], width: int) -
 
 
 def _cut(text: str, room: int, end: Literal["left", "right"] | None) -> str:
-    """The text in that many characters of a terminal, with a mark where it was cut."""
+    """Cut text to a terminal width of `room` characters, with a mark at the cut."""
     from rich.cells import cell_len, set_cell_size
 
     if cell_len(text) <= room or end is None:
@@ -359,12 +357,12 @@ def _aligned(column: TableColumn, text: str, room: int) -> str:
 
 
 def _plain(value: object) -> object:
-    """What orjson does not know by itself."""
+    """Convert values that orjson does not support."""
     return value.total_seconds() if isinstance(value, timedelta) else str(value)
 
 
 def _plain_to_json(value: object) -> object:
-    """What orjson knows by itself too, as it writes it."""
+    """Convert values that json does not support, to the same text as orjson's."""
     if isinstance(value, datetime):
         return value.isoformat()
     if is_dataclass(value) and not isinstance(value, type):

@@ -1,9 +1,9 @@
 """Plots of characters: sparklines, bars, and a chart with its axes.
 
-Promises: no colour and no control character, so that a plot looks the same in a pipe, on a terminal
-that can neither, and on paper; it fits into the width that it is given; what is not 0 is seen; what
-is unknown is blank, unlike 0. Known limit: where a terminal's encoding has no blocks,
-`output.shown` puts ASCII in their place, with the same eight heights.
+Promises: no colour and no control character, so a plot looks the same in a pipe, on a simple
+terminal, and on paper; it fits into the given width; every value above 0 is visible; an unknown
+value is blank, unlike 0. Known limit: if the encoding has no block characters,
+`output.encodable` replaces them by ASCII, in the same eight heights.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -13,18 +13,18 @@ from math import ceil, floor, log10
 
 Values = Sequence[float | None]
 
-# The first one is 0.
+# The first character means 0.
 HEIGHTS = "▁▂▃▄▅▆▇█"
 FULL, EMPTY = "█", " "
 _LEAST_WIDTH = 30
-_LEAST = 1e-9  # the top of a scale, at least
-_TICK = 14  # characters from one time to the next, at least
+_LEAST_TOP = 1e-9  # least top value of a scale
+_TICK_CHARACTERS = 14  # least distance between two times on the axis
 
 
 def sparkline(values: Values, width: int, *, adds_up: bool = True) -> str:
-    """A line as wide as there are values, `width` at most: then several share a character.
+    """Draw a line of one character per value, or of `width` characters that share the values.
 
-    adds_up: these are shown by their mean, else by the largest.
+    adds_up: a shared character shows the mean of its values, else the largest.
     """
     squeezed = _squeezed(values, width, adds_up=adds_up)
     most = max((each for each in squeezed if each is not None), default=0)
@@ -32,7 +32,7 @@ def sparkline(values: Values, width: int, *, adds_up: bool = True) -> str:
 
 
 def bar(value: float, most: float, width: int) -> str:
-    """A bar of that length at most."""
+    """Draw a bar; the value `most` has the full `width`."""
     return FULL * (max(1, round(width * value / most)) if value > 0 < most else 0)
 
 
@@ -45,12 +45,12 @@ def plot(
     label: Callable[[float], str],
     time: Callable[[datetime], str],
 ) -> Iterator[str]:
-    """Columns above a line of times, beside a scale from 0; as many lines as `height`, and two.
+    """Draw columns with a scale from 0 and an axis of times: `height` lines and two of the axis.
 
-    label: how a value is written, time: how a time is.
+    label: formats a value. time: formats a time.
     """
     most = max((each for each in values if each is not None), default=0) or 1
-    top = _round_up(max(most, _LEAST))
+    top = _round_up(max(most, _LEAST_TOP))
     marks = {height - 1: label(top), 0: label(0)}
     if height > 4:  # noqa: PLR2004 - a scale of three marks needs room
         marks[(height - 1) // 2] = label(top * ((height - 1) // 2 + 1) / height)
@@ -62,7 +62,7 @@ def plot(
         yield f"{marks.get(line, ''):>{room}} {'┤' if line in marks else '│'}{cells}".rstrip()
     ticks = _ticks(len(values), across, time, begins)
     axis = ["─"] * len(columns)
-    names = [" "] * (len(columns) + _TICK)
+    names = [" "] * (len(columns) + _TICK_CHARACTERS)
     for column, text in ticks:
         axis[column] = "┬"
         names[column : column + len(text)] = text
@@ -73,20 +73,20 @@ def plot(
 def _ticks(
     steps: int, across: int, time: Callable[[datetime], str], begins: Sequence[datetime]
 ) -> list[tuple[int, str]]:
-    """Where times are written below the axis, and which."""
-    every = ceil(_TICK / across)
+    """Return the times below the axis, each with its column."""
+    every = ceil(_TICK_CHARACTERS / across)
     end = steps * across
     found = [(n * across, time(begins[n])) for n in range(0, steps, every)]
     return [each for each in found if each[0] == 0 or each[0] + len(each[1]) <= end]
 
 
 def _cell(value: float | None, top: float, line: int, height: int) -> str:
-    """What a column shows in a line, 0 being the lowest."""
+    """Return the character of a column in a line; line 0 is the lowest."""
     if value is None:
         return EMPTY
     eighths = value / top * height * 8
     if value > 0:
-        eighths = max(eighths, 2)  # higher than 0
+        eighths = max(eighths, 2)  # visibly more than 0
     left = round(eighths) - line * 8
     if left >= 8:  # noqa: PLR2004 - eighths of a character
         return FULL
@@ -102,7 +102,7 @@ def _height(value: float, most: float) -> str:
 
 
 def _squeezed(values: Values, width: int, *, adds_up: bool) -> list[float | None]:
-    """So many values at most."""
+    """Combine values until there are at most `width`."""
     if len(values) <= width:
         return list(values)
     edges = [len(values) * n // width for n in range(width + 1)]
@@ -117,7 +117,7 @@ def _squeezed(values: Values, width: int, *, adds_up: bool) -> list[float | None
 
 
 def _round_up(value: float) -> float:
-    """The next number that is round: of these, with some zeros."""
+    """Return the next round number: one of these, times a power of ten."""
     size = 10 ** floor(log10(value))
     return float(
         next((n for n in (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8) if value <= n * size), 10) * size

@@ -1,8 +1,8 @@
-"""Where the code of the installed plugins lies, as an interpreter that starts now finds it.
+"""Where the files of the installed plugins are, as a newly started interpreter finds them.
 
-Owns the look-up for `inboxd dev`. It runs this file as a script: what was installed since (an
-editable plugin is a line in a .pth file) is seen by a new interpreter only. Promises that no
-plugin is imported: only the daemon runs its code. Known limit: a plugin in a zip file has no files.
+Owns the look-up for `inboxd dev`, which runs this file as a script: only a new interpreter sees
+later installations (an editable plugin is a line in a .pth file). Promises that no plugin is
+imported: only the daemon runs their code. Known limit: it does not find a plugin in a zip file.
 """
 
 import json
@@ -20,7 +20,7 @@ from urllib.parse import unquote, urlsplit
 
 
 class Plugin(NamedTuple):
-    """One plugin's code. copied_from: the folder that it was copied from at its installation."""
+    """The code of a plugin. copied_from: the folder from which it was installed as a copy."""
 
     name: str
     path: str
@@ -29,9 +29,9 @@ class Plugin(NamedTuple):
 
 
 class Installed(NamedTuple):
-    """The plugins that are there; and the folders in which an installation would be seen.
+    """The installed plugins. places: folders that an installation changes.
 
-    migrations: whether one of them ships migrations.
+    migrations: whether one of the plugins ships migrations.
     """
 
     plugins: tuple[Plugin, ...]
@@ -40,12 +40,12 @@ class Installed(NamedTuple):
 
     @property
     def paths(self) -> list[Path]:
-        """Folders and single files of code."""
+        """Return the folders and single files of code."""
         return sorted({Path(plugin.path) for plugin in self.plugins})
 
 
 def look_up(names: Sequence[str]) -> Installed:
-    """The plugins, or those of these names, as a new process of this interpreter finds them."""
+    """Return all plugins, or the plugins of these names, as a new interpreter finds them."""
     command = [sys.executable, "-P", __file__, *names]
     ran = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     plugins, places, migrations = json.loads(ran.stdout.splitlines()[-1])
@@ -82,7 +82,7 @@ def _code_of(package: str) -> list[Path]:
 
 
 def _origin(dist: Distribution | None) -> str | None:
-    """The folder that a distribution was installed from, if pip noted one (PEP 610)."""
+    """Return the folder from which a distribution was installed, if pip recorded it (PEP 610)."""
     noted = dist.read_text("direct_url.json") if dist else None
     url = urlsplit(json.loads(noted)["url"]) if noted else None
     return unquote(url.path) if url and url.scheme == "file" else None

@@ -1,8 +1,8 @@
-"""`inboxd plugins`: what is installed here, what ran of its migrations, and which workers have it.
+"""`inboxd plugins`: installed plugins, their migrations, and the workers that have them.
 
-Promises: it works without a database, and says what it then does not know; a plugin that cannot be
-imported is listed with its error. Known limit: workers declare types, no plugins; a worker has a
-plugin as far as it declares the plugin's types.
+Promises: it works without a database, and then reports that some values are unknown; a plugin that
+cannot be imported is listed with its error. Known limit: workers declare types, not plugins; a
+worker counts as having a plugin if it declares types of it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +13,7 @@ import typer
 from inboxd.cli import columns
 from inboxd.cli.completion import plugin_names
 from inboxd.cli.groups import CommandGroup
-from inboxd.cli.options import Looking, ask, examples
+from inboxd.cli.options import Looking, examples
 from inboxd.cli.output import Fields, Part, TableColumn, remark
 from inboxd.errors import DatabaseError, PluginError, SchemaError, UnknownName
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from inboxd.store.plugin_migrations import PluginState
     from inboxd.store.session import Session
 
-app = CommandGroup(no_args_is_help=True, help="Look at plugins: here, and with the workers.")
+app = CommandGroup(no_args_is_help=True, help="Show plugins that are installed here or on workers.")
 
 _MOST_WORKERS = 1000
 
 
 class _Answer(NamedTuple):
-    """What the database knows. error: why nothing of it is known."""
+    """Plugin data of the database. error: why it could not be read."""
 
     states: "Mapping[str, PluginState]"
     workers: Sequence[Mapping[str, Any]] | None = None
@@ -39,11 +39,11 @@ class _Answer(NamedTuple):
 
 @app.command("list", epilog=examples("inboxd plugins list", "inboxd plugins list --json"))
 def list_(given: Looking) -> None:
-    """List plugins: what they declare, their migrations, how many workers have them."""
-    found, elsewhere, error = _look(given.settings)
+    """List plugins: their types, schedules and migrations, and the number of workers."""
+    found, elsewhere, error = _look(given)
     parts: list[Part] = [columns.table(_LIST, found)]
     if elsewhere:
-        parts.append(columns.table(_ELSEWHERE, elsewhere, "Only workers elsewhere have"))
+        parts.append(columns.table(_ELSEWHERE, elsewhere, "Types only on other hosts' workers"))
     given.print({"plugins": found, "elsewhere": elsewhere, "database_error": error}, parts)
     _tell(error, given)
 
@@ -62,12 +62,12 @@ def show(
     """Show one plugin: handlers, topics, queues, schedules, resources, migrations, workers."""
     from inboxd.model.spelling import did_you_mean
 
-    found, _, error = _look(given.settings)
+    found, _, error = _look(given)
     wanted = [each for each in found if each["plugin"] == name]
     if not wanted:
         hint = did_you_mean(name, [each["plugin"] for each in found])
         raise UnknownName(
-            f"there is no plugin {name!r} here, and nothing ran of one"
+            f"no plugin {name!r} is installed here, and no migration of it ran"
             f"{hint or '; `inboxd plugins list` has the names.'}"
         )
     parts = [part for each in wanted for part in _parts(each)]
@@ -77,21 +77,22 @@ def show(
 
 def _tell(error: str | None, given: Looking) -> None:
     if error and not given.json:
-        remark(f"Workers, and which migrations ran, are unknown: {error}")
+        remark(f"Workers and executed migrations are unknown: {error}")
 
 
 # --------------------------------------------------------------------------------------- looking
 
 
 def _look(
-    settings: "Settings",
+    given: Looking,
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]], str | None]:
-    """Each plugin as JSON values, the types that only workers elsewhere have, and what is amiss."""
+    """Return plugins as JSON values, types that only other hosts' workers have, and the error."""
     from inboxd.registry.installed import installed
 
+    settings = given.settings
     here = installed(settings)
     folders, problems = _folders()
-    seen = _ask(settings, list(folders.values()))
+    seen = _ask(given, list(folders.values()))
     names = {each.name for each in here}
     found = [_document(each, settings, seen, problems.get(each.name)) for each in here]
     others = {*seen.states, *problems} - names
@@ -100,7 +101,7 @@ def _look(
 
 
 def _folders() -> "tuple[dict[str, MigrationFolder], dict[str, str]]":
-    """The migrations that are here by plugin; and of those that cannot be used, why."""
+    """Return the migrations that are installed here, by plugin, and the errors of unusable ones."""
     from inboxd.store import plugin_folders
 
     found: dict[str, MigrationFolder] = {}
@@ -113,7 +114,7 @@ def _folders() -> "tuple[dict[str, MigrationFolder], dict[str, str]]":
     return found, problems
 
 
-def _ask(settings: "Settings", folders: "Sequence[MigrationFolder]") -> _Answer:
+def _ask(given: Looking, folders: "Sequence[MigrationFolder]") -> _Answer:
     from inboxd.store import listing, plugin_migrations
     from inboxd.store.plugin_migrations import PluginState
 
@@ -123,7 +124,7 @@ def _ask(settings: "Settings", folders: "Sequence[MigrationFolder]") -> _Answer:
         return _Answer({each.plugin: each for each in states}, [dict(row) for row in workers])
 
     try:
-        return ask(settings, look)
+        return given.ask(look)
     except (DatabaseError, SchemaError) as error:
         unknown = {each.plugin: PluginState(each.plugin, each) for each in folders}
         return _Answer(unknown, None, str(error))
@@ -155,7 +156,7 @@ def _document(
 
 
 def _without_handlers(name: str, seen: _Answer, problem: str | None) -> dict[str, Any]:
-    """A plugin that ships migrations alone, or of which only the database knows."""
+    """Describe a plugin without handlers here: it ships only migrations, or is not installed."""
     state = seen.states.get(name)
     return {
         "plugin": name,
@@ -171,7 +172,7 @@ def _without_handlers(name: str, seen: _Answer, problem: str | None) -> dict[str
 
 
 def _migrations(name: str, seen: _Answer) -> list[dict[str, Any]] | None:
-    """Each file with its state; None: there are none."""
+    """Return each migration with its state; None: the plugin has none."""
     state = seen.states.get(name)
     if state is None:
         return None
@@ -200,7 +201,7 @@ def _state(
 
 
 def _workers(plugin: "InstalledPlugin", seen: _Answer) -> list[dict[str, Any]] | None:
-    """The living workers that have types of it; None: that is not known."""
+    """Return the living workers that have types of the plugin; None: unknown."""
     if seen.workers is None or plugin.registry is None:
         return None
     own = _types(plugin)
@@ -214,7 +215,7 @@ def _workers(plugin: "InstalledPlugin", seen: _Answer) -> list[dict[str, Any]] |
 
 
 def _elsewhere(here: "Sequence[InstalledPlugin]", seen: _Answer) -> list[dict[str, Any]]:
-    """Types that living workers have, and no plugin here."""
+    """Return the types that living workers have and no plugin here."""
     known = {each for plugin in here for each in _types(plugin)}
     having: dict[tuple[str, str], list[str]] = {}
     for row in seen.workers or ():
@@ -260,7 +261,7 @@ def _parts(plugin: Mapping[str, Any]) -> Iterator[Part]:
     fields = {
         "distribution": plugin["distribution"] or "not installed here",
         "entry point": plugin["entry_point"] or "none in inboxd.handlers",
-        "worker.plugins": None if plugin["taken"] or not plugin["entry_point"] else "leaves it out",
+        "worker.plugins": None if plugin["taken"] or not plugin["entry_point"] else "excludes it",
         "error": plugin["error"],
         "queues": ", ".join(plugin["queues"]) or None,
     }
@@ -270,7 +271,7 @@ def _parts(plugin: Mapping[str, Any]) -> Iterator[Part]:
         if rows:
             yield columns.table(shown, rows, title)
     if plugin["workers"] == []:
-        yield "No living worker has types of it."
+        yield "No living worker has types of this plugin."
 
 
 _AMISS = ("pending", "changed", "not here")
@@ -285,7 +286,7 @@ _LIST = (
         "workers",
         lambda row: None if row["workers"] is None else len(row["workers"]),
         kind="number",
-        legend="living ones that have types of it",
+        legend="living workers that have types of the plugin",
     ),
     "error",
 )
@@ -304,7 +305,7 @@ _TABLES: Mapping[str, columns.Columns] = {
         TableColumn("timeout", kind="span"),
         TableColumn("runs in", "executor"),
         TableColumn("retry", lambda row: row["retry"]["policy"], cut="right", extra=True),
-        TableColumn("by", lambda row: row["retry"]["source"], cut="right", extra=True),
+        TableColumn("set by", lambda row: row["retry"]["source"], cut="right", extra=True),
     ),
     "Topics": (TableColumn("topic", cut="left"), "mode"),
     "Schedules": (

@@ -1,7 +1,7 @@
-"""`inboxd emit`, `inboxd send`: one event or command by hand, or those of a file (`bulk`).
+"""`inboxd emit`, `inboxd send`: write one row by hand, or the lines of a file (`bulk`).
 
-Known limit: to try a handler, mend a case or bring in what is there; services use their own
-connection (docs/producers.md).
+For tests, repairs and imports. Known limit: it does not write in a service's own transaction; for
+that see docs/producers.md.
 """
 
 import sys
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_TYPE = "Its type, such as user.created; with --file, each line names it."
+_TYPE = "Type, such as user.created; with --file, each line names it."
 EventType = Annotated[
     str | None, typer.Argument(metavar="TYPE", help=_TYPE, autocompletion=declared("event type"))
 ]
@@ -37,52 +37,50 @@ CommandType = Annotated[
     str | None, typer.Argument(metavar="TYPE", help=_TYPE, autocompletion=declared("command type"))
 ]
 Payload = Annotated[
-    str | None, typer.Argument(metavar="JSON|-|@FILE", help="Its payload; -: standard input.")
+    str | None, typer.Argument(metavar="JSON|-|@FILE", help="Payload; -: standard input.")
 ]
 
 
-def _text(metavar: str, told: str, *names: str, completes: Completion | None = None) -> Any:
-    return typer.Option(*names, metavar=metavar, help=told, autocompletion=completes)
+def _text(metavar: str, text: str, *names: str, completes: Completion | None = None) -> Any:
+    return typer.Option(*names, metavar=metavar, help=text, autocompletion=completes)
 
 
 @dataclass(frozen=True, kw_only=True)
 class _New(Asking):
-    tenant: Annotated[str | None, _text("TEXT", "Whose it is.")] = None
-    entity_type: Annotated[str | None, _text("TEXT", "Kind of its entity.")] = None
+    tenant: Annotated[str | None, _text("TEXT", "Its tenant.")] = None
+    entity_type: Annotated[str | None, _text("TEXT", "Type of its entity.")] = None
     entity_id: Annotated[str | None, _text("TEXT", "Id of its entity.")] = None
     correlation_id: Annotated[
-        str | None, _text("TEXT", "The story it belongs to; else a new one.")
+        str | None, _text("TEXT", "The story that it belongs to. Default: a new story.")
     ] = None
     schema_version: Annotated[
         int, typer.Option(metavar="N", min=1, max=32767, help="Schema version.")
     ] = 1
-    delay: Annotated[str | None, _text("DURATION", 'When it is due, counted from now: "90s".')] = (
-        None
-    )
+    delay: Annotated[str | None, _text("DURATION", 'Time until it is due, such as "90s".')] = None
     force: Force = False
     check: Annotated[
         bool,
         typer.Option(
             "--check",
-            help="Write nothing: say whether the handlers that are installed here take it.",
+            help="Write nothing; report whether the handlers installed here accept the payload.",
         ),
     ] = False
 
     def refuse_beside_file(self, *arguments: str | None) -> None:
-        """Raise UsageError for what is said of one row, where there are many."""
-        said = [each.name for each in fields(self) if getattr(self, each.name) != each.default]
+        """Raise UsageError for arguments and options of a single row."""
+        given = [each.name for each in fields(self) if getattr(self, each.name) != each.default]
         if (
             any(argument is not None for argument in arguments)
-            or set(said) - {*_NO_COLUMNS}
+            or set(given) - {*_NO_COLUMNS}
             or self.check
         ):
             raise UsageError(
-                "with --file each line names its type, its payload and its columns: leave out "
-                "TYPE, JSON and the options of one row."
+                "with --file, each line has its own type, payload and columns: leave out TYPE, "
+                "JSON and the options of a single row."
             )
 
     def entry(self, type_: str, payload: str) -> "Entry":
-        """What is to be written. Raises UsageError."""
+        """Return the row to write. Raises UsageError."""
         from inboxd.model import duration
         from inboxd.store.producing import Entry
 
@@ -98,59 +96,68 @@ _NO_COLUMNS = ("config", "json", "force", "check")
 
 @dataclass(frozen=True, kw_only=True)
 class EventOptions(_New):
-    """The fields of an event."""
-
-    lane: Annotated[
-        str | None,
-        _text("TEXT", "Its topic; else those of its type.", "--topic", completes=declared("topic")),
-    ] = None
-    source: Annotated[str | None, _text("TEXT", "The service that it comes from.")] = None
-    uuid: Annotated[
-        str | None, _text("UUID", "Its id; the same one twice is one event.", "--event-id")
-    ] = None
-    ordering_key: Annotated[str | None, _text("TEXT", "In order with those of the same key.")] = (
-        None
-    )
-    dedup_key: Annotated[str | None, _text("TEXT", "The same one twice is one event.")] = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class CommandOptions(_New):
-    """The fields of a command."""
-
     lane: Annotated[
         str | None,
         _text(
             "TEXT",
-            "Its queue; else the one its handler names.",
+            "Topic of the event. Default: the topics of its type.",
+            "--topic",
+            completes=declared("topic"),
+        ),
+    ] = None
+    source: Annotated[str | None, _text("TEXT", "The service that it comes from.")] = None
+    uuid: Annotated[
+        str | None,
+        _text("UUID", "Id of the event; a repeated id writes no second event.", "--event-id"),
+    ] = None
+    ordering_key: Annotated[
+        str | None, _text("TEXT", "Processed in order with events of the same key.")
+    ] = None
+    dedup_key: Annotated[str | None, _text("TEXT", "A repeated key writes no second event.")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommandOptions(_New):
+    lane: Annotated[
+        str | None,
+        _text(
+            "TEXT",
+            "Queue of the command. Default: the queue of its handler.",
             "--queue",
             completes=declared("queue"),
         ),
     ] = None
     priority: Annotated[
-        int, typer.Option(metavar="N", min=-32768, max=32767, help="Smaller goes first.")
+        int, typer.Option(metavar="N", min=-32768, max=32767, help="Smaller numbers run first.")
     ] = 0
     uuid: Annotated[
-        str | None, _text("UUID", "Its id; the same one twice is one command.", "--command-id")
+        str | None,
+        _text("UUID", "Id of the command; a repeated id writes no second command.", "--command-id"),
     ] = None
     max_attempts: Annotated[
-        int | None, typer.Option(metavar="N", min=1, max=32767, help="Executions in all.")
+        int | None, typer.Option(metavar="N", min=1, max=32767, help="Maximum number of attempts.")
     ] = None
-    ordering_key: Annotated[str | None, _text("TEXT", "One after the other with the same key.")] = (
-        None
-    )
+    ordering_key: Annotated[
+        str | None, _text("TEXT", "Commands of the same key run one after the other.")
+    ] = None
     unique_key: Annotated[
-        str | None, _text("TEXT", "At most one unsettled of its type has it.")
+        str | None, _text("TEXT", "At most one unsettled command of its type has this key.")
     ] = None
     on_conflict: Annotated[
-        str, _text("keep|replace|reject", "What happens to the one there is.")
+        str,
+        _text("keep|replace|reject", "The action if an unsettled command has the unique key."),
     ] = "keep"
 
 
 def emit(
     type: EventType = None, *, payload: Payload = None, many: FileOptions, given: EventOptions
 ) -> None:
-    """Emit one event, of a type that somebody handles; or those of a file."""
+    """Emit one event of a declared type, or the events of a file.
+
+    The exit code is 65 if an installed handler does not accept the payload, which is then not
+    written, or if the dedup key belongs to an event with other content: then the event is a dead
+    letter.
+    """
     from inboxd.client.drafts import EVENTS
     from inboxd.store import producing
 
@@ -177,7 +184,11 @@ def emit(
 def send(
     type: CommandType = None, *, payload: Payload = None, many: FileOptions, given: CommandOptions
 ) -> None:
-    """Send one command, of a type that somebody handles; or those of a file."""
+    """Send one command of a declared type, or the commands of a file.
+
+    The exit code is 65 if the installed handler does not accept the payload, which is then not
+    written.
+    """
     from inboxd.client.drafts import COMMANDS
     from inboxd.store import producing
 
@@ -196,45 +207,45 @@ def send(
 def _one(
     type_: str | None, payload: str | None, given: _New, many: FileOptions
 ) -> "tuple[str, Entry]":
-    """The one row that is asked for. Raises UsageError."""
+    """Return type and row of a single event or command. Raises UsageError."""
     many.refuse_without_file()
     if type_ is None:
-        raise UsageError("a TYPE is missing, or --file with many.")
+        raise UsageError("give a TYPE, or --file for many rows.")
     return type_, given.entry(type_, "{}" if payload is None else payload)
 
 
 def _is_checked_only(kind: "Kind", entry: "Entry", given: _New) -> bool:
-    """Whether nothing is to be written, which is told then.
+    """Check the payload; returns True, and prints the result, if --check forbids writing.
 
-    Raises PayloadError for a payload that a handler here would refuse, NoHandler if it is only
-    checked and nobody here handles it.
+    Raises PayloadError for a payload that a handler here would refuse, NoHandler for --check if no
+    plugin here handles the type.
     """
     from inboxd.registry.payload_models import models_here
 
     if given.force and not given.check:
         return False
     models, topic = models_here(given.settings), entry.lane if kind == "event" else None
-    told = models.refusal(kind, entry.type, topic, entry.schema_version, entry.payload)
-    if told is not None:
-        refused = PayloadError(f"{told} Nothing was written")
-        raise refused.on_terminals("" if given.check else "; --force writes it all the same")
+    refusal = models.refusal(kind, entry.type, topic, entry.schema_version, entry.payload)
+    if refusal is not None:
+        refused = PayloadError(f"{refusal} Nothing was written")
+        raise refused.on_terminals("" if given.check else "; --force writes it nevertheless")
     if not given.check:
         return False
     handlers = models.handlers(kind, entry.type, topic)
     if not handlers:
         raise NoHandler(
-            f"no plugin that is installed here handles the {kind} {entry.type!r}: nothing was "
-            "checked, and nothing written"
+            f"no plugin that is installed here handles the {kind} {entry.type!r}: the payload was "
+            "not checked, and nothing was written"
         )
     names = [each.name for each in handlers]
-    given.tell({"taken_by": names}, f"It is taken by {', '.join(names)}; nothing was written.")
+    given.tell({"taken_by": names}, f"Accepted by {', '.join(names)}; nothing was written.")
     return True
 
 
 def _produce(
     given: _New, names: "Mapping[Named, str | None]", write: "Callable[[Session], Awaitable[T]]"
 ) -> "T":
-    """Write on a session of its own. Raises UnknownName for a name that nothing declares."""
+    """Write in a new session. Raises UnknownName for an undeclared name."""
     from inboxd import operations
 
     async def run(session: "Session") -> T:
@@ -248,7 +259,7 @@ def _produce(
 
 
 def read_payload(given: str) -> str:
-    """JSON text. Raises UsageError, which never quotes it."""
+    """Read JSON text. Raises UsageError, which never quotes the payload."""
     from inboxd.model.json_text import check_json
 
     if given == "-":
@@ -280,14 +291,14 @@ def _confirm(
             found |= {"conflict": written.conflict, "dead_letters": dead}
         print_json(found)
     elif written.conflict:
-        why = "its dedup key belongs to an event of other content"
+        why = "its dedup key belongs to an event with different content"
         many = f"; in {len(dead)} topics, a dead letter in each" if len(dead) > 1 else ""
-        again = ", and was there already" if written.duplicate else ""
+        again = ", and existed already" if written.duplicate else ""
         typer.echo(f"{what} {written.id} {written.uuid} is a dead letter{again}: {why}{many}")
         for each in dead:
             typer.echo(f"  {what} {each['id']} in topic {show(each['topic'])}")
     elif written.duplicate:
         number = "(settled)" if written.id is None else written.id
-        typer.echo(f"{what} {number} {written.uuid} was there already; nothing was written")
+        typer.echo(f"{what} {number} {written.uuid} exists already; nothing was written")
     else:
         typer.echo(f"{what} {written.id} {written.uuid}")

@@ -1,7 +1,6 @@
-"""`inboxd queues`: what waits in each queue, its limits, and the ordering keys that stand still.
+"""`inboxd queues`: the rows of each queue, its limits, and its blocked ordering keys.
 
-Known limit: limits are those of the settings that this command reads, which workers elsewhere may
-not share.
+Known limit: it shows the limits of its own settings; workers elsewhere may have others.
 """
 
 from typing import Annotated, Any
@@ -15,29 +14,29 @@ from inboxd.cli.options import Looking, examples
 from inboxd.cli.output import Fields, TableColumn
 from inboxd.model.wording import span
 
-app = CommandGroup(no_args_is_help=True, help="Look at queues, their limits and ordering keys.")
+app = CommandGroup(no_args_is_help=True, help="Show queues, their limits and ordering keys.")
 
 _KEYS = (
     TableColumn("key", cut="right"),
     TableColumn("blocked by", "held_by"),
     *("id", "type", "attempts"),
-    TableColumn("next time", "next_at", kind="time"),
-    columns.counted("behind", legend="due commands that wait for it"),
-    TableColumn("waiting for", "oldest", kind="span"),
+    TableColumn("next attempt", "next_at", kind="time"),
+    columns.counted("behind", legend="due commands that wait for this one"),
+    TableColumn("longest wait", "oldest", kind="span"),
     columns.TITLE,
 )
 
 
 @app.command("list", epilog=examples("inboxd queues list", "inboxd queues list --json"))
 def list_(given: Looking) -> None:
-    """List queues: limits, what runs and waits, and keys that stand still."""
+    """List queues: limits, running and waiting commands, and blocked keys."""
     from inboxd.operations.lanes import queue_list
 
     document = given.ask(lambda session: queue_list(session, given.settings))
     given.print(
         document,
         [columns.table(_LIST, document["queues"])],
-        ["Limits: the settings that this command reads. Give all workers the same."],
+        ["The limits are from this command's settings. All workers should have the same settings."],
     )
 
 
@@ -54,11 +53,11 @@ def show(
     ],
     *,
     limit: Annotated[
-        int, typer.Option(metavar="N", min=1, max=1000, help="How many blocked keys.")
+        int, typer.Option(metavar="N", min=1, max=1000, help="List at most N blocked keys.")
     ] = 20,
     given: Looking,
 ) -> None:
-    """Show one queue, what it did in the last hour, and ordering keys that stand still in it."""
+    """Show one queue, its work in the last hour, and its blocked ordering keys."""
     from inboxd.operations.lanes import one_queue
 
     row, done = given.ask(lambda session: one_queue(session, given.settings, name, limit))
@@ -76,7 +75,7 @@ def show(
 
 
 def _blocked(row: dict[str, Any]) -> str | None:
-    """How many keys stand still, why, and how long the first one behind has waited."""
+    """Format the blocked keys: their number, the cause, and the longest wait behind them."""
     from inboxd.store.queues import HOLDERS
 
     parts = [
@@ -86,7 +85,7 @@ def _blocked(row: dict[str, Any]) -> str | None:
     return ", ".join(parts) or None
 
 
-def _told(limits: dict[str, Any]) -> str:
+def _limits(limits: dict[str, Any]) -> str:
     return ", ".join(f"{name} {value}" for name, value in limits.items())
 
 
@@ -96,9 +95,9 @@ _LIST = (
     columns.counted("pending"),
     columns.in_line(),
     columns.counted("keys", extra=True, legend="ordering keys that have a line"),
-    TableColumn("blocked", _blocked, cut="right", legend="keys that stand still, and for how long"),
+    TableColumn("blocked", _blocked, cut="right", legend="blocked keys, and the longest wait"),
     columns.unmet(),
     columns.counted("failed"),
     TableColumn("oldest due", "oldest", kind="span"),
-    TableColumn("limits", lambda row: _told(row["limits"]), cut="right"),
+    TableColumn("limits", lambda row: _limits(row["limits"]), cut="right"),
 )

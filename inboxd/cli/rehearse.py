@@ -1,10 +1,10 @@
-"""`inboxd rehearse`: a row of the live database is run here, and what its handlers did is undone.
+"""`inboxd rehearse`: runs a row of the live database here, and rolls back the handlers' writes.
 
-Promises: it says before what is not undone, and asks; where nobody can be asked it refuses without
-`--yes`. Ctrl-C and TERM stop the handlers as a worker would, a second signal ends the process at
-once; the server undoes what this process left. Payloads are shown only when asked for. Known limit:
-in a debugger the handler holds the loop, so that Ctrl-C is the debugger's.
-*See:* `inboxd.rehearsal`, the mechanism.
+Promises: it names effects that cannot be undone, and asks before it runs; without a terminal it
+needs `--yes`. Ctrl-C and TERM stop the handlers as a worker would, a second signal ends the process
+at once; the server rolls back an unfinished transaction. Payloads are shown only with `--payload`.
+Known limit: while a debugger holds the loop, Ctrl-C goes to the debugger. *See:*
+`inboxd.rehearsal`, the mechanism.
 """
 
 import os
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from inboxd.store.rehearsal import RehearsedRow
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-# How long a transaction may stand idle while somebody looks at it.
-_STAY = timedelta(minutes=10)
+# How long a transaction may be idle under a debugger.
+_DEBUGGER_IDLE = timedelta(minutes=10)
 
 Kind = Annotated[
     Literal["event", "command"], typer.Argument(metavar="KIND", help="event or command.")
@@ -46,10 +46,8 @@ Id = Annotated[str, typer.Argument(metavar="ID", help="Row number or uuid.", sho
 
 @dataclass(frozen=True, kw_only=True)
 class Rehearsing(Looking):
-    """How a row is rehearsed."""
-
     payload: Annotated[
-        bool, typer.Option("--payload", help="Show the payloads of what would be sent too.")
+        bool, typer.Option("--payload", help="Also show the payloads that would be sent.")
     ] = False
     alone: Annotated[
         bool, typer.Option("--alone", help="Run an event of a batch topic as a chunk of one.")
@@ -58,7 +56,7 @@ class Rehearsing(Looking):
         bool,
         typer.Option(
             "--debugger",
-            help="No time-out for the handler; if it fails, pdb is opened at its frame.",
+            help="No time limit for the handler; if it fails, open pdb at its frame.",
         ),
     ] = False
     lock_timeout: Annotated[
@@ -72,21 +70,21 @@ class Rehearsing(Looking):
         str | None,
         typer.Option(
             metavar="DURATION",
-            help="When the server ends a transaction that stands idle, as in a debugger; else "
+            help="How long the transaction may be idle, as in a debugger. Default: "
             "database.idle_in_transaction_timeout, with --debugger 10m.",
             show_default=False,
         ),
     ] = None
     yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Do not ask; needed where nobody can be asked.")
+        bool, typer.Option("--yes", "-y", help="Do not ask; required without a terminal.")
     ] = False
 
     def terms(self, settings: "Settings") -> "RehearsalTerms":
-        """Its bounds. Raises UsageError."""
+        """Return the time limits and modes of the rehearsal. Raises UsageError."""
         from inboxd.rehearsal import RehearsalTerms
 
         usual = settings.database.idle_in_transaction_timeout
-        idle = _STAY if self.debugger else usual
+        idle = _DEBUGGER_IDLE if self.debugger else usual
         return RehearsalTerms(
             lock_timeout=_bound("--lock-timeout", self.lock_timeout),
             statement_timeout=_bound("--statement-timeout", self.statement_timeout),
@@ -97,19 +95,20 @@ class Rehearsing(Looking):
 
 
 def rehearse(kind: Kind, id: Id, *, given: Rehearsing) -> None:
-    """Run an event's or a command's handlers here, and undo it: what would come of it?
+    """Run the handlers of an event or command here, report the result, and roll it back.
 
-    The row stays as it is, whatever its status; a worker may run it at the same time.
+    The row does not change in any status; a worker may run it at the same time. Effects outside the
+    database are not undone. The exit code is 0 if the row would succeed or be deferred, else 1.
     """
     from inboxd.rehearsal import handlers_of
 
     if given.json and given.debugger:
-        raise UsageError("Give --json or --debugger, not both: a debugger talks to a person.")
+        raise UsageError("give either --json or --debugger: a debugger needs a terminal.")
     wanted = read_row_id(id)
     if not given.yes and not sys.stdin.isatty():
         raise UsageError(
-            "a rehearsal runs the handlers, and what they do outside the database is not undone: "
-            "give --yes, as nobody can be asked here."
+            "a rehearsal runs the handlers, and their effects outside the database are not undone: "
+            "without a terminal to ask, give --yes."
         )
     settings = given.settings
     terms = given.terms(settings)
@@ -126,7 +125,7 @@ def rehearse(kind: Kind, id: Id, *, given: Rehearsing) -> None:
     if given.debugger and told.failure is not None:
         _post_mortem(told)
     code = Exit.OK if told.outcome in ("succeeded", "deferred") else Exit.PROBLEMS
-    if told.left_behind:  # a thread that runs on would keep this process
+    if told.left_behind:  # a running thread would keep this process alive
         _end(code)
     raise typer.Exit(code)
 
@@ -136,12 +135,12 @@ def _bound(option: str, text: str) -> timedelta:
 
     found = duration.parse(text)
     if found < timedelta(milliseconds=1):
-        raise UsageError(f"{option} {text!r}: give at least 1ms; without a bound it could block.")
+        raise UsageError(f"{option} {text!r}: give at least 1ms; a rehearsal must not block.")
     return found
 
 
 def _registry(settings: "Settings") -> "Registry":
-    """All handlers that are installed, whatever topics the worker of these settings serves."""
+    """Load all installed handlers, regardless of worker.topics."""
     from inboxd.registry.plugins import load_registry
 
     worker = settings.worker.model_copy(update={"topics": ()})
@@ -158,16 +157,16 @@ def _find(given: Rehearsing, kind: Literal["event", "command"], id: Any) -> "Reh
 
 
 def _warn(found: "RehearsedRow", handlers: "list[Handler]") -> None:
-    """What is about to be run, and what is not undone."""
+    """Print which row runs, and which effects are not undone."""
     where = "topic" if found.kind == "event" else "queue"
-    told = f"{found.kind} {found.row['id']} ({found.row['type']}, {where} {found.lane})"
+    row = f"{found.kind} {found.row['id']} ({found.row['type']}, {where} {found.lane})"
     replay = ", as a replay would" if found.has_ended else ""
     names = ", ".join(each.name for each in handlers)
-    remark(f"This runs {told} here{replay}, status {found.status}, by {names}.")
+    remark(f"This runs {row} here{replay}. Its status: {found.status}. Handlers: {names}.")
     remark(
-        "Undone: whatever they write by ctx.connection, send or emit. NOT undone: what they, and "
-        "the resources that they take, do elsewhere, such as HTTP requests, mail, files and other "
-        "connections; and numbers that sequences give."
+        "Undone: rows that the handlers write through ctx.connection, send or emit. NOT undone: "
+        "effects of handlers and their resources elsewhere, such as HTTP requests, mail, files and "
+        "other connections; and numbers taken from sequences."
     )
     remark("The row is neither claimed nor locked: a worker may run it at the same time.")
 
@@ -178,7 +177,7 @@ def _warn(found: "RehearsedRow", handlers: "list[Handler]") -> None:
 def _run(
     settings: "Settings", registry: "Registry", found: "RehearsedRow", terms: "RehearsalTerms"
 ) -> "Rehearsal":
-    """Rehearse in the main thread's loop, until a signal says otherwise."""
+    """Rehearse in the main thread's loop; a signal ends the process."""
     import anyio
 
     from inboxd.rehearsal import rehearse as do
@@ -192,21 +191,21 @@ def _run(
     with _Interrupt.listening() as interrupt:
         told = anyio.run(main)
     if told is None:
-        remark("inboxd: interrupted; all of it is undone")
-        # While Python itself comes to its end, a second signal has its default effect, not ours.
+        remark("inboxd: interrupted; everything is rolled back")
+        # At once: while Python shuts down, a second signal would have its default effect.
         _end(BY_SIGNAL + interrupt.number)
     return told
 
 
 def _end(code: int) -> NoReturn:
-    """End this process now, whatever threads still run in it."""
+    """End this process now, even if threads still run."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
 
 
 class _Interrupt:
-    """The first signal cancels, a second one ends the process."""
+    """The first signal cancels the rehearsal, a second one ends the process."""
 
     def __init__(self) -> None:
         self.number = 0
@@ -215,18 +214,18 @@ class _Interrupt:
     @classmethod
     @contextmanager
     def listening(cls) -> Iterator["_Interrupt"]:
-        """Until the block ends."""
+        """Handle signals during the block."""
         interrupt = cls()
         before = {number: signal.signal(number, interrupt._heard) for number in _SIGNALS}
         try:
             yield interrupt
         finally:
-            if not interrupt.number:  # else the process ends now, and a second one ends it at once
+            if not interrupt.number:  # otherwise the process ends: keep our handlers until then
                 for number, handler in before.items():
                     signal.signal(number, handler)
 
     def attach(self, scope: Any) -> None:
-        """What a signal cancels; called in the loop."""
+        """Set the scope that a signal cancels; called in the loop."""
         import asyncio
 
         loop = asyncio.get_running_loop()
@@ -238,23 +237,23 @@ class _Interrupt:
         if self.number:
             os._exit(BY_SIGNAL + number)
         self.number = number
-        os.write(2, b"inboxd: stopping the handler; once more: at once\n")
+        os.write(2, b"inboxd: stopping the handler; a second signal ends the process at once\n")
         if self._cancel is not None:
             self._cancel()
 
 
 def _give_up(reason: str) -> None:
-    """As a worker ends itself; the server undoes the transaction."""
+    """End the process, as a worker would; the server rolls the transaction back."""
     typer.echo(f"inboxd: {reason}; a worker would end its process here", err=True)
     os._exit(Exit.INTERNAL)
 
 
 def _post_mortem(told: "Rehearsal") -> None:
-    """A debugger at the innermost frame that is the plugin's; not once more if one was left."""
-    import pdb  # noqa: T100 - that is what was asked for
+    """Open pdb at the plugin's innermost frame, unless the failure is pdb's own exit."""
+    import pdb  # noqa: T100 - for --debugger
     from bdb import BdbQuit
 
-    assert told.failure is not None  # noqa: S101 - the caller saw to it
+    assert told.failure is not None  # noqa: S101 - the caller has checked it
     if isinstance(told.failure, BdbQuit):
         return
     step, above, position = told.failure.__traceback__, 0, 0
@@ -275,11 +274,11 @@ def _post_mortem(told: "Rehearsal") -> None:
 
 _ENDS = {
     "succeeded": "it would succeed",
-    "retried": "it would run again",
-    "deferred": "it would run again, with no attempt spent",
-    "failed": "it would be a dead letter",
+    "retried": "it would be retried",
+    "deferred": "it would be deferred, without spending an attempt",
+    "failed": "it would become a dead letter",
 }
-# What each line has of its row.
+# Fields that every log line of a row has.
 _OF_ROW = ("event_id", "command_id", "correlation_id")
 _WRITES = (TableColumn("table"), *columns.numbers("inserted", "updated", "deleted"))
 _SENT = (
@@ -302,7 +301,7 @@ _PROGRESS = (*columns.numbers("done", "of"), TableColumn("note", cut="right"))
 
 
 def _parts(told: "Rehearsal", found: "RehearsedRow", *, payload: bool) -> Iterator[Part]:
-    """The rehearsal, for a person."""
+    """Lay out the result of a rehearsal."""
     handlers = ", ".join(told.handlers)
     chunk = told.chunk and f"{plural(told.chunk['events'], 'event')} of key {told.chunk['key']!r}"
     yield Fields(
@@ -311,7 +310,7 @@ def _parts(told: "Rehearsal", found: "RehearsedRow", *, payload: bool) -> Iterat
             "handlers": handlers,
             "attempt": told.attempt,
             "chunk": chunk or None,
-            "end": _ENDS[told.outcome],
+            "outcome": _ENDS[told.outcome],
             "next run": told.run_at,
             "took": span(told.seconds),
             "error": told.error,
@@ -321,16 +320,16 @@ def _parts(told: "Rehearsal", found: "RehearsedRow", *, payload: bool) -> Iterat
     if told.traceback:
         yield told.traceback
     if told.writes:
-        undone = " before it failed; they would be undone" if told.undone else ""
+        undone = " before it failed; they would be rolled back" if told.undone else ""
         rows = [each._asdict() for each in told.writes]
-        yield columns.table(_WRITES, rows, f"Rows that it wrote{undone}")
+        yield columns.table(_WRITES, rows, f"Written rows{undone}")
     else:
         yield "It wrote no rows."
     document = _as_json(told, found, payload=payload)
     tables = (
         ("sent", _SENT, ""),
         ("batches", _BATCHES, ""),
-        ("events", _EVENTS, "Events of the chunk that would not be done"),
+        ("events", _EVENTS, "Events of the chunk that would not succeed"),
         ("progress", _PROGRESS, "Progress"),
     )
     for key, shown, title in tables:
@@ -345,8 +344,8 @@ def _parts(told: "Rehearsal", found: "RehearsedRow", *, payload: bool) -> Iterat
 
 
 def _log_line(line: dict[str, Any]) -> str:
-    said = ((key, value) for key, value in line["fields"].items() if key not in _OF_ROW)
-    fields = " ".join(f"{key}={show(value)}" for key, value in said)
+    own = ((key, value) for key, value in line["fields"].items() if key not in _OF_ROW)
+    fields = " ".join(f"{key}={show(value)}" for key, value in own)
     return f"{line['level']}  {line['logger']}  {show(line['message'])}  {fields}".rstrip()
 
 

@@ -1,7 +1,7 @@
-"""`inboxd events list`, `inboxd commands list`: rows by any filter, and how far was looked.
+"""`inboxd events list`, `inboxd commands list`: rows by any filter.
 
-Promises: a list ends, however rare what it looks for: it tells how far it looked, and `next` leads
-on from there.
+Promises: a list ends even if few rows match: it prints how far back it looked, and `next` continues
+from there.
 *See:* `operations/finding.py`, after it.
 """
 
@@ -34,38 +34,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class ListFilter(Options):
-    """What lists and counts are filtered by."""
+    """Filter options of lists and counts that `RowFilter` does not have."""
 
-    until: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME",
-            help="Only what was settled before then; of what is not settled, what was created.",
-        ),
-    ] = None
-    by: Annotated[
-        str | None,
-        typer.Option(
-            metavar="WHAT",
-            help="What --since and --until are times of: `created`, which is the default; `ended`, "
-            "settled or a dead letter; `failed`, an attempt; `done`, either; or `waiting`, there "
-            "and not ended.",
-        ),
-    ] = None
     error: Annotated[
         str | None,
-        typer.Option(metavar="TEXT", help="Only where the newest error contains this."),
-    ] = None
-    entity: Annotated[
-        str | None,
-        typer.Option(metavar="TYPE[:ID]", help="Only of this entity, or of entities of this type."),
+        typer.Option(metavar="TEXT", help="Only rows whose newest error contains TEXT."),
     ] = None
     payload: Annotated[
         str | None,
         typer.Option(
             metavar="FIELD=VALUE",
-            help="Only where the payload has this (order_id=17, customer.id=17), or contains this "
-            "JSON object.",
+            help="Only rows whose payload has this value (order_id=17, customer.id=17), or "
+            "contains this JSON object.",
         ),
     ] = None
     look: Annotated[
@@ -73,7 +53,7 @@ class ListFilter(Options):
         typer.Option(
             metavar="N",
             min=1,
-            help="Look at N rows before it ends and says how far it came; else at some ten "
+            help="Look at N rows at most, then print how old the last one is. Default: about ten "
             "thousand, which is quick.",
         ),
     ] = None
@@ -81,20 +61,16 @@ class ListFilter(Options):
 
 @dataclass(frozen=True, kw_only=True)
 class EventListFilter(ListFilter):
-    """And of events besides."""
-
     commands: Annotated[
         list[Status] | None,
         typer.Option(
             metavar="STATUS",
-            help="Only events that enqueued a command which has this status now; may be given "
-            "several times.",
+            help="Only events that sent a command which has this status now; repeatable.",
         ),
     ] = None
 
 
 def add_list(app: CommandGroup, table: "HotTable") -> None:
-    """Add the list to a table's group of commands."""
     events = table == "events"
     lines = (
         "--status failed --since 1d",
@@ -141,7 +117,7 @@ def _print(
 
 
 def _how_far(found: "Found", limit: int) -> Sequence[str]:
-    """What is said of a list that ended before its page was full."""
+    """Describe how far a list looked that ended before its page was full."""
     if found.next is None or len(found.rows) == limit:
         return ()
     back = "" if found.looked_back_to is None else f" back to {show(found.looked_back_to)}"
@@ -157,7 +133,7 @@ async def _find(
     look: int | None,
     page: Paging,
 ) -> "tuple[Found, list[str]]":
-    """A page of a list; and remarks on names that nobody declared, where no row was found."""
+    """Find a page of rows; if it is empty, also remarks on undeclared names in the filter."""
     from inboxd import operations
 
     where: Any = {"below": page.after, "limit": page.limit}
@@ -176,18 +152,17 @@ async def _find(
 
 
 def _status(row: dict[str, Any]) -> str:
-    """With the row that a dead letter runs again as."""
+    """Return the status, with the new row of a replayed dead letter."""
     new = row.get("replayed_as")
     return row["status"] if new is None else f"{row['status']}, replayed as {new}"
 
 
 def _error(row: dict[str, Any]) -> str | None:
-    """The newest one; of what succeeded it says that it was an earlier attempt's."""
+    """Return the newest error; marked "(before)" if the row has succeeded since."""
     error: str | None = row["error"]
     return f"(before) {error}" if error and row["status"] == Status.SUCCEEDED else error
 
 
 def _tenant(row: dict[str, Any]) -> str | None:
-    """By name, where it has one."""
     name: str | None = row.get("tenant_name") or row["tenant"]
     return name

@@ -1,10 +1,9 @@
 """`inboxd events`, `inboxd commands`: the same commands for both kinds of rows.
 
-Owns `row_commands`, which makes a group of them for a table: list, show, why, replay, dismiss,
-reschedule; and for commands cancel, prioritize, replay-with and edit. The list is in
-`cli/row_lists.py`.
-Known limits: a running command is asked to end; whether it did is seen by `show`. An event cannot
-be cancelled: it is a fact, and its page is one transaction.
+Owns `row_commands`, which makes the group of a table: list, count, show, why, replay, dismiss,
+reschedule; and for commands cancel, prioritize, replay-with and edit.
+Known limits: `cancel` only asks a running command to stop; `show` tells whether it did. An event
+cannot be cancelled: it is a fact, and its page is one transaction.
 """
 
 from typing import TYPE_CHECKING, Annotated, Any
@@ -26,22 +25,25 @@ if TYPE_CHECKING:
 IdsOrNone = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="ID", help="Row numbers or uuids; or else a filter.", show_default=False
+        metavar="ID", help="Row numbers or uuids; without them, a filter.", show_default=False
     ),
 ]
 
-_REPLAY = "Let dead letters run again now: those named, all or none; or all that match."
-_DISMISS = "Put dead letters away for good: those named, all or none; or all that match."
+_REPLAY = "Run dead letters again: named rows (all or none), or all rows that match a filter."
+_DISMISS = (
+    "Dismiss dead letters without running them: named rows (all or none), or all rows that match a "
+    "filter."
+)
 _BY_HAND = "4711 --reason 'sent by hand'"
-_CANCEL = "Cancel what has not ended: at once, or by asking its worker when it runs."
+_CANCEL = "Cancel commands that have not ended; the worker of a running one is asked to stop it."
 
 
 def row_commands(table: "HotTable") -> CommandGroup:
-    """The group of commands for a table."""
+    """Make the group of commands for a table."""
     events = table == "events"
     app = CommandGroup(
         no_args_is_help=True,
-        help=f"Look at {table}, replay dead letters{'' if events else ', cancel'}.",
+        help=f"Show {table}, and replay{'' if events else ', cancel'} or dismiss them.",
     )
     _add_looks(app, table)
     count.add_to(app, table)
@@ -70,8 +72,8 @@ def _add_looks(app: CommandGroup, table: "HotTable") -> None:
 
     @app.command(
         "show",
-        help=f"Show one {table.removesuffix('s')}: attempts, errors, lineage, what it created, "
-        "how it is retried.",
+        help=f"Show one {table.removesuffix('s')}: attempts, errors, lineage, created rows, "
+        "retry rules.",
         epilog=_examples(table, "show", "4711", "4711 --payload"),
     )
     def _show(id: Id, given: show.Showing) -> None:
@@ -79,7 +81,7 @@ def _add_looks(app: CommandGroup, table: "HotTable") -> None:
 
     @app.command(
         "why",
-        help=f"Say why one {table.removesuffix('s')} is not running: what holds it, in order.",
+        help=f"Show why one {table.removesuffix('s')} is not running: all causes, in order.",
         epilog=_examples(table, "why", "4711", "4711 --json"),
     )
     def _why(id: Id, given: Looking) -> None:
@@ -106,8 +108,8 @@ def _add_reschedule(app: CommandGroup, table: "HotTable", filters: type[actions.
 
     @app.command(
         options={"wanted": filters},
-        help=f"Let {table} that have not begun run at another time: all of those named, or none; "
-        "with --background, all that match.",
+        help=f"Reschedule {table} that have not started: named rows (all or none); with "
+        "--background, all rows that match.",
         epilog=_examples(
             table, "reschedule", "4711 --at 2h", "--type report.make --at 2h --background"
         ),
@@ -117,7 +119,7 @@ def _add_reschedule(app: CommandGroup, table: "HotTable", filters: type[actions.
         *,
         at: Annotated[
             str,
-            typer.Option(metavar="TIME", help="When: now, 2h from now, or a time in ISO 8601."),
+            typer.Option(metavar="TIME", help="When they run: now, 2h, or a time in ISO 8601."),
         ],
         wanted: Any,
         given: actions.ActingOnRows,
@@ -141,13 +143,15 @@ def _add_prioritize(app: CommandGroup, filters: type[actions.RowFilter]) -> None
     def prioritize(
         ids: IdsOrNone = None,
         *,
-        priority: Annotated[int, typer.Option(metavar="N", help="The smallest runs first.")],
+        priority: Annotated[
+            int, typer.Option(metavar="N", help="The new priority: smaller numbers run first.")
+        ],
         wanted: Any,
         given: actions.ActingOnRows,
     ) -> None:
-        """Give commands that have not begun another priority.
+        """Change the priority of commands that have not started.
 
-        All of those named, or none; with --background, all that match.
+        It changes named rows (all or none); with --background, all rows that match.
         """
         if done := actions.move("commands", "prioritize", ids, wanted, priority, given):
             told = f"Priority {priority}: command {', '.join(map(str, done))}"
@@ -159,11 +163,11 @@ def _add_replay_with(app: CommandGroup) -> None:
     def replay_with(
         id: Id,
         payload: Annotated[
-            str, typer.Argument(metavar="JSON|-|@FILE", help="Its payload; -: standard input.")
+            str, typer.Argument(metavar="JSON|-|@FILE", help="The new payload; -: standard input.")
         ],
         given: Acting,
     ) -> None:
-        """Replay a dead letter with another payload, as a new row; the old one keeps its own."""
+        """Replay a dead letter with another payload, as a new row; the old row does not change."""
         from inboxd import operations
         from inboxd.cli.produce import read_payload
 

@@ -1,6 +1,6 @@
 """`inboxd run` and `inboxd receive`: the daemon, or its receiver alone, in this process.
 
-Known limit: it stays in the foreground; systemd, Docker or Kubernetes start it again.
+Known limit: it stays in the foreground; systemd, Docker or Kubernetes restart it.
 """
 
 from typing import Annotated
@@ -18,8 +18,8 @@ Processes = Annotated[
         metavar="N",
         min=1,
         max=1000,
-        help="Run so many processes under a supervisor, which starts again what ends, shows all "
-        "on one HTTP port, and upgrades them at USR2. Without it: one process alone.",
+        help="Run N processes under a supervisor, which restarts ended ones, serves one HTTP port "
+        "for all, and upgrades them at USR2. Default: one process without a supervisor.",
         show_default=False,
     ),
 ]
@@ -28,8 +28,8 @@ Processes = Annotated[
 def run(config: Config = None, processes: Processes = None) -> None:
     """Run the daemon until it gets TERM or Ctrl-C.
 
-    TERM or Ctrl-C: stop claiming, let what runs finish, end with 0; a second one stops at once.
-    HUP reads the settings again and applies what a running daemon may change (docs/settings.md).
+    TERM or Ctrl-C: stop claiming, let running handlers finish, then exit with 0; a second signal
+    stops at once. HUP reloads the settings that may change while it runs (docs/configuration.md).
     """
     be_a_child()
     from inboxd.daemon import run as run_daemon
@@ -38,7 +38,7 @@ def run(config: Config = None, processes: Processes = None) -> None:
 
     join(config)
     settings = accepted(read(config))
-    require(settings)
+    require(settings, config)
     if processes is not None:
         from inboxd.daemon.addresses import addresses
         from inboxd.daemon.launch import supervise
@@ -47,7 +47,7 @@ def run(config: Config = None, processes: Processes = None) -> None:
         sign_in = bool(admin.users or admin.oidc)
         if admin.enabled and sign_in and admin.session_secret_file is None:
             raise SettingsError(
-                "[admin]: several processes share sign-ins by session_secret_file; set it "
+                "[admin]: several processes need session_secret_file to share sign-ins: set it "
                 "(`openssl rand -hex 32` makes a secret), or serve the screens by `inboxd admin`"
             )
         served = addresses(settings, receives=http.enabled, administers=admin.enabled)
@@ -59,8 +59,8 @@ def receive(config: Config = None, processes: Processes = None) -> None:
     """Receive webhooks until TERM or Ctrl-C, and process nothing.
 
     It needs no handlers, and listens whether or not inbound.http.enabled is set. TERM or Ctrl-C:
-    accept nothing more, answer what is under way, end with 0; a second one stops at once. HUP reads
-    the sources of webhooks again: keys, rates, what is paused, and the certificate's files.
+    accept no more connections, answer the open requests, then exit with 0; a second signal stops at
+    once. HUP reloads the webhook sources with their keys, rates and pauses, and the certificate.
     """
     be_a_child()
     from inboxd.daemon import receive as run_receiver
@@ -68,7 +68,7 @@ def receive(config: Config = None, processes: Processes = None) -> None:
 
     join(config)
     settings = load(config)
-    require(settings)
+    require(settings, config)
     if processes is not None:
         from inboxd.daemon.addresses import addresses
         from inboxd.daemon.launch import supervise

@@ -1,6 +1,6 @@
-"""`inboxd schedules`: what is sent at certain times, and what operators add to it.
+"""`inboxd schedules`: schedules that workers declare or operators add.
 
-Known limit: it shows what workers have declared; `check` judges the settings.
+Known limit: it does not check the schedules of the settings; `check` does.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ from inboxd.cli.output import TableColumn, show
 from inboxd.errors import UsageError
 
 app = CommandGroup(
-    no_args_is_help=True, help="Look at schedules, run one now, add, change and remove them."
+    no_args_is_help=True, help="Show schedules; run one now; add, change and remove them."
 )
 
 Name = Annotated[
@@ -32,7 +32,7 @@ Name = Annotated[
 ]
 
 
-def _held(row: dict[str, Any]) -> str:
+def _state(row: dict[str, Any]) -> str:
     return "undeclared" if row["undeclared_at"] else "paused" if row["paused_at"] else ""
 
 
@@ -41,8 +41,8 @@ _COLUMNS = (
     TableColumn("cron"),
     TableColumn("zone", cut="left"),
     TableColumn("sends", lambda row: f"{row['kind']} {row['type']}", cut="left"),
-    TableColumn("missed", extra=True, legend="what becomes of runs that nobody was there for"),
-    TableColumn("next run", lambda row: None if _held(row) else row["next_at"], kind="time"),
+    TableColumn("missed", extra=True, legend="treatment of runs that were due while no worker ran"),
+    TableColumn("next run", lambda row: None if _state(row) else row["next_at"], kind="time"),
     TableColumn("last run", "last_at", kind="time"),
     TableColumn(
         "from",
@@ -50,7 +50,7 @@ _COLUMNS = (
         cut="left",
         extra=True,
     ),
-    TableColumn("state", _held),
+    TableColumn("state", _state),
     TableColumn("title", cut="right", extra=True),
     TableColumn("description", cut="right", extra=True),
 )
@@ -58,7 +58,7 @@ _COLUMNS = (
 
 @app.command("list", epilog=examples("inboxd schedules list", "inboxd schedules list --json"))
 def list_(given: Looking) -> None:
-    """List schedules: what is sent when, the next and the last run, and who declares it."""
+    """List schedules: their times and types, the next and last run, and their source."""
     from inboxd.store import schedules
 
     found = [dict(row) for row in given.ask(schedules.listed)]
@@ -67,48 +67,59 @@ def list_(given: Looking) -> None:
 
 @app.command("run", epilog=examples("inboxd schedules run nightly-report --reason 'it was missed'"))
 def run(name: Name, given: Acting) -> None:
-    """Send what a schedule sends once, now, besides its times; also while it is paused."""
+    """Send the event or command of a schedule once, now, even if the schedule is paused."""
     from inboxd.operations.by_hand import run_schedule
 
     at = given.do(run_schedule, name)
     given.tell({"schedule": name, "run_at": at}, f"Sent: schedule {show(name)}, run {show(at)}")
 
 
-def _text(metavar: str, told: str, *names: str) -> Any:
-    return typer.Option(*names, metavar=metavar, help=told, show_default=False)
+def _text(metavar: str, text: str, *names: str) -> Any:
+    return typer.Option(*names, metavar=metavar, help=text, show_default=False)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScheduleFields(Acting):
-    """What is sent, but for its type and its times; None: not said."""
+    """Fields of a schedule besides its type and times; None: not given."""
 
     payload: Annotated[
-        str | None, _text("JSON|-|@FILE", "What is sent; -: standard input. Else {}.")
+        str | None, _text("JSON|-|@FILE", "Payload; -: standard input. Default: {}.")
     ] = None
-    zone: Annotated[str | None, _text("ZONE", "Of the times, such as Europe/Berlin; else UTC.")] = (
-        None
-    )
+    zone: Annotated[
+        str | None,
+        _text("ZONE", "Time zone of the cron expression, such as Europe/Berlin. Default: UTC."),
+    ] = None
     missed: Annotated[
-        str | None, _text("once|skip|all", "What becomes of missed runs; else one is made up for.")
+        str | None,
+        _text("once|skip|all", "Which missed runs are sent later. Default: once, the newest."),
     ] = None
-    topic: Annotated[str | None, _text("TEXT", "Of an event; else those of its type.")] = None
-    queue: Annotated[str | None, _text("TEXT", "Of a command; else its handler's.")] = None
+    topic: Annotated[
+        str | None, _text("TEXT", "Topic of the event. Default: the topics of its type.")
+    ] = None
+    queue: Annotated[
+        str | None, _text("TEXT", "Queue of the command. Default: the queue of its handler.")
+    ] = None
     priority: Annotated[
         int | None,
-        typer.Option(metavar="N", min=-32768, max=32767, help="Of a command: smaller goes first."),
+        typer.Option(
+            metavar="N",
+            min=-32768,
+            max=32767,
+            help="The command's priority: smaller numbers run first.",
+        ),
     ] = None
-    tenant: Annotated[str | None, _text("TEXT", "Whose it is.")] = None
+    tenant: Annotated[str | None, _text("TEXT", "Its tenant.")] = None
     time_field: Annotated[
-        str | None, _text("FIELD", "The payload's field that gets the time of the run.")
+        str | None, _text("FIELD", "Field of the payload that gets the time of the run.")
     ] = None
     schema_version: Annotated[
-        int | None, typer.Option(metavar="N", min=1, max=32767, help="Schema version; else 1.")
+        int | None, typer.Option(metavar="N", min=1, max=32767, help="Schema version. Default: 1.")
     ] = None
-    title: Annotated[str | None, _text("TEXT", "What people call it.")] = None
-    description: Annotated[str | None, _text("TEXT", "What it is for.")] = None
+    title: Annotated[str | None, _text("TEXT", "Title, for people.")] = None
+    description: Annotated[str | None, _text("TEXT", "Purpose, for people.")] = None
 
     def said(self) -> dict[str, object]:
-        """What was said. Raises UsageError for a payload that is not JSON."""
+        """Return the given fields. Raises UsageError for a payload that is not JSON."""
         from inboxd.cli.produce import read_payload
 
         payload = None if self.payload is None else read_payload(self.payload)
@@ -132,7 +143,7 @@ _FIELDS = (
 )
 def add(
     name: Annotated[
-        str, typer.Argument(metavar="NAME", help="What it is called.", show_default=False)
+        str, typer.Argument(metavar="NAME", help="The new schedule's name.", show_default=False)
     ],
     cron: Annotated[
         str,
@@ -143,12 +154,12 @@ def add(
         ),
     ],
     *,
-    event: Annotated[str | None, _text("TYPE", "The type of the event that it emits.")] = None,
-    command: Annotated[str | None, _text("TYPE", "The type of the command that it sends.")] = None,
+    event: Annotated[str | None, _text("TYPE", "Emit an event of this type.")] = None,
+    command: Annotated[str | None, _text("TYPE", "Send a command of this type.")] = None,
     force: Force = False,
     given: ScheduleFields,
 ) -> None:
-    """Add a schedule that any worker sends, from now on and until it is removed."""
+    """Add a schedule, which workers run from now on until it is removed."""
     from inboxd.operations.schedules import add_schedule, check_names, new_schedule
 
     if event is not None and command is None:
@@ -156,7 +167,7 @@ def add(
     elif command is not None and event is None:
         schedule = new_schedule(name, cron, "command", command, given.said())
     else:
-        raise UsageError("give --event TYPE or --command TYPE: what it sends.")
+        raise UsageError("give --event TYPE or --command TYPE, and only one of them.")
     if not force:
         of = partial(named_in, given.settings)
         given.ask(lambda session: check_names(session, schedule, of))
@@ -175,19 +186,19 @@ def add(
 def change(
     name: Name,
     *,
-    cron: Annotated[str | None, _text("CRON", "Its times.")] = None,
+    cron: Annotated[str | None, _text("CRON", "New cron expression.")] = None,
     clear: Annotated[
         list[str] | None,
         typer.Option(
             metavar="FIELD",
-            help="Take this away, such as tenant; again for several. A payload is {} then.",
+            help="Remove this field's value, such as tenant; repeatable. The payload becomes {}.",
             show_default=False,
         ),
     ] = None,
     force: Force = False,
     given: ScheduleFields,
 ) -> None:
-    """Change a schedule that was added by hand; what is not said stays as it is."""
+    """Change a schedule that was added by hand; fields that are not given stay unchanged."""
     from inboxd.operations.schedules import (
         added_schedule,
         change_schedule,
@@ -198,7 +209,7 @@ def change(
     changes = given.said() | ({} if cron is None else {"cron": cron})
     changes |= _cleared(clear or (), changes)
     if not changes:
-        raise UsageError("nothing is to be changed: say what, such as --cron '0 3 * * *'.")
+        raise UsageError("no change is given: give an option, such as --cron '0 3 * * *'.")
     if not force and (given.topic or given.queue):
         before = given.ask(lambda session: added_schedule(session, name))
         after, of = changed(before, changes), partial(named_in, given.settings)
@@ -209,7 +220,7 @@ def change(
 
 
 def _cleared(names: Sequence[str], changes: Mapping[str, object]) -> dict[str, object]:
-    """What is taken away. Raises UsageError for what cannot be, or is said as well."""
+    """Return the cleared fields. Raises UsageError for fields that are required or also given."""
     from inboxd.operations.schedules import CLEARED
 
     cleared = {}
@@ -217,16 +228,16 @@ def _cleared(names: Sequence[str], changes: Mapping[str, object]) -> dict[str, o
         field = name.replace("-", "_")
         if field not in CLEARED:
             known = ", ".join(each.replace("_", "-") for each in CLEARED)
-            raise UsageError(f"{name[:40]!r} is not a field that can be cleared: {known} are.")
+            raise UsageError(f"{name[:40]!r} cannot be cleared: --clear takes {known}.")
         if field in changes:
-            raise UsageError(f"--{name} is given, and to be cleared: choose one.")
+            raise UsageError(f"give --{name} or --clear {name}, not both.")
         cleared[field] = CLEARED[field]
     return cleared
 
 
 @app.command("remove", epilog=examples("inboxd schedules remove cleanup --reason 'not needed'"))
 def remove(name: Name, given: Acting) -> None:
-    """Remove a schedule that was added by hand; what it has sent stays."""
+    """Remove a schedule that was added by hand; rows that it has sent stay."""
     from inboxd.operations.schedules import remove_schedule
 
     given.do(remove_schedule, name)

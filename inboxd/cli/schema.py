@@ -1,8 +1,8 @@
-"""`inboxd migrate`: bring a database up to date, inboxd's schema and then the tables of plugins.
+"""`inboxd migrate`: migrates inboxd's schema, and then the tables of plugins.
 
-Promises: the plan is shown before anything runs; two at once wait for each other. With `--grants`
-roles and rights are made again, which a dump may have left behind.
-Known limit: forward only (`inboxd.store.migrations`).
+Promises: the plan is shown before anything runs; two runs at once wait for each other. With
+`--grants` it creates roles and rights again, which a dump may lack.
+Known limit: there is no way back (`inboxd.store.migrations`).
 """
 
 import sys
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from inboxd.settings import Settings
     from inboxd.store.plugin_migrations import FullPlan, PluginState
 
-# Functions of a plan that are named: a first run makes all of them. `--json` names each.
-_NAMED = 5
+# At most this many functions of a plan are printed, since a first run makes all. `--json` has all.
+_MOST_FUNCTIONS = 5
 
 
 class _Seen(NamedTuple):
-    """What ran, and what is to run. named, version: of inboxd's own schema, with its database."""
+    """State and plan. named, version: of inboxd's own schema; named includes the database."""
 
     named: str
     version: int
@@ -36,40 +36,42 @@ class _Seen(NamedTuple):
 
 def migrate(
     check: Annotated[
-        bool, typer.Option("--check", help="Change nothing; exit 1 if something is pending.")
+        bool, typer.Option("--check", help="Change nothing; exit with 1 if something is pending.")
     ] = False,
     to: Annotated[
         int | None,
         typer.Option(
-            metavar="N", help="Stop after inboxd's migration N; plugins are left alone.", min=1
+            metavar="N", help="Stop after inboxd's migration N; skip plugins' migrations.", min=1
         ),
     ] = None,
     grants: Annotated[
         bool,
-        typer.Option("--grants", help="Make roles and their rights again too, as after a restore."),
+        typer.Option("--grants", help="Also create roles and their rights again, after a restore."),
     ] = False,
     yes: Yes = False,
     *,
     given: Asking,
 ) -> None:
-    """Bring the database up to date: inboxd's schema, then plugins' tables; show the plan first."""
+    """Migrate inboxd's schema, then the tables of plugins; show the plan first."""
     import anyio
 
     from inboxd.cli.dev_place import require
     from inboxd.store import migrations, plugin_migrations
 
     if grants and (check or to is not None):
-        raise UsageError("--grants needs the whole schema, and changes it: leave --check and --to")
+        raise UsageError(
+            "--grants needs the complete schema, and changes it: leave out --check and --to"
+        )
     settings = given.settings
-    require(settings)
+    require(settings, given.config)
     seen = anyio.run(_look, settings, to)
     if not given.json:
         _show_plan(seen)
         if grants:
-            typer.echo("Roles and their rights are made again.")
+            typer.echo("Roles and their rights will be created again.")
     plan, runs = seen.plan, bool(seen.plan) and not check
     if (runs or grants) and not (yes or given.json) and sys.stdin.isatty():
-        typer.confirm("Run them now?" if runs else "Do it now?", abort=True)
+        typer.confirm("Run them now?" if runs else "Create them now?", abort=True)
     if runs:
         only = settings.worker.plugins
         plan = anyio.run(plugin_migrations.migrate, settings.database, only, to)
@@ -79,15 +81,15 @@ def migrate(
         _print_json(settings, seen, "pending" if check else "ran", plan, lacking)
     else:
         if runs:
-            _tell_end(seen, plan)
+            _print_result(seen, plan)
         if lacking is not None:
-            _tell_rights(lacking)
+            _print_rights(lacking)
     if plan and check:
         raise typer.Exit(Exit.PROBLEMS)
 
 
 async def _look(settings: "Settings", to: int | None) -> _Seen:
-    """Raises SchemaError or PluginError where nothing is to run before something is mended."""
+    """Read state and plan. Raises SchemaError or PluginError if no migration may run."""
     from inboxd.store import migrations, plugin_folders, plugin_migrations
     from inboxd.store.session import open_session
 
@@ -108,8 +110,8 @@ def _show_plan(seen: _Seen) -> None:
     for each in own.migrations:
         typer.echo(f"  {each.version:04d} {each.name}")
     if own.functions:
-        names = ", ".join(each.name for each in own.functions[:_NAMED])
-        if more := len(own.functions) - _NAMED:
+        names = ", ".join(each.name for each in own.functions[:_MOST_FUNCTIONS])
+        if more := len(own.functions) - _MOST_FUNCTIONS:
             names += f", and {more} more" if more > 0 else ""
         typer.echo(textwrap.fill(f"  functions: {names}", 80, subsequent_indent="    "))
     for state in seen.plugins:
@@ -120,7 +122,7 @@ def _show_plan(seen: _Seen) -> None:
 def _lines(state: "PluginState") -> Iterator[str]:
     is_at = f"is at version {state.version}"
     if state.folder is None:
-        yield f"Plugin {state.plugin!r} {is_at}; not looked at: {state.why_absent}"
+        yield f"Plugin {state.plugin!r} {is_at}; not checked: {state.why_absent}"
         return
     due = state.pending
     yield (
@@ -131,20 +133,20 @@ def _lines(state: "PluginState") -> Iterator[str]:
         yield f"  {each.version:04d} {each.name}"
 
 
-def _tell_end(seen: _Seen, plan: "FullPlan") -> None:
+def _print_result(seen: _Seen, plan: "FullPlan") -> None:
     end = "Done" if plan else "Done by another run of inboxd migrate"
     at = [f"{seen.named} is at version {seen.version}"]
     at += [f"plugin {each.plugin!r} at {each.version}" for each in seen.plugins if each.folder]
     typer.echo(f"{end}: {', '.join(at)}.")
 
 
-def _tell_rights(lacking: "Sequence[str]") -> None:
-    typer.echo("Done: rights are as the migrations make them.")
+def _print_rights(lacking: "Sequence[str]") -> None:
+    typer.echo("Done: roles and rights are as the migrations define them.")
     if lacking:
         typer.echo(
-            f"Roles that are not there, and could not be made: {', '.join(lacking)}. Let one who "
-            "may create roles make them, and run this again; or grant what `inboxd check "
-            "--grants` lists to roles of your own."
+            f"Missing roles that could not be created: {', '.join(lacking)}. Let a user with the "
+            "right to create roles create them, and run this command again; or grant the "
+            "privileges that `inboxd check --grants` lists to roles of your own."
         )
 
 

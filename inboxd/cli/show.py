@@ -1,8 +1,8 @@
 """`inboxd events show`, `inboxd commands show`: one row in full.
 
-Promises: payloads, headers and results are shown only when asked for, and columns that only the
-daemon reads only with `--verbose`; JSON has all of those.
-Known limit: of what a row created, a hundred are shown; `inboxd trace` counts them all.
+Promises: payloads, headers and results are shown only with `--payload`, and columns that only the
+daemon reads with `--verbose` or in JSON. Known limit: at most 100 created rows are shown; `inboxd
+trace` counts them all.
 """
 
 from collections.abc import Iterator
@@ -29,20 +29,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Showing(Looking):
-    """How much of a row is shown."""
-
     payload: Annotated[
-        bool, typer.Option("--payload", help="Show the payload, headers and result too.")
+        bool, typer.Option("--payload", help="Also show the payload, headers and result.")
     ] = False
     raw: Annotated[
-        bool, typer.Option("--raw", help="Show the webhook that an event came in, as it came.")
+        bool, typer.Option("--raw", help="Show the webhook of an event, as it was received.")
     ] = False
     verbose: Annotated[
-        bool, typer.Option("--verbose", help="Show what only the daemon reads, too.")
+        bool, typer.Option("--verbose", help="Also show columns that only the daemon reads.")
     ] = False
 
 
-# The first fields, those in sections of their own, and those that only the daemon reads.
+# Fields shown first, fields with sections of their own, and fields that only the daemon reads.
 _FIRST = (
     *("id", "event_id", "command_id", "type", "title", "description", "schema_version"),
     *("topic", "queue", "status", "tenant", "tenant_name"),
@@ -60,7 +58,7 @@ _INTERNAL = {
     *("awaited", "body_at", "body_bytes", "body_id", "bucket", "fence", "head", "line_at"),
     *("needs", "position"),
 }
-# Of a receipt, as it came.
+# Contents of a receipt.
 _AS_IT_CAME = ("headers", "body", "body_base64")
 
 
@@ -70,7 +68,7 @@ def _named(row: dict[str, Any]) -> str:
 
 WAITS = (TableColumn("waits for", _named), "type", "status", "condition")
 _RETRY = (
-    TableColumn("handler", lambda rule: rule["handler"] or "(nobody)", cut="left"),
+    TableColumn("handler", lambda rule: rule["handler"] or "(none)", cut="left"),
     TableColumn("attempts", "made", kind="number"),
     TableColumn("left", kind="number"),
     TableColumn("next", "next_at", kind="time"),
@@ -91,12 +89,12 @@ _TABLES = {
 
 
 def print_one(table: "HotTable", id: str, given: Showing) -> None:
-    """Print one row with its retry rules and what it created. Raises NotFound."""
+    """Print one row with its retry rules and the rows that it created. Raises NotFound."""
     from inboxd import operations
 
     wanted, settings = read_row_id(id), given.settings
     if given.raw and table != "events":
-        raise UsageError("a command came in no webhook: --raw is for events.")
+        raise UsageError("--raw is for events: a command has no webhook.")
 
     async def look(session: "Session") -> dict[str, Any]:
         return await operations.details(
@@ -105,7 +103,7 @@ def print_one(table: "HotTable", id: str, given: Showing) -> None:
 
     found = given.ask(look)
     withheld = found["withheld"]
-    told = [f"This role may not read: {', '.join(withheld)}."] if withheld else []
+    told = [f"This role cannot read: {', '.join(withheld)}."] if withheld else []
     if missing := found.get("names_missing"):
         told.append(missing[:1].upper() + missing[1:])
     if not (given.payload or withheld):
@@ -114,25 +112,25 @@ def print_one(table: "HotTable", id: str, given: Showing) -> None:
 
 
 def _payload_told(table: "HotTable", row: dict[str, Any]) -> str:
-    """Where its payload is to be had; an error names a field and no value."""
-    told = f"Its payload: inboxd {table} show {row['id']} --payload"
+    """Name the command that shows the payload; errors name its fields but not their values."""
+    text = f"To see its payload: inboxd {table} show {row['id']} --payload"
     if fields := fields_at_fault(row["errors"] or ()):
-        told += f" (also what came at {', '.join(fields)}: errors keep no values)"
-    return told
+        text += f" (with the values at {', '.join(fields)}, which errors do not contain)"
+    return text
 
 
 def _receipt_told(receipt: dict[str, Any]) -> Iterator[Part]:
     told = {key: value for key, value in receipt.items() if key not in _AS_IT_CAME}
     yield Fields({key.replace("_", " "): told[key] for key in told}, "Receipt")
     if receipt.get("headers") is not None:
-        yield Document("headers as they came", receipt["headers"])
+        yield Document("received headers", receipt["headers"])
     for key in _AS_IT_CAME[1:]:
         if receipt.get(key) is not None:
-            yield f"{key.replace('_', ' ')} as it came:\n{receipt[key]}"
+            yield f"received {key.replace('_', ' ')}:\n{receipt[key]}"
 
 
 def _parts(row: dict[str, Any], *, verbose: bool) -> Iterator[Part]:
-    """What `operations.details` found, for a person."""
+    """Lay out the result of `operations.details`."""
     hidden = _APART if verbose else _APART | _INTERNAL
     told = {key: row[key] for key in (*_FIRST, *sorted(row)) if key in row.keys() - hidden}
     fields = {key.replace("_", " "): _read(key, told[key]) for key in told}
@@ -153,12 +151,12 @@ def _parts(row: dict[str, Any], *, verbose: bool) -> Iterator[Part]:
 
 
 def _status(status: str) -> str:
-    """With what it says to people, where that is another word."""
+    """Return the status, with its explanation."""
     return f"{status} ({STATUS_WORDS[status]})"
 
 
 def _read(key: str, value: Any) -> object:
-    """A JSON value as what it is: a time, or a span of time."""
+    """Convert a JSON value to a time or a duration, by its key."""
     if value is None:
         return None
     if key == "at" or key.endswith("_at"):
@@ -167,30 +165,30 @@ def _read(key: str, value: Any) -> object:
 
 
 def _is_skipped(row: dict[str, Any]) -> bool:
-    """Cancelled by nobody: by the end of what it waited for."""
+    """Whether the row was cancelled by the outcome of a row that it waited for."""
     return row["status"] == Status.CANCELLED and not row.get("cancel_requested")
 
 
 def _told(row: dict[str, Any]) -> Iterator[Part]:
-    """What is said of it in a sentence."""
+    """Yield sentences about the row's state."""
     if row["why"] is not None:
         yield row["why"]["sentence"]
     if _is_skipped(row):
-        yield "Skipped: it was not needed, since what it waited for ended otherwise."
+        yield "Skipped: the row that it waited for had another outcome than required."
     if row["suspect"] is not None:
         yield _suspicion_told(row["suspect"])
 
 
 def _suspicion_told(suspect: dict[str, Any]) -> str:
-    """Why a suspect waits, and how it runs."""
+    """Explain why a command is a suspect, and how it runs."""
     where = suspect["died_on"] or "(unknown)"
     others = suspect["others"]
     how = "beside ordinary commands"
     if others:
         how = f"with {plural(others, 'other')} of its group, {how}"
     if suspect["alone"]:
-        how = f"alone; deaths at which it ran alone: {suspect['deaths_alone']}"
-    return f"Suspect: ran on worker {where} when it died. It runs {how}."
+        how = f"alone; worker deaths while it ran alone: {suspect['deaths_alone']}"
+    return f"Suspect: it was running on worker {where} when the worker died. It runs {how}."
 
 
 def _lineage(row: dict[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """`inboxd spool`: webhooks that wait on this host's disk for the database.
 
-Promises: list, show and verify need no database and change nothing; a body is shown only when asked
-for. Known limit: it is the spool of the host that the command runs on, read as its user.
+Promises: list, show and verify need no database and change nothing; a body is shown only with
+`--raw`. Known limit: it reads only this host's spool, with the rights of the command's user.
 """
 
 from collections.abc import Awaitable, Callable
@@ -14,7 +14,7 @@ import typer
 from inboxd.cli import columns
 from inboxd.cli.exits import Exit
 from inboxd.cli.groups import CommandGroup
-from inboxd.cli.options import Acting, Asking, Careful, Looking, actor, examples
+from inboxd.cli.options import Acting, Asking, Looking, Previewed, actor, examples
 from inboxd.cli.output import Document, Fields, Part, TableColumn
 from inboxd.cli.receipts import readable
 from inboxd.errors import UsageError
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 app = CommandGroup(
     no_args_is_help=True,
-    help="Look at webhooks that wait on this host's disk; drain them, discard what is set apart.",
+    help="Show webhooks that wait on this host's disk; drain them, discard webhooks set apart.",
 )
 
 _FOLDERS = (
@@ -64,15 +64,19 @@ _VERIFIED = (
     TableColumn("frames", kind="number"),
     TableColumn("bytes", lambda row: size(row["bytes"]), kind="number"),
     TableColumn("damage", cut="right"),
-    TableColumn("torn", cut="right", legend="where a process ended while it wrote"),
+    TableColumn(
+        "torn",
+        cut="right",
+        legend="files whose last frame is incomplete: the process ended while it wrote",
+    ),
 )
 
-Raw = Annotated[bool, typer.Option("--raw", help="The bodies as they came, too.")]
+Raw = Annotated[bool, typer.Option("--raw", help="Also show the received headers and bodies.")]
 Name = Annotated[
     str,
     typer.Argument(
         metavar="NAME|FOLDER",
-        help="What is set apart, or a folder whose process is gone; as `list` and `show` name it.",
+        help="An item that is set apart, or a folder whose process has ended, as `list` names it.",
         show_default=False,
     ),
 ]
@@ -80,7 +84,7 @@ Name = Annotated[
 
 @app.command("list", epilog=examples("inboxd spool list", "inboxd spool list --json"))
 def list_(given: Looking) -> None:
-    """List the folders of this host: whose process lives, what waits, since when, what is apart."""
+    """List the folders of this host's spool: owner, waiting receipts, items set apart."""
     from inboxd.inbound.spool.folder import folders
     from inboxd.inbound.spool.inspection import set_apart, spooled_sources, views
 
@@ -91,7 +95,7 @@ def list_(given: Looking) -> None:
     parts: list[Part] = [columns.table(_FOLDERS, found)]
     if apart:
         parts.append(columns.table(_APART, apart, "Set apart"))
-    told = [f"New webhooks of these are spooled: {', '.join(sources)}"] if sources else []
+    told = [f"Sources whose new webhooks are spooled: {', '.join(sources)}"] if sources else []
     document = {"path": str(path), "sources": sources, "folders": found, "set_apart": apart}
     given.print(document, parts, told)
 
@@ -102,19 +106,19 @@ def show(
         str,
         typer.Argument(
             metavar="FOLDER|RECEIPT",
-            help="A folder as `list` names it, or the beginning of its name; a receipt's id; or "
-            "what is set apart.",
+            help="A folder as `list` names it, or the beginning of its name; a receipt's id; or an "
+            "item that is set apart.",
             show_default=False,
         ),
     ],
     raw: Raw = False,
     limit: Annotated[
-        int, typer.Option(metavar="N", min=1, max=100_000, help="Most receipts to list.")
+        int, typer.Option(metavar="N", min=1, max=100_000, help="List at most N receipts.")
     ] = 100,
     *,
     given: Looking,
 ) -> None:
-    """Show the receipts that wait, and what is set apart with its reason."""
+    """Show the waiting receipts of a folder, or one item, with the reason why it is set apart."""
     from itertools import islice
 
     from inboxd.inbound.spool import inspection
@@ -131,7 +135,7 @@ def show(
             parts.append(columns.table(_APART, apart, "Set apart"))
         if raw:
             parts += [Document(str(each["receipt_id"]), each["body"]) for each in found]
-        told = ["There are more: --limit shows them"] if len(waits) > limit else []
+        told = ["There are more receipts: raise --limit"] if len(waits) > limit else []
         given.print({"waiting": found, "set_apart": apart}, parts, told)
         return
     one = _waiting_receipt(path, which, raw=raw)
@@ -144,18 +148,19 @@ def show(
 
 @app.command("verify", epilog=examples("inboxd spool verify", "inboxd spool verify --json"))
 def verify(given: Looking) -> None:
-    """Compare the checksums of all frames; the exit code is 1 where one is wrong."""
+    """Check the checksums of all frames; the exit code is 1 if one is wrong."""
     from inboxd.inbound.spool.folder import folders
     from inboxd.inbound.spool.inspection import verify as look
 
     found = [look(folder)._asdict() for folder in folders(_path(given))]
     damaged = sum(len(each["damage"]) for each in found)
     torn = sum(len(each["torn"]) for each in found)
-    told = [f"{plural(damaged, 'place')} damaged: the drain sets them apart"] if damaged else []
+    told = [f"{plural(damaged, 'damaged place')}: the drain sets them apart"] if damaged else []
     if torn:
         told.append(
-            f"{plural(torn, 'file')} torn at the end: the drain passes by what was not answered; "
-            "something was, if the file was cut by anything else than the end of its process"
+            f"{plural(torn, 'file')} torn at the end: the drain skips the last frame. If the "
+            "process ended while it wrote, that webhook was not answered yet; if anything else cut "
+            "the file, the webhook was possibly answered"
         )
     given.print({"folders": found, "damaged": damaged}, [columns.table(_VERIFIED, found)], told)
     raise typer.Exit(Exit.PROBLEMS if damaged else Exit.OK)
@@ -167,15 +172,16 @@ def verify(given: Looking) -> None:
 def drain(
     apart: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Insert this that was set apart, on your word."),
+        typer.Option(metavar="NAME", help="Insert this item that is set apart."),
     ] = None,
     *,
     given: Acting,
 ) -> None:
-    """Drain into the database now, if no process does.
+    """Drain waiting receipts into the database now, unless a running process does so.
 
-    What is set apart stays, but what --apart names: refused or too old, it is inserted once more. A
-    receipt older than the database's memory may be there already: look before.
+    Items that are set apart stay, except the item that --apart names. If that is older than
+    history.receipts, the database no longer recognizes a duplicate: check first that it is not
+    stored.
     """
     path = _path(given)
     if apart is not None:
@@ -186,7 +192,7 @@ def drain(
     drained, refused, _ = _tend(given, path, lambda tending: tending.drain())
     told = [f"Drained: {plural(drained, 'receipt')}"]
     if refused:
-        told.append(f"{plural(refused, 'receipt')} set apart: `inboxd spool list` has why")
+        told.append(f"{plural(refused, 'receipt')} set apart: `inboxd spool list` shows the reason")
     given.tell({"drained": drained, "set_apart": refused}, *told)
     raise typer.Exit(Exit.PROBLEMS if refused else Exit.OK)
 
@@ -201,22 +207,22 @@ def drain(
 def discard(
     name: Name,
     folder: Annotated[
-        bool, typer.Option("--folder", help="The whole folder of a process that is gone.")
+        bool, typer.Option("--folder", help="Discard the whole folder of an ended process.")
     ] = False,
     *,
-    given: Careful,
+    given: Previewed,
 ) -> None:
-    """Remove what is set apart, or a whole folder. There is no way back.
+    """Remove an item that is set apart, or a whole folder. This cannot be undone.
 
-    The audit has it first: without the database nothing is removed.
+    The audit records it first: without the database nothing is removed.
     """
     from inboxd.inbound.spool import inspection
 
     path = _path(given)
     if not given.reason and not given.dry_run:
-        raise UsageError("say why with --reason: what is discarded is lost.")
+        raise UsageError("discarded webhooks are lost: give the reason with --reason.")
     if not (given.yes or given.dry_run or given.asks):
-        raise UsageError("there is no way back from a discard: give --yes, or --dry-run to look.")
+        raise UsageError("a discard cannot be undone: give --yes, or --dry-run for a preview.")
 
     def show_it() -> bool:
         if folder:
@@ -228,11 +234,11 @@ def discard(
             given.print({"would_discard": item}, [Fields(item)])
         return True
 
-    if not given.agreed(show_it, "Discard it now? There is no way back."):
+    if not given.confirmed(show_it, "Discard it now? This cannot be undone."):
         return
     if folder:
         lost = _tend(given, path, lambda tending: tending.discard_folder(name))
-        told = f"Discarded: folder {name}, in which {plural(lost.waiting, 'receipt')} waited"
+        told = f"Discarded: folder {name} with {plural(lost.waiting, 'waiting receipt')}"
         given.tell({"discarded": name, "waiting": lost.waiting}, told)
         return
     item = _tend(given, path, lambda tending: tending.discard(name))

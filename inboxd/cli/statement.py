@@ -1,6 +1,6 @@
-"""`inboxd statement`: what was received on a day, and what became of it, as it adds up.
+"""`inboxd statement`: the events received on a day, and their outcomes, which must add up.
 
-*See:* `operations/daily_statement.py`; docs/statement.md says what each number is made of.
+*See:* `operations/daily_statement.py`; docs/statement.md defines each number.
 """
 
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ _FINDINGS: columns.Columns = (
     TableColumn("difference", "what"),
     TableColumn("source", lambda row: row["source"] or "(none)", cut="left"),
     *columns.numbers("rows"),
-    TableColumn("what it says", "detail", cut="right"),
+    TableColumn("detail", cut="right"),
     TableColumn("accepted by", "accepted_by", cut="right", extra=True),
 )
 _SPOOLS: columns.Columns = (
@@ -38,44 +38,42 @@ _SPOOLS: columns.Columns = (
 
 @dataclass(frozen=True, kw_only=True)
 class _Given(Looking, Acting):
-    """It shows, and may accept."""
+    """Options to show the statement, and to accept findings."""
 
 
 def statement(
     *,
     day: Annotated[
         str | None,
-        typer.Option(metavar="DAY", help="Of this day of UTC (2026-01-31); else the newest."),
+        typer.Option(metavar="DAY", help="The day in UTC (2026-01-31). Default: the newest."),
     ] = None,
     source: Annotated[
-        str | None, typer.Option("--source", metavar="TEXT", help="Only of this source.")
+        str | None, typer.Option("--source", metavar="TEXT", help="Only this source.")
     ] = None,
     accept: Annotated[
         bool,
-        typer.Option(
-            "--accept", help="Accept what does not add up of --day: it raises no alert any more."
-        ),
+        typer.Option("--accept", help="Accept the findings of --day: they raise no more alerts."),
     ] = False,
     given: _Given,
 ) -> None:
-    """Show what was received on a day, what became of it, and whether that adds up.
+    """Show the events received on a day, their outcomes, and whether the numbers add up.
 
-    The code is 1 if something does not, and nobody has accepted it; without --day, also if
-    something of another day does not.
+    The exit code is 1 if the day has a finding that is not accepted; without --day, also if another
+    day has one.
     """
     from inboxd.operations import daily_statement
 
     wanted = None if day is None else daily_statement.read_day(day)
     if accept:
         if wanted is None:
-            raise UsageError("--accept needs --day: what was looked into is of a day")
+            raise UsageError("--accept needs --day: it accepts the findings of one day")
         done = given.do(daily_statement.accept_findings, wanted, source)
         given.tell({"accepted": done, "day": str(wanted)}, f"Accepted: {plural(done, 'finding')}")
         return
     found = given.ask(lambda session: daily_statement.statement(session, wanted, source))
     given.print(found, list(_parts(found)))
     if found["day"] is None and not given.json:
-        remark("No day has a statement yet: the first is made an hour after a day has ended (UTC).")
+        remark("No statement yet: the first one is made an hour after the end of a day (UTC).")
     elsewhere = found["elsewhere"] if wanted is None else []
     if elsewhere and not given.json:
         remark(
@@ -95,13 +93,13 @@ def _parts(found: dict[str, Any]) -> Iterator[Part]:
             {
                 "day": f"{found['day']} (UTC)",
                 "closed": found["closed_at"],
-                "looked at": found["checked_at"],
+                "checked": found["checked_at"],
                 "adds up": f"{total['received']:,} received, {became:,} found{off}",
             }
         )
     if found["lines"]:
         yield columns.table(_LINES, found["lines"])
     if found["findings"]:
-        yield columns.table(_FINDINGS, found["findings"], "What does not add up")
+        yield columns.table(_FINDINGS, found["findings"], "Findings: numbers that do not add up")
     if found["spools"]:
-        yield columns.table(_SPOOLS, found["spools"], "Answered, and not in the database yet")
+        yield columns.table(_SPOOLS, found["spools"], "Answered but not in the database yet")

@@ -1,7 +1,7 @@
-"""`inboxd status` and `inboxd workers`: what waits, what runs, who works and receives, how fast.
+"""`inboxd status` and `inboxd workers`: workers, receivers, throughput, and the rows of each lane.
 
-Promises: counts that stop at a limit are shown with "+", and those of a sample with its age.
-*See:* `operations/overview.py`, which reads what is shown; `cli/watching.py`, for `--watch`;
+Promises: counts that stop at a limit are shown with "+", and counts of a sample with its age.
+*See:* `operations/overview.py`, which reads the values; `cli/watching.py`, for `--watch`;
 `cli/figures.py`, for `--since`.
 """
 
@@ -27,7 +27,7 @@ _MOST_WORKERS = 1000
 
 
 def _share(row: dict[str, Any]) -> str:
-    """How far it has come: 30 of 100 (30 %)."""
+    """Format a command's progress: 30 of 100 (30 %)."""
     done, total = row["done"], row["total"]
     return f"{done:g} of {total:g} ({100 * done / total:.0f} %)" if total else f"{done:g}"
 
@@ -45,7 +45,7 @@ def _notes(lane: dict[str, Any]) -> str:
 
 
 def _processes(row: dict[str, Any]) -> str:
-    """Their numbers; where there is one alone, nothing."""
+    """Format the numbers of the processes; empty without a supervisor."""
     return ", ".join(map(str, row["processes"]))
 
 
@@ -55,7 +55,7 @@ _SUSPECTS = (
     *columns.numbers("waiting", "running", "alone", "groups"),
     TableColumn("oldest", kind="span"),
 )
-# A worker of an older release tells the sum alone.
+# A worker of an older release reports only the sum.
 _IN_FLIGHT = (
     TableColumn("events", "events_in_flight", kind="number", legend="in flight"),
     TableColumn("commands", "commands_in_flight", kind="number", legend="in flight"),
@@ -81,7 +81,7 @@ _RECEIVERS = (
         "spools",
         lambda row: ", ".join(row["spooled"]),
         cut="right",
-        legend="their webhooks wait on the disk of its host",
+        legend="sources whose webhooks wait on the host's disk",
     ),
     TableColumn(
         "trouble",
@@ -111,7 +111,7 @@ _DONE: columns.Columns = (
     *(*columns.numbers("succeeded", "retried", "failed"), *_RARE),
     TableColumn("mean", kind="span"),
     TableColumn("longest", "maximum", kind="span", extra=True),
-    TableColumn("p95", kind="span", legend=f"of the time that handlers took, {columns.WITHIN}"),
+    TableColumn("p95", kind="span", legend=f"run time of handlers, {columns.WITHIN}"),
     columns.TITLE,
 )
 
@@ -121,7 +121,7 @@ def _percent(part: int, whole: int) -> str:
 
 
 def _succeeded_again(row: dict[str, Any]) -> str:
-    """Of what had failed before and came to an end: the share that succeeded."""
+    """Format the share that succeeded, of the reprocessed rows that ended."""
     well = row["after_retry"] + row["after_replay"]
     return _percent(well, well + row["failed_again"])
 
@@ -143,7 +143,7 @@ _COMPLETED: columns.Columns = (
         "succeeded",
         _succeeded_again,
         kind="number",
-        legend="of what was reprocessed to its end",
+        legend="share of the reprocessed rows that ended",
     ),
     TableColumn("p95", kind="span", legend=f"from creation to success, {columns.WITHIN}"),
     columns.TITLE,
@@ -161,7 +161,7 @@ _PROGRESS: columns.Columns = (
 
 
 def _lanes(most: int, most_failed: int) -> columns.Columns:
-    """The columns of lanes, whose counts stop at these limits."""
+    """Return the columns of lanes; counts stop at `most`, for failed rows at `most_failed`."""
     return (
         "kind",
         TableColumn("topic/queue", lambda lane: lane.get("topic") or lane.get("queue"), cut="left"),
@@ -172,23 +172,23 @@ def _lanes(most: int, most_failed: int) -> columns.Columns:
         columns.unmet(most),
         TableColumn("oldest due", "oldest", kind="span"),
         columns.TITLE,
-        TableColumn("note", _notes, legend=f"breaker: it is open; kept: {columns.KEPT}"),
+        TableColumn("note", _notes, legend=f"breaker: an open breaker; kept: {columns.KEPT}"),
     )
 
 
 def status(
-    watch: Annotated[bool, typer.Option("--watch", help="Look again until Ctrl-C.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Refresh until Ctrl-C.")] = False,
     interval: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0.5, max=3600, help="Between two looks.")
+        float, typer.Option(metavar="SECONDS", min=0.5, max=3600, help="With --watch: interval.")
     ] = 2,
     minutes: Annotated[
-        int, typer.Option(metavar="N", min=1, max=1440, help="How far back throughput looks.")
+        int, typer.Option(metavar="N", min=1, max=1440, help="Throughput of the last N minutes.")
     ] = 5,
     since: Annotated[
         str | None,
         typer.Option(
             metavar="TIME",
-            help="What was done since: 2h, 7d, or a time in ISO 8601; instead of what is now.",
+            help="Show the throughput since TIME (2h, 7d, ISO 8601) instead of the current state.",
         ),
     ] = None,
     limit: Annotated[
@@ -197,17 +197,16 @@ def status(
             metavar="N",
             min=1,
             max=200,
-            help="With --since: most types, and lanes, of events and of commands; the rest are one "
-            "line.",
+            help="With --since: at most N types and N lanes per kind; one line sums up all others.",
         ),
     ] = 20,
     *,
     given: Looking,
 ) -> None:
-    """Show workers, receivers, throughput and lanes; or what was done in a span of time."""
+    """Show workers, receivers, throughput and lanes; or the throughput of a span of time."""
     if since is not None:
         if watch:
-            raise UsageError("--watch shows what is now: leave out --since, or --watch.")
+            raise UsageError("--watch shows the current state: leave out --since, or --watch.")
         figures.print_since(since, limit, given)
     elif watch:
         raise given.ask(
@@ -222,12 +221,12 @@ def status(
 
 def workers(
     ended: Annotated[
-        bool, typer.Option("--all", help="Those too that ended during the last week.")
+        bool, typer.Option("--all", help="Also workers that ended in the last week.")
     ] = False,
     *,
     given: Looking,
 ) -> None:
-    """List the workers."""
+    """List workers: their hosts, states, heartbeats, queues and topics."""
     from inboxd.store import listing
 
     found = given.ask(lambda session: listing.workers(session, ended=ended, limit=_MOST_WORKERS))
@@ -244,7 +243,7 @@ async def _look_once(session: "Session", minutes: int, settings: "Settings") -> 
 
 
 def tables(found: dict[str, Any], minutes: int) -> list[Table]:
-    """What asks for a person first; then those that have rows: workers and lanes in any case."""
+    """Make the tables: troubles first; empty ones are left out, except workers and lanes."""
     suspects = [found["suspects"]] if found["suspects"]["groups"] else []
     workers, receivers = together(found["workers"]), together(found["receivers"])
     last = plural(minutes, "minute").removeprefix("1 ")
@@ -256,9 +255,9 @@ def tables(found: dict[str, Any], minutes: int) -> list[Table]:
         (f"Receivers: {len(receivers)}", _RECEIVERS, receivers),
         ("Sources of messages", MESSAGES, found["messages"]),
         (f"Done in the last {last}", _DONE, found["throughput"]),
-        ("From creation to success", _COMPLETED, _told_once(found["completed"])),
+        ("From creation to success", _COMPLETED, _without_repeated_days(found["completed"])),
         ("Progress of running commands", _PROGRESS, found["progress"]),
-        # Last, because it is the longest: a small screen cuts the end.
+        # Last, because it is the longest, and a small screen cuts the end.
         (f"Lanes, {_counted(found['sample'])}", lanes, found["lanes"]),
     ]
     return [
@@ -272,7 +271,7 @@ def tables(found: dict[str, Any], minutes: int) -> list[Table]:
 
 
 def _dead_letters(found: dict[str, Any]) -> str:
-    """How many there are, of which kind, and where they are told of."""
+    """Describe the number of dead letters by kind, with the command that lists them."""
     most, counts, cut = found["sample"]["failed_counted_to"], dict[str, int](), False
     for lane in found["lanes"]:
         counts[lane["kind"]] = counts.get(lane["kind"], 0) + lane["failed"]
@@ -283,8 +282,8 @@ def _dead_letters(found: dict[str, Any]) -> str:
     return f"Dead letters: {total:,}{'+' if cut else ''} ({each}); see: inboxd failures list"
 
 
-def _told_once(completed: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Without the last day of a type, where all of it was in the last hour."""
+def _without_repeated_days(completed: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Leave out the last day of a type if all of its rows are of the last hour."""
     hours = {
         (row["kind"], row["type"]): (row["completed"], row["attempts"])
         for row in completed
@@ -299,12 +298,12 @@ def _told_once(completed: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _counted(sample: dict[str, Any]) -> str:
-    """When lanes were counted, and by whom if not by the worker that leads."""
+    """Describe when lanes were counted, and why now if the leader has no fresh sample."""
     if sample["counted_by"] == "leader":
-        told = f"counted {span(sample['age'])} ago"
+        text = f"counted {span(sample['age'])} ago"
     elif sample["newest_age"] is None:
-        told = "counted now: no worker has taken a sample"
+        text = "counted now: no worker has taken a sample"
     else:
-        told = f"counted now: no worker has taken a sample for {span(sample['newest_age'])}"
+        text = f"counted now: no worker has taken a sample for {span(sample['newest_age'])}"
     left_out = sample["lanes_left_out"]
-    return told + (f"; {plural(left_out, 'lane')} with fewer rows left out" if left_out else "")
+    return text + (f"; {plural(left_out, 'lane')} with fewer rows not shown" if left_out else "")

@@ -1,7 +1,7 @@
-"""`inboxd tail`: what happens to rows, line by line, until Ctrl-C.
+"""`inboxd tail`: prints changes of rows, line by line, until Ctrl-C.
 
-Known limit: it asks the database once a second; what it tells is at most that old.
-*See:* `operations/tail.py`, which says what is news.
+Known limit: it polls the database every `--interval`, so lines are late by at most that.
+*See:* `operations/tail.py`, which finds the changes.
 """
 
 import sys
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from inboxd.cli.completion import declared
-from inboxd.cli.options import Asking, Tenant
+from inboxd.cli.options import Asking, Entity, Tenant
 from inboxd.cli.output import print_json, remark, say, show
 
 if TYPE_CHECKING:
@@ -23,7 +23,9 @@ def tail(
     kind: Annotated[
         Literal["events", "commands"] | None,
         typer.Argument(
-            metavar="events|commands", help="Only these; else both.", show_default=False
+            metavar="events|commands",
+            help="Only events, or only commands. Default: both.",
+            show_default=False,
         ),
     ] = None,
     *,
@@ -36,20 +38,17 @@ def tail(
         ),
     ] = None,
     tenant: Tenant = None,
-    entity: Annotated[
-        str | None,
-        typer.Option(metavar="TYPE[:ID]", help="Only of this entity, or of entities of this type."),
-    ] = None,
+    entity: Entity = None,
     payload: Annotated[
         str | None,
-        typer.Option(metavar="FIELD=VALUE", help="Only where the payload has this."),
+        typer.Option(metavar="FIELD=VALUE", help="Only rows whose payload has this value."),
     ] = None,
     interval: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0.2, max=60, help="Between two looks.")
+        float, typer.Option(metavar="SECONDS", min=0.2, max=60, help="Time between two polls.")
     ] = 1,
     given: Asking,
 ) -> None:
-    """Tell what happens, as it happens: rows that are written, tried again, failed, done."""
+    """Print changes of rows as they happen: written, retried, failed, succeeded."""
     from inboxd.operations import read_filter
     from inboxd.operations.tail import Tail
 
@@ -57,16 +56,16 @@ def tail(
     tables: tuple[HotTable, ...] = ("events", "commands") if kind is None else (kind,)
     looks = Tail(read_filter(texts), tables)
     if not given.json:
-        remark("Waiting for what happens; Ctrl-C ends it.")
+        remark("Waiting for changes; stop with Ctrl-C.")
     raise given.ask(lambda session: _follow(session, looks, interval, json=given.json))
 
 
 async def _follow(
     session: "Session", looks: "Tail", interval: float, *, json: bool
 ) -> BrokenPipeError:
-    """Look again and again; the error once nobody reads what is printed.
+    """Poll and print until the reader of the output is gone; return that error.
 
-    It is returned: on a session an OSError would be a lost connection.
+    It is not raised, because the session would take an OSError for a lost connection.
     """
     import anyio
 
@@ -84,12 +83,12 @@ async def _follow(
         except BrokenPipeError as gone:
             return gone
         if cut and not json:
-            remark(f"More than {MOST} of a kind since the last look: narrow it, such as by --type.")
+            remark(f"More than {MOST} rows per kind since the last poll: add a filter, as --type.")
         await anyio.sleep(interval)
 
 
 def _line(news: "TailNews") -> str:
-    """One thing that happened, in a line."""
+    """Format one change as a line."""
     row = news.row
     lane = row.get("topic") or row.get("queue")
     parts = [show(news.at), f"{news.kind} {row['id']}", show(row["type"]), f"in {show(lane)}:"]

@@ -1,4 +1,4 @@
-"""Processes as a person counts them: those that one supervisor started are one row.
+"""Combines the rows of processes that one supervisor started into one row.
 
 Known limit: two supervisors of one name on one host are shown as one.
 """
@@ -11,9 +11,9 @@ Row = Mapping[str, Any]
 
 
 def together(rows: Iterable[Row]) -> list[dict[str, Any]]:
-    """One row for each name, of the workers or receivers that have numbers under a supervisor.
+    """Combine the workers or receivers of a supervisor, by name and host; leave others alone.
 
-    It has `processes`, their numbers, and what they have together; `silence` is the longest.
+    A row gets `processes`, the processes' numbers, and their sums; `silence` is the longest one.
     """
     groups: dict[object, list[Row]] = {}
     for row in rows:
@@ -45,13 +45,13 @@ def _as_one(group: list[Row]) -> dict[str, Any]:
 
 
 def _sum(numbers: list[int | None]) -> int | None:
-    """None: one of them is not known."""
+    """Add numbers; None if one of them is unknown."""
     known = [number for number in numbers if number is not None]
     return sum(known) if len(known) == len(numbers) else None
 
 
 def _states(group: list[Row]) -> str:
-    """The state of all, or how many have which."""
+    """Return the common state, or the number of processes in each state."""
     states = Counter(str(row["state"]) for row in group)
     if len(states) == 1:
         return str(group[0]["state"])

@@ -1,6 +1,6 @@
-"""`inboxd topics`: how each topic is processed, which types it gets, and what waits in it.
+"""`inboxd topics`: the mode, types, waiting events and blocked keys of each topic.
 
-Known limit: what is shown was declared by the worker that joined last.
+Known limit: it shows the declaration of the worker that joined last.
 """
 
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,7 +18,7 @@ from inboxd.model.wording import breaker_word, plural, span
 if TYPE_CHECKING:
     from inboxd.store.session import Session
 
-app = CommandGroup(no_args_is_help=True, help="Look at topics, their modes and subscriptions.")
+app = CommandGroup(no_args_is_help=True, help="Show topics, their modes and subscriptions.")
 
 Name = Annotated[
     str,
@@ -41,9 +41,9 @@ _LIST = (
     TableColumn("topic", cut="left"),
     "mode",
     columns.counted("pending"),
-    columns.counted("arrived", "new", extra=True, legend="just came: in no line and no chunk yet"),
+    columns.counted("arrived", "new", extra=True, legend="not yet in a line or chunk"),
     columns.counted("lined_up", "in line", legend=columns.IN_LINE),
-    TableColumn("blocked", _blocked, legend="keys that stand still, and for how long"),
+    TableColumn("blocked", _blocked, legend="blocked keys, and the longest wait"),
     columns.counted("kept", extra=True, legend=columns.KEPT),
     columns.counted("failed"),
     TableColumn("oldest due", "oldest", kind="span"),
@@ -54,9 +54,9 @@ _BLOCKED = (
     TableColumn("key", cut="right"),
     TableColumn("blocked by", "held_by"),
     *("id", "type", "attempts"),
-    TableColumn("length", kind="number", legend="events in line, the first one included"),
+    TableColumn("length", kind="number", legend="events in line, with the first one"),
     TableColumn("for", "age", kind="span"),
-    TableColumn("next time", "next_at", kind="time"),
+    TableColumn("next attempt", "next_at", kind="time"),
     "error",
 )
 _CHUNKS = (
@@ -68,7 +68,7 @@ _CHUNKS = (
 
 @app.command("list", epilog=examples("inboxd topics list", "inboxd topics list --json"))
 def list_(given: Looking) -> None:
-    """List topics: their modes, what waits, and lines that stand still."""
+    """List topics: their modes, waiting events, and blocked keys."""
     from inboxd.operations.lanes import topic_list
 
     document = given.ask(topic_list)
@@ -79,7 +79,7 @@ def list_(given: Looking) -> None:
     "show", epilog=examples("inboxd topics show rewards", "inboxd topics show rewards --json")
 )
 def show(name: Name, given: Asking) -> None:
-    """Show one topic: what was declared, what waits in it, and what it did in the last hour."""
+    """Show one topic: its declaration, its waiting events, and its work in the last hour."""
     from inboxd.operations.lanes import one_topic
     from inboxd.store import chunks as store
 
@@ -115,11 +115,11 @@ def blocked(
         ),
     ] = None,
     limit: Annotated[
-        int, typer.Option(metavar="N", min=1, max=1000, help="How many ordering keys.")
+        int, typer.Option(metavar="N", min=1, max=1000, help="List at most N ordering keys.")
     ] = 20,
     given: Looking,
 ) -> None:
-    """List ordering keys of sequential topics that stand still: since when, behind which event."""
+    """List blocked ordering keys of sequential topics, with the time and the blocking event."""
     from inboxd import operations
     from inboxd.errors import UnknownName
     from inboxd.store import lines
@@ -157,7 +157,7 @@ def unsubscribe(
     *,
     given: Acting,
 ) -> None:
-    """Give no more events to a topic that no living worker declares; by itself, after a week."""
+    """Stop giving events to a topic that no living worker declares; after a week workers do so."""
     from inboxd import operations
 
     ended = given.do(operations.unsubscribe, name, type)
@@ -172,10 +172,12 @@ def unsubscribe(
 def chunks(
     name: Name,
     *,
-    limit: Annotated[int, typer.Option(metavar="N", min=1, max=1000, help="Most chunks.")] = 20,
+    limit: Annotated[
+        int, typer.Option(metavar="N", min=1, max=1000, help="List at most N chunks.")
+    ] = 20,
     given: Looking,
 ) -> None:
-    """Show the chunks of a batch topic that wait: key, events, since when, when due."""
+    """List the waiting chunks of a batch topic: key, events, age, due time."""
     from inboxd.errors import NotFound, UnknownName
     from inboxd.model.spelling import did_you_mean
     from inboxd.store import chunks as store
@@ -187,14 +189,13 @@ def chunks(
 
     known, arrived, found = given.ask(look)
     mode = known.get(name)
-    if mode != "batch" and not found:  # chunks of the time when it was batch are shown
+    if mode != "batch" and not found:  # chunks that remain from an earlier batch topic are shown
         what = f"There is no batch topic {name!r}"
         if mode:
             raise NotFound(f"{what}: it is {mode}; see `inboxd topics list`.")
         hint = did_you_mean(name, known) or "; see `inboxd topics list`."
-        raise UnknownName(f"{what}: nobody declares it{hint}")
-    have = "have arrived since and are" if arrived > 1 else "has arrived since and is"
-    told = [f"{plural(arrived, 'event')} {have} in no chunk yet"] if arrived else []
+        raise UnknownName(f"{what}: it is not declared{hint}")
+    told = [f"{plural(arrived, 'new event')} not yet in a chunk"] if arrived else []
     document = {"topic": name, "arrived": arrived, "chunks": found}
     given.print(document, [columns.table(_CHUNKS, found)], told)
 
@@ -213,7 +214,7 @@ def flush(
     *,
     given: Acting,
 ) -> None:
-    """Run the chunks of a batch topic now, whatever they wait for."""
+    """Run the chunks of a batch topic now, even if they are not full or due yet."""
     from inboxd import operations
 
     keys = given.do(operations.flush, name, key)
@@ -224,24 +225,24 @@ def flush(
 def _fields(topic: dict[str, Any]) -> dict[str, object]:
     fields: dict[str, object] = {
         "mode": topic["mode"],
-        "declared by": topic["source"] or "nobody: it is processed as single",
+        "declared by": topic["source"] or "no worker, so it is processed as single",
         "undeclared since": topic["undeclared_at"],
         "types": ", ".join(topic["types"]),
-        "types nobody declares": ", ".join(topic["undeclared"]),
+        "undeclared types": ", ".join(topic["undeclared"]),
         "ordering key": _pointer(topic["key_path"]),
         "dedup key": "event_id" if topic["dedup_path"] == [] else _pointer(topic["dedup_path"]),
-        **{name.replace("_", " "): _told(value) for name, value in topic["rules"].items()},
+        **{name.replace("_", " "): _joined(value) for name, value in topic["rules"].items()},
     }
     counts = (each for each in _LIST[2:] if each.title not in ("types", "kept"))
     fields |= {each.title: each.of(topic) for each in counts}
     fields["kept"] = columns.count(topic["kept"]) if topic["kept"] else None
     held_for = topic["held_for"]
-    fields["takes in what waited, for"] = None if held_for is None else span(held_for)
+    fields["intake running for"] = None if held_for is None else span(held_for)
     return {name: value for name, value in fields.items() if value not in (None, "")}
 
 
 def _due(chunk: dict[str, Any]) -> str:
-    """When the chunk that is first is due, with how much."""
+    """Describe the first chunk: when it is due, its events and its key."""
     when = "when it is full" if chunk["due_at"] is None else f"due {show_value(chunk['due_at'])}"
     return f"{when}: {plural(chunk['events'], 'event')} of key {show_value(chunk['key'])}"
 
@@ -252,5 +253,5 @@ def _pointer(path: list[str] | None) -> str | None:
     return "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in path)
 
 
-def _told(value: object) -> object:
+def _joined(value: object) -> object:
     return ", ".join(map(str, value)) if isinstance(value, list) else value

@@ -1,7 +1,7 @@
-"""`inboxd trace`: the story of a row: a tree for people, JSON for programs, a diagram, Markdown.
+"""`inboxd trace`: the story of a row as a tree, as JSON, as a diagram, or as Markdown.
 
-Promises: each row is one line; what is left out is counted.
-Known limit: a large story is cut (`--limit`, `--each`); a trace of what was cut shows the rest.
+Promises: each row is one line; rows that are left out are counted. Known limit: a large story is
+cut (`--limit`, `--each`); trace a row at the cut to see its descendants.
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ _ABOUT = Annotated[
     list[str],
     typer.Argument(
         metavar="[KIND] ID",
-        help="A uuid or a row number, after event, command or batch if several have the number.",
+        help="A uuid or a row number; KIND (event, command or batch) if several have the number.",
         show_default=False,
     ),
 ]
@@ -33,25 +33,25 @@ _ABOUT = Annotated[
 def trace(
     about: _ABOUT,
     limit: Annotated[
-        int, typer.Option(metavar="N", min=1, max=10_000, help="Most rows in the tree.")
+        int, typer.Option(metavar="N", min=1, max=10_000, help="Show at most N rows.")
     ] = 200,
     each: Annotated[
-        int, typer.Option(metavar="N", min=1, max=1_000, help="Most children shown of one row.")
+        int, typer.Option(metavar="N", min=1, max=1_000, help="Show at most N children of a row.")
     ] = 10,
     mermaid: Annotated[
         bool, typer.Option("--mermaid", help="Print a Mermaid diagram instead of a tree.")
     ] = False,
     as_markdown: Annotated[
         bool,
-        typer.Option("--markdown", help="Print Markdown: where the time went, and the diagram."),
+        typer.Option("--markdown", help="Print Markdown: the times of the rows, and the diagram."),
     ] = False,
     *,
     given: Asking,
 ) -> None:
-    """Show where a row came from, and everything that came from it."""
+    """Show the story of a row: its ancestors and all their descendants."""
     kind, id = _read(about)
     if given.json + mermaid + as_markdown > 1:
-        raise UsageError("Give one of --json, --mermaid and --markdown, not both.")
+        raise UsageError("give only one of --json, --mermaid and --markdown.")
     from inboxd import operations
 
     found = given.ask(
@@ -61,7 +61,7 @@ def trace(
         print_json(found.document())
         return
     if found.earlier:
-        typer.echo(f"It goes on above {found.top.member.name}: trace that one.", err=True)
+        typer.echo(f"{found.top.member.name} has ancestors: trace it to see them.", err=True)
     if as_markdown:
         lines = markdown(found.asked, found.waterfall(), earlier=found.earlier)
     else:
@@ -71,25 +71,25 @@ def trace(
 
 
 def _read(about: list[str]) -> tuple[str | None, int | UUID]:
-    """The kind, if it is given, and the id. Raises UsageError."""
+    """Return kind (None if not given) and id. Raises UsageError."""
     match about:
         case [id]:
             return None, read_row_id(id)
         case [kind, id] if kind in _KINDS:
             return kind, read_row_id(id)
-        case ["workflow", id]:  # as the tree calls it; it has a batch's number
+        case ["workflow", id]:  # the tree prints this kind; the number is the batch's
             return "batch", read_row_id(id)
     raise UsageError(
-        f"{' '.join(about)!r} is not a row: give a uuid, a number, or {', '.join(_KINDS)} "
-        "and a number."
+        f"{' '.join(about)!r} does not name a row: give a uuid, a number, or a kind "
+        f"({', '.join(_KINDS)}) and a number."
     )
 
 
-# ------------------------------------------------------------------------------- drawing, purely
+# --------------------------------------------------------------------------------------- drawing
 
 
 def tree(top: StoryNode, asked: Key | None = None) -> Iterator[str]:
-    """The lines of a tree, as a terminal shows them."""
+    """Yield the lines of a tree."""
     yield _line(top, asked)
     yield from _below(top, asked, "")
 

@@ -1,8 +1,7 @@
-"""`inboxd uninstall`: inboxd is taken out of a database.
+"""`inboxd uninstall`: removes inboxd from a database.
 
-Promises: it shows what would go and what would stay before it does anything; without `--yes` it
-asks, and where there is nobody to ask it refuses. Known limit: as `inboxd.operations.uninstall` has
-it.
+Promises: it shows first the parts that it drops and the parts that stay; without `--yes` it asks,
+and refuses if there is no terminal. Known limit: see `inboxd.operations.uninstall`.
 """
 
 from collections.abc import Iterator
@@ -19,37 +18,38 @@ from inboxd.model.wording import plural
 if TYPE_CHECKING:
     from inboxd.operations.uninstall import UninstallPlan
 
-_MOST = 8  # tables that are shown, those with most rows
+_MOST_TABLES = 8  # shown, the largest ones
 
 _TABLES = (
     TableColumn("table", lambda each: each[0]),
-    TableColumn("rows", lambda each: each[1], kind="number", legend="about, by the statistics"),
+    TableColumn("rows", lambda each: each[1], kind="number", legend="estimated by statistics"),
 )
 
 
 def uninstall(
     force: Annotated[
-        bool, typer.Option("--force", help="Also while workers live; they fail then.")
+        bool, typer.Option("--force", help="Uninstall even if workers are running; they will fail.")
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Change nothing: show what would go and stay.")
+        bool, typer.Option("--dry-run", help="Show what would be dropped, and drop nothing.")
     ] = False,
     yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Do not ask; needed where nobody can be asked.")
+        bool, typer.Option("--yes", "-y", help="Do not ask; required without a terminal.")
     ] = False,
     *,
     given: Looking,
 ) -> None:
     """Drop inboxd's schema with all its rows, and its roles; plugins' tables stay.
 
-    There is no way back.
+    The command refuses while workers live, unless --force is given, and while other objects depend
+    on the schema. Run it as the schema's owner. This cannot be undone.
     """
     from inboxd.operations import uninstall as operation
 
     lease = given.settings.worker.lease
     asks = may_ask(yes=yes, json=given.json)
     if not (yes or dry_run or asks):
-        raise UsageError("there is no way back: give --yes, or --dry-run to look.")
+        raise UsageError("this cannot be undone: give --yes, or --dry-run for a preview.")
     found = given.ask(lambda session: operation.survey(session, lease), patient=True)
     if dry_run or asks or not found:
         given.print(_document(found, "would_drop"), _parts(found))
@@ -57,9 +57,9 @@ def uninstall(
         return
     operation.refuse(found, force=force)
     if asks:
-        typer.confirm("Take inboxd out now? There is no way back.", abort=True)
+        typer.confirm("Uninstall inboxd now? This cannot be undone.", abort=True)
     done = given.ask(lambda session: operation.uninstall(session, lease, force=force), patient=True)
-    given.tell(_document(done, "dropped"), *_told(done))
+    given.tell(_document(done, "dropped"), *_result(done))
 
 
 def _parts(found: "UninstallPlan") -> Iterator[Part]:
@@ -68,8 +68,8 @@ def _parts(found: "UninstallPlan") -> Iterator[Part]:
     if found.contents is not None:
         yield f"It would drop schema {found.schema!r} of database {found.database!r}."
         most = sorted(found.contents.tables.items(), key=lambda each: -each[1])
-        full = [each for each in most if each[1]][:_MOST]
-        title = f"{plural(len(most), 'table')}, {'the fullest' if full else 'all empty'}"
+        full = [each for each in most if each[1]][:_MOST_TABLES]
+        title = f"{plural(len(most), 'table')}, {'largest first' if full else 'all empty'}"
         yield columns.table(_TABLES, full, title) if full else f"{title}."
         unsettled = found.contents.unsettled
         if any(unsettled.values()):
@@ -77,13 +77,13 @@ def _parts(found: "UninstallPlan") -> Iterator[Part]:
                 f"{columns.count(n)} {table if n != 1 else table.removesuffix('s')}"
                 for table, n in unsettled.items()
             )
-            yield f"UNSETTLED, and never handled then: {', '.join(counts)}."
+            yield f"UNSETTLED rows, which would never be handled: {', '.join(counts)}."
         if in_the_way := _in_the_way(found):
             yield "\n".join(
-                ["It would be refused while this is there:", *(f"  {each}" for each in in_the_way)]
+                ["It would fail while these exist:", *(f"  {each}" for each in in_the_way)]
             )
     if found.workers:
-        yield "\n".join(["Workers that live:", *(f"  {each}" for each in found.workers)])
+        yield "\n".join(["Living workers:", *(f"  {each}" for each in found.workers)])
     if told := [*_roles(found), *_plugins(found)]:
         yield "\n".join(told)
 
@@ -100,25 +100,25 @@ def _roles(found: "UninstallPlan", *, done: bool = False) -> Iterator[str]:
         if role in found.staying:
             yield f"Role {role} stays: {found.staying[role]}."
         elif done:
-            yield f"Role {role} is dropped."
+            yield f"Role {role} was dropped."
         else:
-            members = f" (its members lose it: {', '.join(each['members'])})"
-            yield f"Role {role} goes{members if each['members'] else ''}."
+            members = f" (members lose it: {', '.join(each['members'])})"
+            yield f"Role {role} would be dropped{members if each['members'] else ''}."
 
 
 def _plugins(found: "UninstallPlan") -> Iterator[str]:
     if found.plugins:
         names = ", ".join(found.plugins)
         yield (
-            f"Tables of plugins stay ({names}). The record of their migrations goes: a later "
-            "inboxd migrate would run them again, on tables that are there."
+            f"Tables of plugins stay ({names}). The record of their migrations is dropped: a later "
+            "inboxd migrate would run them again, on the existing tables."
         )
     elif found.contents is not None:
         yield "Tables of plugins, and all other schemas, stay."
 
 
-def _told(done: "UninstallPlan") -> Iterator[str]:
-    yield f"Schema {done.schema!r} of database {done.database!r} is dropped."
+def _result(done: "UninstallPlan") -> Iterator[str]:
+    yield f"Schema {done.schema!r} of database {done.database!r} was dropped."
     yield from _roles(done, done=True)
     yield from _plugins(done)
 

@@ -1,7 +1,7 @@
-"""`inboxd status --watch`: the same again and again, below how the last hour went.
+"""`inboxd status --watch`: refreshes the status, with charts of the last hour.
 
-Promises: nothing but characters tells anything, no colour; where the cursor cannot be moved (a
-pipe, TERM=dumb) each look stands below the one before, with its time.
+Promises: it needs no colour; where the cursor cannot be moved (a pipe, TERM=dumb), each status is
+printed below the last one, with its time.
 *See:* `cli/status.py`, whose tables are drawn; `cli/plots.py`.
 """
 
@@ -31,17 +31,17 @@ if TYPE_CHECKING:
     from inboxd.store.session import Session
 
 HOUR = timedelta(hours=1)
-# Seconds: what is counted by the minute, and what samples have, does not change much sooner.
-_COMPLETED_EVERY = 60
-_HOUR_EVERY = 10
+# Statistics by the minute, and samples, change no faster than this.
+_COMPLETED_SECONDS = 60
+_HOUR_SECONDS = 10
 _MINUTES = 60
 _BARS = 12
-_LONGEST_BAR = 30
+_BAR_CHARACTERS = 30
 
 _FLOWS: columns.Columns = (
     TableColumn("flow", cut="left"),
     TableColumn("last hour, minute by minute", "line"),
-    TableColumn("most", kind="number", legend="in a minute"),
+    TableColumn("most", kind="number", legend="rows in one minute"),
 )
 
 
@@ -52,17 +52,17 @@ async def watch(
     given: Looking,
     tables: Callable[[dict[str, Any]], list[Table]],
 ) -> BrokenPipeError:
-    """Look again and again; the error once nobody reads what is printed.
+    """Refresh until the reader of the output is gone; return that error.
 
-    It is returned: on a session an OSError would be a lost connection.
+    It is not raised, because the session would take an OSError for a lost connection.
     """
     import anyio
 
     from inboxd.operations.figures import flows
     from inboxd.operations.overview import completed, overview
 
-    done = _Kept(lambda: completed(session), _COMPLETED_EVERY)
-    hour = _Kept(lambda: flows(session, HOUR), _HOUR_EVERY)
+    done = _Cached(lambda: completed(session), _COMPLETED_SECONDS)
+    hour = _Cached(lambda: flows(session, HOUR), _HOUR_SECONDS)
 
     async def looked() -> dict[str, Any]:
         known = await done.now(), await hour.now()
@@ -93,12 +93,12 @@ async def _draw_over(
     *,
     wide: bool,
 ) -> None:
-    """On a screen of its own, until cancelled."""
+    """Draw on the terminal's alternate screen, until cancelled."""
     import anyio
     from rich.live import Live
     from rich.text import Text
 
-    encoding = sys.stdout.encoding  # before Live puts something else in its place
+    encoding = sys.stdout.encoding  # read before Live replaces sys.stdout
 
     async def look() -> Text:
         found = await looked()
@@ -113,22 +113,21 @@ async def _draw_over(
             live.update(await look(), refresh=True)
 
 
-class _Kept:
-    """What is read again only when it is so many seconds old."""
+class _Cached:
+    """A value that is read again when it is `seconds` old."""
 
-    def __init__(self, read: Callable[[], Awaitable[Any]], every: float) -> None:
-        self._read, self._every = read, every
+    def __init__(self, read: Callable[[], Awaitable[Any]], seconds: float) -> None:
+        self._read, self._seconds = read, seconds
         self._at, self._found = -inf, None
 
     async def now(self) -> Any:
-        """It, or what it was a short while ago."""
-        if monotonic() - self._at >= self._every:
+        if monotonic() - self._at >= self._seconds:
             self._at, self._found = monotonic(), await self._read()
         return self._found
 
 
 def drawn(found: dict[str, Any]) -> list[Table]:
-    """How the last hour went, and what waits where."""
+    """Make the charts: the flows of the last hour, and the backlog."""
     lines = [
         {
             "flow": f"{flow['kind']}s {way}",
@@ -146,7 +145,7 @@ def drawn(found: dict[str, Any]) -> list[Table]:
 
 
 def _backlog(found: dict[str, Any]) -> list[dict[str, Any]]:
-    """What waits in each topic and queue, the fullest first; the rest together."""
+    """Return the waiting rows of each topic and queue, most first, small ones added up."""
     waiting = defaultdict[tuple[str, str], int](int)
     bound = False
     for lane in found["lanes"]:
@@ -164,7 +163,7 @@ def _backlog(found: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _bars(rows: Sequence[dict[str, Any]]) -> columns.Columns:
-    """As long as they are full, the fullest as long as there is room for."""
+    """Return the columns of the backlog; the longest bar has `_BAR_CHARACTERS`."""
     most = max(row["rows"] for row in rows)
     return (
         "kind",
@@ -172,5 +171,5 @@ def _bars(rows: Sequence[dict[str, Any]]) -> columns.Columns:
         TableColumn(
             "rows", lambda row: f"{row['rows']:,}{'+' if row['more'] else ''}", kind="number"
         ),
-        TableColumn("waiting", lambda row: plots.bar(row["rows"], most, _LONGEST_BAR)),
+        TableColumn("waiting", lambda row: plots.bar(row["rows"], most, _BAR_CHARACTERS)),
     )

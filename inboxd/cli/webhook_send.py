@@ -1,8 +1,8 @@
-"""`inboxd webhooks send`, `inboxd webhooks openapi`: what needs no database.
+"""`inboxd webhooks send`, `inboxd webhooks openapi`: webhook commands that need no database.
 
-Promises: what is sent is signed as the sender would sign it, with the first of its keys that counts
-now; no secret is printed, and one that a request shows, as a bearer token, goes nowhere but to this
-machine unless that is asked for, and never where others read it on the way.
+Promises: a sample is signed as the sender would sign it, with the first key that is valid now; no
+secret is printed; a secret in the request itself, such as a bearer token, is sent to another
+machine only with `--with-secret`, and never unencrypted over a public network.
 """
 
 import sys
@@ -17,23 +17,22 @@ import typer
 from inboxd.cli.exits import Exit
 from inboxd.cli.options import Asking, Config, load_settings
 from inboxd.cli.output import Document, Fields, Part, print_json
-from inboxd.errors import SettingsError, UnknownName, UsageError
+from inboxd.errors import UnknownName, UsageError
 from inboxd.model.spelling import did_you_mean
 
 if TYPE_CHECKING:
     from inboxd.cli.posting import Posted
     from inboxd.settings import Settings, WebhookSource
-    from inboxd.signatures import Verifier
 
 
 def source_names(context: typer.Context, incomplete: str) -> list[str]:
-    """Completes the sources of the settings."""
+    """Complete names of webhook sources in the settings."""
     from inboxd.settings import read
 
     config = context.params.get("config") or context.find_root().params.get("config")
     try:
         names = read(config).settings.inbound.webhooks
-    except Exception:  # noqa: BLE001 - a shell's prompt is no place for an error
+    except Exception:  # noqa: BLE001 - an error would garble the shell's prompt
         return []
     return sorted(name for name in names if name.startswith(incomplete))
 
@@ -43,30 +42,28 @@ SourceOption = Annotated[
     typer.Option(
         "--source",
         metavar="NAME",
-        help="The source, as the settings name it.",
+        help="The source's name in the settings.",
         show_default=False,
         autocompletion=source_names,
     ),
 ]
 Url = Annotated[
     str | None,
-    typer.Option(metavar="URL", help="Where to; else this source at the settings' listener."),
+    typer.Option(metavar="URL", help="The URL. Default: the source at the settings' receiver."),
 ]
 Seconds = Annotated[
     float,
-    typer.Option("--timeout", metavar="SECONDS", min=0.1, max=600, help="How long to wait."),
+    typer.Option("--timeout", metavar="SECONDS", min=0.1, max=600, help="Time limit."),
 ]
 Headers = Annotated[
     list[str] | None,
-    typer.Option(
-        "--header", metavar="NAME:VALUE", help="A header more; may be given several times."
-    ),
+    typer.Option("--header", metavar="NAME:VALUE", help="Another header; repeatable."),
 ]
 WithSecret = Annotated[
     bool,
     typer.Option(
         "--with-secret",
-        help="Where a request shows the secret itself, as a bearer token: tell it to that address.",
+        help="Send the request to that URL even if it contains the secret, such as a bearer token.",
     ),
 ]
 
@@ -80,17 +77,22 @@ def send(
     *,
     url: Url = None,
     id: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="The message's id; else a new one.")
+        str | None, typer.Option(metavar="TEXT", help="The message's id. Default: a new one.")
     ] = None,
     header: Headers = None,
     with_secret: WithSecret = False,
     timeout: Seconds = 30,
     given: Asking,
 ) -> None:
-    """Sign a sample as the source's sender would, send it, and print the answer."""
+    """Sign a sample as the source's sender does, send it, and print the answer.
+
+    The exit code is 0 for a 2xx, 1 for another answer, and 69 without an answer. The command needs
+    no database.
+    """
     from inboxd.cli.posting import parts_of, post
     from inboxd.inbound.openapi import MEDIA_TYPES
     from inboxd.settings.values import is_loopback
+    from inboxd.signatures.sources import secret_header, verifier_for
 
     settings = given.settings
     one = source_of(settings, source)
@@ -100,13 +102,13 @@ def send(
     verifier = verifier_for(source, one)
     signed = verifier.sign(body, id or f"msg_{uuid4().hex}", time.time())
     if url is not None and not is_loopback(parts_of(url).hostname or ""):
-        refuse_to_tell(source, verifier, signed, url, with_secret=with_secret)
+        refuse_to_reveal(source, secret_header(verifier, signed), url, with_secret=with_secret)
     headers = {"content-type": MEDIA_TYPES[one.body], **signed, **more}
     print_answer(given, post(where, body, headers, timeout), {"source": source})
 
 
 def openapi(config: Config = None) -> None:
-    """Print the OpenAPI document of the receiver: addresses, signatures, answers."""
+    """Print the OpenAPI document of the receiver: URLs, signatures, answers."""
     from importlib.metadata import version
 
     from inboxd.inbound.openapi import openapi as document
@@ -117,63 +119,53 @@ def openapi(config: Config = None) -> None:
 
 
 def source_of(settings: "Settings", name: str) -> "WebhookSource":
-    """The source of that name. Raises UnknownName."""
+    """Return the source of that name. Raises UnknownName."""
     sources = settings.inbound.webhooks
     if name not in sources:
         hint = did_you_mean(name, list(sources))
         raise UnknownName(
-            f"the settings have no source {name!r}{hint}; add [inbound.webhooks.{name}], or name "
-            "their file with -c"
+            f"the settings have no source {name!r}{hint}; add [inbound.webhooks.{name}], or give "
+            "the settings' file with -c"
         )
     return sources[name]
 
 
 def address_of(settings: "Settings", name: str) -> str:
-    """Where the settings' listener receives it. Raises UsageError."""
+    """Return the source's URL at the settings' receiver. Raises UsageError."""
     from inboxd.inbound.openapi import base_url
 
     http = settings.inbound.http
     if http.port == 0:
-        raise UsageError("inbound.http.port is 0, any free port: name the address with --url.")
+        raise UsageError("inbound.http.port is 0, any free port: give the URL with --url.")
     return f"{base_url(http)}/in/{name}"
 
 
-def verifier_for(name: str, source: "WebhookSource") -> "Verifier":
-    """What signs for it. Raises SettingsError, which names it."""
-    from inboxd.inbound.compiling import verifier_of
+def refuse_to_reveal(source: str, header: str | None, url: str, *, with_secret: bool) -> None:
+    """Raise UsageError if a header would reveal a secret to the URL or to a network.
 
-    try:
-        return verifier_of(source)
-    except SettingsError as error:
-        raise SettingsError(f"[inbound.webhooks.{name}]: {error}") from error
-
-
-def refuse_to_tell(
-    source: str, verifier: "Verifier", signed: Mapping[str, str], url: str, *, with_secret: bool
-) -> None:
-    """Raise UsageError where these headers tell the address a secret that it is not to have."""
+    header: the name of the header that contains the secret; None: no header does.
+    """
     from inboxd.cli.posting import parts_of
     from inboxd.settings.values import is_private_url
 
-    told = sorted(signed.keys() & verifier.secret_headers)
-    if not told:
+    if header is None:
         return
     host = parts_of(url).hostname
     if not with_secret:
         raise UsageError(
-            f"requests of {source} show its secret itself, in {told[0]}, and {host} would have it: "
-            "nothing was sent. --with-secret sends it all the same; better, let that receiver have "
-            "a secret of its own."
+            f"requests of {source} contain its secret, in the header {header}: nothing was "
+            f"sent, so that {host} does not learn it. --with-secret sends it nevertheless; better, "
+            "give that receiver its own secret."
         )
     if not is_private_url(url):
         raise UsageError(
-            f"the secret of {source} could be read on the way to {host}, so nothing was sent: "
-            "write https://…"
+            f"the secret of {source} would be sent unencrypted to {host}: nothing was sent; use "
+            "https://…"
         )
 
 
 def print_answer(given: Asking, answer: "Posted", more: Mapping[str, Any]) -> None:
-    """Print what came back; end with 1 if a sender would not take it for a success."""
+    """Print the answer; exit with 1 if its status is not a success."""
     value = _value(answer.body)
     document = {**more, "url": answer.url, "status": answer.status, "answer": value}
     fields = {
@@ -196,18 +188,20 @@ def _read(file: str) -> bytes:
     try:
         return Path(file).read_bytes()
     except OSError as error:
-        raise UsageError(f"{file}: cannot read it ({error.strerror}); check --file.") from None
+        raise UsageError(
+            f"{file}: cannot read the body ({error.strerror}); check --file."
+        ) from None
 
 
 def _read_header(text: str) -> tuple[str, str]:
     name, colon, value = text.partition(":")
     if not colon or not name.strip():
-        raise UsageError(f"{text!r} is not a header: write --header 'NAME: VALUE'.")
+        raise UsageError(f"{text!r} is not a valid header: write --header 'NAME: VALUE'.")
     return name.strip().lower(), value.strip()
 
 
 def _value(body: bytes) -> Any:
-    """An answer as JSON, or else as text."""
+    """Return an answer as JSON, or else as text."""
     import orjson
 
     try:

@@ -1,9 +1,8 @@
-"""`inboxd webhooks`: what came over HTTP, what became of it, and what is held back.
+"""`inboxd webhooks`: received webhooks, the state of their events, and paused sources.
 
-Promises: bodies and headers are shown only when asked for. Known limit: what became of a receipt is
-looked up, not stored, so a list by it looks through receipts one page after the other, and stops
-after ten thousand.
-*See:* `webhook_send.py`, `webhook_replay.py`, which send.
+Promises: bodies and headers are shown only with `--payload` or `--raw`. Known limit: the state of a
+receipt is not stored, so `list --state` looks through pages of receipts, and stops after 10,000.
+*See:* `webhook_send.py`, `webhook_replay.py`, which send webhooks.
 """
 
 import sys
@@ -19,7 +18,7 @@ from inboxd.cli import columns
 from inboxd.cli.groups import CommandGroup, Options
 from inboxd.cli.options import Acting, Force, Looking, Since, actor, examples
 from inboxd.cli.output import Document, Fields, Part, TableColumn
-from inboxd.cli.receipts import body_of, events_of, headers_of, readable, receipt_of
+from inboxd.cli.receipts import readable
 from inboxd.cli.webhook_replay import replay
 from inboxd.cli.webhook_send import openapi, send, source_names, source_of
 from inboxd.model.moments import read_since
@@ -30,13 +29,13 @@ if TYPE_CHECKING:
     from inboxd.store.receipts import ReceiptRow
     from inboxd.store.session import Session
 
-_LOOKED_AT = 10_000  # receipts, for a list by what became of them
-_PAGE = 500
+_MOST_LOOKED_AT = 10_000  # receipts, in a list by state
+_PAGE_RECEIPTS = 500
 _EVENTS_SHOWN = 20
 
 
 class State(StrEnum):
-    """What became of a receipt."""
+    """The state of a receipt, derived from its events."""
 
     PENDING = "pending"
     HANDLED = "handled"
@@ -45,20 +44,20 @@ class State(StrEnum):
 
 app = CommandGroup(
     no_args_is_help=True,
-    help="Look at webhooks that came, pause their sources, send samples, send again.",
+    help="Show received webhooks, pause their sources, send samples, send webhooks again.",
 )
 
 Source = Annotated[
     str | None,
     typer.Option(
-        metavar="NAME", help="Only of this source.", autocompletion=source_names, show_default=False
+        metavar="NAME", help="Only this source.", autocompletion=source_names, show_default=False
     ),
 ]
 SourceName = Annotated[
     str,
     typer.Argument(
         metavar="SOURCE",
-        help="As the settings name it.",
+        help="The source's name in the settings.",
         show_default=False,
         autocompletion=source_names,
     ),
@@ -75,18 +74,17 @@ Which = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class ReceiptPaging(Options):
-    """Which part of a list."""
-
     limit: Annotated[
-        int, typer.Option(metavar="N", min=1, max=10_000, help="Most receipts to list.")
+        int, typer.Option(metavar="N", min=1, max=10_000, help="List at most N receipts.")
     ] = 20
     after: Annotated[
-        str | None, typer.Option(metavar="ID", help="Go on behind this receipt: the last one.")
+        str | None,
+        typer.Option(metavar="ID", help="Continue after this receipt, the last one listed."),
     ] = None
 
 
 def _of_events(row: Any) -> str:
-    """How many of its events have which status."""
+    """Format the number of events in each status."""
     told = ", ".join(f"{count} {status}" for status, count in row["statuses"].items())
     return told or f"{len(row['event_ids'])}"
 
@@ -118,14 +116,14 @@ def list_(
         list[State] | None,
         typer.Option(
             metavar="STATE",
-            help="Only what is pending, handled or failed; may be given several times.",
+            help="Only receipts in this state: pending, handled or failed; repeatable.",
         ),
     ] = None,
     since: Since = None,
     page: ReceiptPaging,
     given: Looking,
 ) -> None:
-    """List receipts, newest first, with what became of their events."""
+    """List receipts, newest first, with the state of their events."""
     after = None if page.after is None else read_uuid(page.after)
     begin = None if since is None else read_since(since)
 
@@ -142,8 +140,8 @@ def list_(
             found.append(row)
             if len(found) == page.limit:
                 return found, last
-        # At the bound the search was broken off; below it that was all.
-        return found, last if seen >= _LOOKED_AT else None
+        # At the limit the search stopped; below it, all receipts were seen.
+        return found, last if seen >= _MOST_LOOKED_AT else None
 
     rows, next_ = given.ask(look)
     given.print({"receipts": rows, "next": next_}, [columns.table(_LIST, rows)])
@@ -152,17 +150,17 @@ def list_(
 async def _receipts(
     session: "Session", source: str | None, after: UUID | None, limit: int
 ) -> "AsyncIterator[ReceiptRow]":
-    """Receipts page by page, up to `_LOOKED_AT`."""
+    """Yield receipts, read page by page, at most about `_MOST_LOOKED_AT`."""
     from inboxd.store import receipts
 
-    size, seen = min(limit, _PAGE), 0
-    while seen < _LOOKED_AT:
+    size, seen = min(limit, _PAGE_RECEIPTS), 0
+    while seen < _MOST_LOOKED_AT:
         rows = await receipts.page(session, source, after=after, limit=size)
         for row in rows:
             yield row
         if len(rows) < size:
             return
-        seen, after, size = seen + len(rows), rows[-1]["receipt_id"], _PAGE
+        seen, after, size = seen + len(rows), rows[-1]["receipt_id"], _PAGE_RECEIPTS
 
 
 @app.command(
@@ -174,13 +172,15 @@ async def _receipts(
 def show(
     which: Which,
     *,
-    payload: Annotated[bool, typer.Option("--payload", help="Show headers and body, too.")] = False,
+    payload: Annotated[bool, typer.Option("--payload", help="Also show headers and body.")] = False,
     raw: Annotated[
-        bool, typer.Option("--raw", help="Write the body alone, byte by byte as it came.")
+        bool, typer.Option("--raw", help="Write only the body, exactly as received.")
     ] = False,
     given: Looking,
 ) -> None:
-    """Show one receipt: when and from where it came, and what became of its events."""
+    """Show one receipt: its time and address, and the state of its events."""
+    from inboxd.operations.receipts import body_of, events_of, headers_of, receipt_of
+
     wanted = read_row_id(which)
 
     async def look(session: "Session") -> "tuple[ReceiptRow, list[dict[str, Any]]]":
@@ -206,6 +206,8 @@ _EVENTS = (
 
 
 def _parts(row: "ReceiptRow", events: list[dict[str, Any]], *, payload: bool) -> Iterator[Part]:
+    from inboxd.operations.receipts import headers_of
+
     yield Fields(
         {
             "receipt": row["receipt_id"],
@@ -224,7 +226,7 @@ def _parts(row: "ReceiptRow", events: list[dict[str, Any]], *, payload: bool) ->
     if events:
         yield columns.table(_EVENTS, events)
     if (left := len(row["event_ids"]) - _EVENTS_SHOWN) > 0:
-        yield f"({plural(left, 'event')} more; `inboxd trace` has them)"
+        yield f"({plural(left, 'more event')}; `inboxd trace` shows them)"
     if payload:
         yield Document("headers", headers_of(row))
         yield Document("body", readable(row.get("body")))
@@ -232,7 +234,7 @@ def _parts(row: "ReceiptRow", events: list[dict[str, Any]], *, payload: bool) ->
 
 @app.command(
     epilog=examples(
-        "inboxd webhooks pause bank --reason 'its handler is being mended'",
+        "inboxd webhooks pause bank --reason 'its handler is being repaired'",
         "inboxd webhooks pause bank --refuse",
     )
 )
@@ -243,13 +245,13 @@ def pause(
         bool,
         typer.Option(
             "--refuse",
-            help="Answer 503: what the sender does not send again is lost. Else all is stored.",
+            help="Answer 503 and store nothing; a sender that does not retry loses its webhooks.",
         ),
     ] = False,
     force: Force = False,
     given: Acting,
 ) -> None:
-    """Store what comes of a source, and let its events wait until it is resumed."""
+    """Pause a source: store its webhooks, and hold their events until it is resumed."""
     from inboxd import operations
 
     if not force:
@@ -260,7 +262,7 @@ def pause(
             session, "source", source, actor=who, reason=why, refuse=refuse
         )
     )
-    now = "what comes is answered 503" if refuse else "what comes is stored and waits"
+    now = "new webhooks are answered 503" if refuse else "new webhooks are stored and held"
     told = f"Paused: source {source}, {now}; {plural(held, 'receipt')} held"
     mode = "refuse" if refuse else "hold"
     given.tell({"paused": {"source": source, "mode": mode}, "held": held}, told)
@@ -268,7 +270,7 @@ def pause(
 
 @app.command(epilog=examples("inboxd webhooks resume bank"))
 def resume(source: SourceName, given: Acting) -> None:
-    """Let the events of a source be written again: first those that are held, in order."""
+    """Resume a source: write its events again, the held ones first, in order."""
     from inboxd import operations
 
     released = given.do(operations.resume, "source", source)

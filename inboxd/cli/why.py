@@ -1,7 +1,7 @@
-"""`inboxd events why`, `inboxd commands why`: why one row is not running.
+"""`inboxd events why`, `inboxd commands why`: the reasons why one row is not running.
 
-Promises one sentence that is never empty; below it, what holds the row, in the order in which that
-has to end, each with the command that shows more of it.
+Promises one sentence that is never empty, and below it the causes, in the order in which they must
+end, each with the command that shows more.
 """
 
 from shlex import quote
@@ -16,7 +16,7 @@ from inboxd.model.waiting import told
 if TYPE_CHECKING:
     from inboxd.store.wakeups import HotTable
 
-# The command that shows more of a thing, by its kind.
+# The command that shows more, by the kind of a cause's object.
 _SHOWN = {
     "event": "inboxd events why {}",
     "command": "inboxd commands why {}",
@@ -31,7 +31,7 @@ _SHOWN = {
 
 
 def _more(cause: dict[str, Any]) -> str:
-    """Where more is shown of what a cause names; of what is paused, what else is."""
+    """Return the command that shows more of a cause; for a pause, the list of all pauses."""
     if cause["cause"] == "paused":
         return "inboxd paused"
     things = [fact for fact in cause["facts"].values() if isinstance(fact, dict)]
@@ -45,7 +45,7 @@ def _more(cause: dict[str, Any]) -> str:
 
 _CAUSES = (
     "cause",
-    TableColumn("what holds it", told, cut="right"),
+    TableColumn("detail", told, cut="right"),
     TableColumn("more", _more, cut="right"),
 )
 

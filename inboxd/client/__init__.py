@@ -1,11 +1,11 @@
 """For producers: emit events and send commands on the caller's own connection, in its transaction.
 
-Owns `Inbox`, the client for Python services. Promises: what it writes commits or rolls back with
-the caller's own rows; it needs the standard library only, so a service installs none of the
-daemon's dependencies; everything it can know to be wrong is refused before the database sees it,
-so the caller's transaction survives; memory holds one page of rows (two on an async connection).
-Known limits: a receipt is kept for each row (about 0.2 KB), so a caller with tens of millions
-writes them in several calls; without a transaction each page of 1,000 commits by itself.
+Owns `Inbox`, the client for Python services. Promises: its rows commit or roll back with the
+caller's own rows; it needs only the standard library, so a service installs none of the daemon's
+dependencies; every mistake that can be known is refused before the database sees it, so the
+caller's transaction survives; memory holds one page of rows (two on an async connection). Known
+limits: a receipt is kept for each row (about 0.2 KB), so a caller with tens of millions of rows
+writes them in several calls; without a transaction each page of 1,000 rows commits by itself.
 """
 
 from collections.abc import Callable, Coroutine, Iterable
@@ -68,13 +68,13 @@ __all__ = [
 
 
 class Inbox:
-    """The way in, for one schema. Holds no connection and no state: one serves a whole service.
+    """The producer's client for one schema. It has no connection and no state, so one is enough.
 
     Every method takes a connection of asyncpg, psycopg 3, SQLAlchemy (Connection, Session and their
-    async forms) or Django; those that write take a handler's `ctx.connection` too. A synchronous
-    one returns at once, an async one gives something to await. Raises PayloadError (with the
-    field's path) or UsageError for what can never be stored, before anything is sent; what the
-    database refuses is the driver's own error.
+    async forms) or Django; methods that write also take a handler's `ctx.connection`. On a
+    synchronous connection a method returns its result, on an async one an awaitable. Raises
+    PayloadError (with the field's path) or UsageError for values that can never be stored, before
+    anything is sent; an error of the database is the driver's own.
     """
 
     __slots__ = ("_schema",)
@@ -126,9 +126,9 @@ class Inbox:
         payload: object = None,
         **fields: Unpack[EventFields],
     ) -> Emitted | Coroutine[Any, Any, Emitted]:
-        """Write one event; `fields` are those of `NewEvent`.
+        """Write one event; `fields` are the fields of `NewEvent`.
 
-        In place of type and payload, a payload whose class names its type (`inboxd_event`).
+        In place of type and payload it takes a payload whose class names its type (`inboxd_event`).
         """
         draft: Callable[..., NewEvent] = NewEvent
         pages = queries(EVENTS, self._schema, [draft(type, payload, **fields)])
@@ -147,9 +147,9 @@ class Inbox:
         connection: AsyncConnection | SyncConnection,
         events: Iterable[AnEvent],
     ) -> list[Emitted] | Coroutine[Any, Any, list[Emitted]]:
-        """Write events, a round trip for each page of 1,000; the receipts in the order given.
+        """Write events, a round trip for each page of 1,000; receipts are in the order given.
 
-        Each is a `NewEvent`, or a payload whose class names its type. Those without an `event_id`
+        Each is a `NewEvent`, or a payload whose class names its type. Events without an `event_id`
         of their own get row ids in the order given.
         """
         return write(connection, queries(EVENTS, self._schema, events), list)
@@ -189,9 +189,10 @@ class Inbox:
         payload: object = None,
         **fields: Unpack[CommandFields],
     ) -> Sent | Coroutine[Any, Any, Sent]:
-        """Write one command; `fields` are those of `NewCommand`.
+        """Write one command; `fields` are the fields of `NewCommand`.
 
-        In place of type and payload, a payload whose class names its type (`inboxd_command`).
+        In place of type and payload it takes a payload whose class names its type
+        (`inboxd_command`).
         """
         draft: Callable[..., NewCommand] = NewCommand
         pages = queries(COMMANDS, self._schema, [draft(type, payload, **fields)])
@@ -208,7 +209,7 @@ class Inbox:
     def send_many(
         self, connection: AsyncConnection | SyncConnection, commands: Iterable[ACommand]
     ) -> list[Sent] | Coroutine[Any, Any, list[Sent]]:
-        """Write commands, a round trip for each page of 1,000; the receipts in the order given."""
+        """Write commands, a round trip for each page of 1,000; receipts are in the order given."""
         return write(connection, queries(COMMANDS, self._schema, commands), list)
 
     @overload
@@ -236,9 +237,9 @@ class Inbox:
         commands: Iterable[ACommand],
         **fields: Unpack[BatchFields],
     ) -> BatchSent | Coroutine[Any, Any, BatchSent]:
-        """Write a whole batch, with what runs when it has ended (`BatchFields` says how).
+        """Write a whole batch with its continuations (see `BatchFields`).
 
-        More than a page of commands is written as an open batch that is filled and closed.
+        A batch of more than one page is opened, filled and closed.
         """
         calls = batches.send_batch(self._schema, name, commands, fields)
         return write(connection, calls, lambda receipts: receipts[0])
@@ -271,9 +272,9 @@ class Inbox:
         expires: Duration = "1d",
         **fields: Unpack[BatchFields],
     ) -> BatchSent | Coroutine[Any, Any, BatchSent]:
-        """Open a batch, for `add_to_batch` over as many transactions as wanted.
+        """Open a batch, to be filled with `add_to_batch` in any number of transactions.
 
-        One that is not closed after `expires` takes no more.
+        After `expires`, a batch that is still open takes no more members.
         """
         calls = batches.open_batch(self._schema, name, expires, fields)
         return write(connection, calls, lambda receipts: receipts[0])
@@ -294,7 +295,7 @@ class Inbox:
         batch_id: UUID,
         commands: Iterable[ACommand],
     ) -> int | Coroutine[Any, Any, int]:
-        """Add commands to an open batch, a round trip for each page; returns how many."""
+        """Add commands to an open batch, a round trip for each page; returns their number."""
         calls = batches.add_to_batch(self._schema, batch_id, commands)
         return write(connection, calls, _total)
 
@@ -309,7 +310,7 @@ class Inbox:
     def close_batch(
         self, connection: AsyncConnection | SyncConnection, batch_id: UUID
     ) -> Coroutine[Any, Any, None] | None:
-        """Close a batch: no more comes, and it ends when its members have."""
+        """Close a batch: it takes no more members, and ends when all of them have ended."""
         calls = iter([batches.close_batch(self._schema, batch_id)])
         return write(connection, calls, lambda _receipts: None)
 
@@ -338,7 +339,7 @@ class Inbox:
         steps: Iterable[NewStep],
         **fields: Unpack[BatchFields],
     ) -> BatchSent | Coroutine[Any, Any, BatchSent]:
-        """Write a workflow, all of it at once. Raises UsageError for a cycle or an unknown step."""
+        """Write a whole workflow. Raises UsageError for a cycle or an unknown step."""
         calls = batches.send_workflow(self._schema, name, steps, fields)
         return write(connection, calls, lambda receipts: receipts[0])
 
@@ -367,9 +368,9 @@ class Inbox:
         payload: object = None,
         **fields: Unpack[WebhookFields],
     ) -> list[Delivery] | Coroutine[Any, Any, list[Delivery]]:
-        """Send one webhook; `fields` are those of `NewWebhook`.
+        """Send one webhook; `fields` are the fields of `NewWebhook`.
 
-        Returns a receipt for each endpoint that gets it; none: its type matches none.
+        Returns a receipt for each endpoint that gets it; empty: its type matches no endpoint.
         """
         calls = webhooks.send(self._schema, [NewWebhook(type, payload, **fields)])
         return write(connection, calls, list)
@@ -387,7 +388,7 @@ class Inbox:
     def send_webhooks(
         self, connection: AsyncConnection | SyncConnection, webhooks_: Iterable[NewWebhook], /
     ) -> list[Delivery] | Coroutine[Any, Any, list[Delivery]]:
-        """Send webhooks, a round trip for each page of 1,000; the receipts in the order given."""
+        """Send webhooks, a round trip for each page of 1,000; receipts are in the order given."""
         return write(connection, webhooks.send(self._schema, webhooks_), list)
 
     @overload
@@ -407,13 +408,13 @@ class Inbox:
         *,
         timeout: Duration = "30s",
     ) -> Any | Coroutine[Any, Any, Any]:
-        """Wait for a command's result, by a connection whose transaction has ended, or a pool.
+        """Wait for a command's result, on a connection whose transaction has ended, or by a pool.
 
-        Of a pool or an engine a connection is taken for each look, and not for the wait between. A
-        look has the time that is left, and at least a second, to get one and its answer; without
-        asyncio that bounds psycopg's pool alone: SQLAlchemy's engine has its own `pool_timeout`.
-        Raises CommandFailed, CommandCancelled, ResultTimeout (it goes on), or UnknownCommand (it
-        has not committed, or its history is gone).
+        A connection of a pool or an engine is taken for each look, and not for the wait between
+        looks. A look may take the remaining time, but at least one second, to get a connection and
+        its answer; without asyncio this limits only psycopg's pool: SQLAlchemy's engine has its own
+        `pool_timeout`. Raises CommandFailed, CommandCancelled, ResultTimeout (the command
+        continues), or UnknownCommand (it has not committed, or its history was dropped).
         """
         return results.wait(connection, self._schema, command_id, timeout)
 

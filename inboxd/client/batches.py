@@ -1,9 +1,10 @@
 """Batches and workflows from a producer: the calls of the public functions, page by page.
 
-Owns `NewStep`, the receipt of a batch, and how commands become JSON. Promises: what can be known to
-be wrong (a cycle, an unknown step, a field that belongs to the whole) is refused before anything is
-sent; a batch larger than a page is opened, filled and closed, so that memory holds one page of it.
-Known limit: without a transaction those are several: a batch that was left open expires.
+Owns `NewStep`, the receipt of a batch, and how commands become JSON. Promises: mistakes that can be
+known (a cycle, an unknown step, a field that belongs to the whole batch) are refused before
+anything is sent; a batch larger than a page is opened, filled and closed, so that memory holds one
+page of it. Known limit: without a transaction of the caller's each page commits by itself: a batch
+that was left open expires.
 """
 
 import json
@@ -38,11 +39,11 @@ ACommand: TypeAlias = NewCommand | CommandPayload
 
 
 class BatchFields(TypedDict, total=False):
-    """What a batch or workflow takes beside its members.
+    """The options of a batch or workflow, besides its members.
 
-    `then` runs when all members have succeeded, `otherwise` when the whole has ended and one failed
-    for good, `finally_` when it has ended: a command, or several. `type` says what kind of work it
-    is, by which lists are filtered. A `batch_id` is made if none is given.
+    `then` runs when all members have succeeded, `otherwise` when the whole has ended and a member
+    failed for good, `finally_` when it has ended: a command, or several. `type` names the kind of
+    work, by which lists are filtered. `batch_id` is generated if it is not given.
     """
 
     then: ACommand | Sequence[ACommand]
@@ -58,10 +59,10 @@ class BatchFields(TypedDict, total=False):
 
 @dataclass(slots=True)
 class NewStep:
-    """A command of a workflow, and what it waits for.
+    """A command of a workflow, and the steps that it waits for.
 
     `after` names a step that must have succeeded, or lists several; in a list, `("a", "failed")`
-    and `("a", "finished")` say what else must have become of it. Steps may be given in any order.
+    and `("a", "finished")` name other conditions. Steps may be given in any order.
     """
 
     name: str
@@ -79,7 +80,7 @@ class BatchSent(NamedTuple):
 def send_batch(
     schema: str, name: str, commands: Iterable[ACommand], fields: BatchFields
 ) -> Iterator[Query[Any] | None]:
-    """One call, or for more than a page an open batch that is filled and closed."""
+    """Yield one call; for more than a page, an open batch that is filled and closed."""
     batch_id, given = _about(name, fields)
     pages = _pages(commands)
     page, following = next(pages, "[]"), next(pages, None)
@@ -97,7 +98,7 @@ def send_batch(
 def open_batch(
     schema: str, name: str, expires: duration.Duration, fields: BatchFields
 ) -> Iterator[Query[Any]]:
-    """The call that opens a batch."""
+    """Yield the call that opens a batch."""
     batch_id, given = _about(name, fields)
     parsed = duration.parse(expires)
     if parsed <= timedelta(0):
@@ -107,7 +108,7 @@ def open_batch(
 
 
 def add_to_batch(schema: str, batch_id: UUID, commands: Iterable[ACommand]) -> Iterator[Query[int]]:
-    """A call for each page; the receipts are how many each added."""
+    """Yield a call for each page; each receipt is the number of commands added."""
     checks.refuse("batch_id", checks.uuid(batch_id))
     for page in _pages(commands):
         yield _add(schema, batch_id, page)
@@ -122,7 +123,7 @@ def close_batch(schema: str, batch_id: UUID) -> Query[Any]:
 def send_workflow(
     schema: str, name: str, steps: Iterable[NewStep], fields: BatchFields
 ) -> Iterator[Query[BatchSent]]:
-    """The call that sends all of a workflow."""
+    """Yield the call that sends a whole workflow."""
     batch_id, given = _about(name, fields)
     graph, by_name = Graph(), {}
     for position, step in enumerate(steps):
@@ -154,7 +155,7 @@ def _step(name: str, member: str, graph: Graph) -> str:
 
 
 def _about(name: str, fields: BatchFields) -> tuple[UUID, dict[str, tuple[str, Any]]]:
-    """The id, and the parameters that all these functions share: type and value."""
+    """The id, and the parameters that all these functions share: name to type and value."""
     checks.refuse("name", checks.text(name) or (checks.name(name) if name else None))
     given: dict[str, tuple[str, Any]] = {"name": ("text", name)}
     for field, parameter in _FOLLOWING.items():
@@ -199,7 +200,10 @@ def _member(position: int, given: object) -> str:
         if value == column.default:
             continue
         if column.field in _OF_THE_WHOLE:
-            raise UsageError(f"command {position}: {column.field} is given to the whole, once.")
+            raise UsageError(
+                f"command {position}: {column.field} belongs to the whole batch or workflow: give "
+                "it there, once."
+            )
         fields[column.field] = value
     try:
         payload = encode(command.payload)
@@ -242,5 +246,5 @@ def _query(
     return Query(text, [value for _, value in given.values()], read)
 
 
-# Drivers have forms of their own for these; text is the same to all.
+# Drivers have their own forms of these types; all of them can send text.
 _CASTS = {"jsonb": "text::jsonb", "interval": "text::interval"}

@@ -1,8 +1,8 @@
-"""What a producer writes, and what it gets back: drafts, receipts, and the columns they fill.
+"""Drafts and receipts of a producer, and the columns that drafts fill.
 
 Owns `NewEvent` and `NewCommand`, and how each maps onto its SQL function (design, section 4).
-Promises: a field's meaning and default are those of the column of the same name.
-Known limit: a draft is checked when it is written, not when it is made.
+Promises: a field has the meaning and the default of the column of the same name. Known limit: a
+draft is checked when it is written, not when it is made.
 """
 
 from collections.abc import Callable, Mapping
@@ -40,7 +40,7 @@ R = TypeVar("R")
 
 
 class _SharedFields(TypedDict, total=False):
-    """What events and commands have both."""
+    """The fields that events and commands share."""
 
     schema_version: int
     tenant: str | None
@@ -79,7 +79,7 @@ class CommandFields(_SharedFields, total=False):
 
 @dataclass(slots=True)
 class _Draft:
-    """What events and commands have both."""
+    """The fields that events and commands share."""
 
     type: str
     payload: object = None
@@ -97,14 +97,14 @@ class _Draft:
 
 @dataclass(slots=True, kw_only=True)
 class NewEvent(_Draft):
-    """A fact to be written: `NewEvent("order.paid", {"order_id": 3}, …)`.
+    """An event to be written: `NewEvent("order.paid", {"order_id": 3}, …)`.
 
     Or `NewEvent(OrderPaid(order_id=3), …)`, of a class that names its type (`inboxd_event`).
     `payload` is a dict, a list, a dataclass or a pydantic model; None is `{}`. Without a `topic`
-    the event goes to every topic that its type is subscribed to. `mode` is the topic's; give it
-    only for a topic that nobody declares. Events of a sequential topic with the same `ordering_key`
-    run in the order in which they were written. Of the events of a topic and `source` with the same
-    `dedup_key` one is written (docs/deduplication.md); `event_id` alone does that only while that
+    the event goes to every topic that subscribes to its type. `mode` is the topic's; give it only
+    for an undeclared topic. Events of a sequential topic with the same `ordering_key` run in the
+    order in which they were written. Only one of the events with the same topic, `source` and
+    `dedup_key` is written (docs/deduplication.md); `event_id` alone ensures that only while that
     event is unsettled. `occurred_at` and `run_at` carry a time zone and lie between 1970 and 9999;
     None is now.
     """
@@ -117,7 +117,7 @@ class NewEvent(_Draft):
     mode: Mode | None = None
     dedup_key: str | None = None
 
-    # For type checkers; what runs is the dataclass' own.
+    # For type checkers; at run time the dataclass' own method is used.
     if TYPE_CHECKING:
 
         @overload
@@ -131,21 +131,21 @@ class NewEvent(_Draft):
         def __init__(self, *args: object, **fields: object) -> None: ...
 
     def __post_init__(self) -> None:
-        """A payload whose class names its type stands where the type would."""
+        """Take a payload in place of the type, if its class names a type."""
         _unfold(self, event_of)
 
 
 @dataclass(slots=True, kw_only=True)
 class NewCommand(_Draft):
-    """An action to be requested.
+    """A command to be sent.
 
-    As `NewEvent` (a class names its type as `inboxd_command`); without a `queue` it gets the one
-    that its handler declares. A command that cannot start by its `deadline` becomes a dead letter;
-    `max_attempts` overrides the policy.
-    Commands of a queue with the same `ordering_key` run one after the other, in the order in which
-    they were sent. At most one unsettled command of a type has a `unique_key`; `on_conflict` says
-    what happens if there is one: it is kept ("keep": nothing is written, the receipt says
-    `duplicate` and names that one), cancelled ("replace", unless it runs), or an error ("reject").
+    It is made like `NewEvent` (a class names its type as `inboxd_command`); without a `queue` it
+    gets the queue that its handler declares. A command that cannot start by its `deadline` becomes
+    a dead letter; `max_attempts` overrides the policy. Commands of a queue with the same
+    `ordering_key` run one after the other, in the order in which they were sent. At most one
+    unsettled command of a type has a `unique_key`; `on_conflict` decides what happens if one
+    exists: it is kept ("keep": nothing is written, and the receipt names it with `duplicate` true),
+    it is cancelled ("replace", unless it runs), or an error is raised ("reject").
     """
 
     queue: str | None = None
@@ -169,18 +169,18 @@ class NewCommand(_Draft):
         def __init__(self, *args: object, **fields: object) -> None: ...
 
     def __post_init__(self) -> None:
-        """A payload whose class names its type stands where the type would."""
+        """Take a payload in place of the type, if its class names a type."""
         _unfold(self, command_of)
 
 
 class Emitted(NamedTuple):
     """The receipt of an event.
 
-    `duplicate`: an event with this event_id is unsettled, or one with this dedup key is known, and
-    nothing was written; `event_id` and `id` are that one's, `id` is None once it is settled.
-    `conflict`: the event that has the dedup key has other content; this one is a dead letter, or
-    was one before, if it is a `duplicate` too. Of an event that goes to several topics, they are
-    those of the first of them.
+    `duplicate`: an event with this event_id is unsettled, or an event with this dedup key is known,
+    and nothing was written; `event_id` and `id` name that event (`id`: None once it is settled).
+    `conflict`: the event with the dedup key has other content; this event is a dead letter, or
+    became one earlier if it is also a `duplicate`. For an event that goes to several topics, the
+    fields describe its row in the first topic.
     """
 
     id: int | None
@@ -193,7 +193,7 @@ class Sent(NamedTuple):
     """The receipt of a command.
 
     `duplicate`: a command with this command_id, or with this unique key, is unsettled and nothing
-    was written; `command_id` and `id` are that one's, `id` is None if it was settled just then.
+    was written; `command_id` and `id` name that command (`id`: None if it was settled meanwhile).
     """
 
     id: int | None
@@ -202,7 +202,7 @@ class Sent(NamedTuple):
 
 
 def _unfold(draft: Any, named_by: Callable[[type[object]], Named | None]) -> None:
-    """Put a payload that stands where the type would into its place; others are refused later."""
+    """Move a payload that was given as the type into its place; invalid types are refused later."""
     given = draft.type
     named = None if isinstance(given, str) else named_by(given.__class__)
     if named is None:
@@ -225,8 +225,8 @@ def _type(value: object) -> str | None:
 class DraftField(NamedTuple):
     """A field of a draft, the parameter of the SQL function that takes it, and its check.
 
-    The check returns what is wrong with a value, or None. A field whose default is not None refuses
-    None; `...` is no default at all.
+    The check returns the problem of a value, or None. A field whose default is not None refuses
+    None; the default `...` means that the field is required.
     """
 
     field: str
@@ -240,8 +240,8 @@ class DraftField(NamedTuple):
 class Kind(Generic[R]):
     """Events or commands: the noun, the draft, the SQL function, the columns, the receipt.
 
-    `named_by`: the type that a payload's class names.
-    `answer`: the function's columns that the receipt is made of; id, duplicate and UUID first.
+    `named_by`: finds the type that a payload's class names.
+    `answer`: the function's columns of which the receipt is made; id, duplicate and UUID first.
     """
 
     noun: str

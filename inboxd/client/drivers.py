@@ -1,15 +1,14 @@
-"""The connections that a producer may have, told apart without importing any driver.
+"""The connections that a producer may use, distinguished without importing any driver.
 
-Owns the table of drivers, and the two ways to run a query: *within* the caller's transaction, which
-is how everything is written, and *alone*, in no transaction of the caller's, which is how what has
-become of it is looked at. Promises: a connection is recognised by the names of its class and of
-that class's bases, so a subclass works as well; rows are read by position, whatever row factory,
-record class or codec the caller has set. Within, no transaction is opened, committed or rolled
-back. Alone, an open transaction is refused before anything is sent, and what a driver opens by
-itself ends with the query; a session is asked by another connection of its engine's, so that its
-objects do not expire.
-Known limits: nothing is written by a pool, as that would be in nobody's transaction. One that SQL
-text began is seen only where the driver sees it.
+Owns the table of drivers, and the two ways to run a query: *within* the caller's transaction, for
+all writes, and *alone*, outside any transaction of the caller, for looks at results. Promises: a
+connection is recognised by the names of its class and of that class's bases, so a subclass works as
+well; rows are read by position, regardless of row factories, record classes or codecs that the
+caller has set. Within, no transaction is opened, committed or rolled back. Alone, an open
+transaction is refused before anything is sent, and a transaction that a driver opens by itself ends
+with the query; for a session the query runs on another connection of its engine, so that the
+session's objects do not expire. Known limits: pools cannot write, since the rows would be in no
+transaction of the caller's. A transaction that SQL text began is seen only if the driver sees it.
 """
 
 import asyncio
@@ -52,10 +51,10 @@ class _DisposesNow(Protocol):
     def dispose(self) -> None: ...
 
 
-# As narrow as types can be without the drivers' own; `driver` refuses what only looks like one.
+# Types cannot be narrower without the drivers; `write` and `look` refuse lookalikes.
 AsyncConnection: TypeAlias = _FetchesLater | _ClosesLater
 SyncConnection: TypeAlias = _FetchesNow | _ClosesNow
-# Pools and engines too.
+# Also pools and engines.
 AsyncDatabase: TypeAlias = AsyncConnection | _DisposesLater
 SyncDatabase: TypeAlias = SyncConnection | _DisposesNow
 
@@ -67,8 +66,8 @@ Later: TypeAlias = "Callable[[Any, Query[Any]], Coroutine[Any, Any, Sequence[Any
 class Driver:
     """How one kind of connection runs a query, within a transaction and alone; async if `later`.
 
-    Without `within` nothing is written by it; without `alone` there is always a transaction.
-    bounded: `alone` takes the seconds too that a pool has to give a connection.
+    Without `within` it cannot write; without `alone` it is always in a transaction.
+    bounded: `alone` also takes the seconds that a pool has to give a connection.
     """
 
     within: Any = None
@@ -77,28 +76,28 @@ class Driver:
     bounded: bool = False
 
     def look(self, connection: Any, query: Query[Any], seconds: float) -> Any:
-        """Run a query alone. Raises NoConnection where a pool that is told has none in time."""
+        """Run a query alone. Raises NoConnection if a bounded pool has no connection in time."""
         return self.alone(connection, query, *([seconds] if self.bounded else []))
 
 
 class NoConnection(InboxdError):
-    """A pool had no free connection in the time that it was given."""
+    """A pool had no free connection within its time limit."""
 
 
 def write(
     connection: object, queries: Iterator[Query[R] | None], finish: Callable[[list[R]], T]
 ) -> T | Coroutine[Any, Any, T]:
-    """Run the queries one after the other and finish with all their receipts.
+    """Run the queries one after the other, and call `finish` with all their receipts.
 
-    Returns the result itself, or for an async connection something to await. Raises UsageError for
-    a connection of no known kind.
+    Returns its result, or an awaitable for an async connection. Raises UsageError for an unknown
+    kind of connection.
     """
     driver = driver_of(connection)
     if driver is None or driver.within is None:
         raise UsageError(
             f"{_named(connection)} is not a connection that inboxd.client knows: give it a "
             "connection of asyncpg, psycopg 3, SQLAlchemy or Django (no pool, engine or cursor), "
-            "so that what it writes is part of your transaction."
+            "so that its rows are part of your transaction."
         )
     if driver.later:
         return _run_later(driver.within, connection, queries, finish)
@@ -106,7 +105,7 @@ def write(
 
 
 def look(connection: object) -> Driver:
-    """The driver of what can run a query alone. Raises UsageError for what cannot."""
+    """The driver that runs a query alone on this connection. Raises UsageError without one."""
     driver = driver_of(connection)
     if driver is None:
         raise UsageError(
@@ -116,7 +115,7 @@ def look(connection: object) -> Driver:
     if driver.alone is None:
         raise UsageError(
             "a handler's connection is in the transaction of its row, and a handler that waits for "
-            "a command holds up its worker: let a batch or a workflow run what follows a command."
+            "a command holds up its worker: let a batch or a workflow run the commands that follow."
         )
     return driver
 
@@ -153,15 +152,15 @@ async def _run_later(
     read: Callable[[], list[R]] = list  # the receipts of the page before
     query = await _following(queries)
     while query is not None:
-        # While the server writes this page, the receipts of the last are made and the next is
-        # encoded: 1.4 times the rows/s when a core is free for each, little when not.
+        # While the server writes this page, the receipts of the last page are made and the next
+        # page is encoded: 1.4 times the rows/s if a core is free for each, little otherwise.
         writing = asyncio.ensure_future(fetch(connection, query))
         try:
-            await asyncio.sleep(0)  # it is sent
+            await asyncio.sleep(0)  # lets the driver send it
             receipts += read()
             following = await _following(queries)
         except BaseException as error:
-            # A bad row: the page before it is let through, so that the transaction survives.
+            # An invalid row: wait for the page before it, so that the transaction survives.
             if isinstance(error, asyncio.CancelledError):
                 writing.cancel()
             await asyncio.gather(writing, return_exceptions=True)
@@ -171,7 +170,7 @@ async def _run_later(
 
 
 async def _following(queries: Iterator[Query[R] | None]) -> Query[R] | None:
-    """The next query; at each breath of its making the event loop serves others, and the driver."""
+    """The next query; while it is made, the event loop and the driver do other work."""
     for query in queries:
         if query is not None:
             return query
@@ -188,7 +187,7 @@ def _percent(_number: int) -> str:
 
 
 def _tuples(_cursor: object) -> type[tuple[Any, ...]]:
-    """A psycopg row factory for plain tuples; the connection's own may make anything."""
+    """A psycopg row factory for plain tuples, in place of the connection's own."""
     return tuple
 
 
@@ -196,8 +195,8 @@ def _refuse_if(in_transaction: object) -> None:
     if in_transaction:
         raise UsageError(
             "a transaction is open on this connection: a command that it sent is seen by no worker "
-            "before the commit, and its snapshot may not show the result. Commit first, or give a "
-            "pool or an engine."
+            "before the commit, and its snapshot possibly lacks the result. Commit first, or give "
+            "a pool or an engine."
         )
 
 
@@ -205,7 +204,7 @@ def _refuse_if(in_transaction: object) -> None:
 
 
 def _fetch(connection: Any, query: Query[Any]) -> Any:
-    # asyncpg's and a handler's `ctx.connection`; asyncpg gives a coroutine. Its pool as well.
+    # For asyncpg, its pool, and a handler's `ctx.connection`; asyncpg gives a coroutine.
     return connection.fetch(query.text(_dollar), *query.arguments)
 
 
@@ -271,7 +270,7 @@ def _in_time() -> Iterator[None]:
 
 
 def _exec(connection: Any, query: Query[Any]) -> tuple[str, tuple[Any, ...]]:
-    """SQLAlchemy hands the text on as it is: written as its driver wants it."""
+    """SQLAlchemy passes the text on unchanged, so it has the placeholders of its driver."""
     dollars = connection.dialect.paramstyle == "numeric_dollar"
     return query.text(_dollar if dollars else _percent), tuple(query.arguments)
 
@@ -317,7 +316,7 @@ async def _session_later(session: Any, query: Query[Any]) -> Any:
 def _session_alone(session: Any, query: Query[Any]) -> Any:
     _refuse_if(session.in_transaction())
     bind = session.get_bind()
-    # An engine, or the connection that somebody gave it.
+    # An engine, or the connection that the session was given.
     return (_engine if hasattr(bind, "connect") else _sqlalchemy_alone)(bind, query)
 
 
@@ -344,7 +343,7 @@ def _django_alone(connection: Any, query: Query[Any]) -> Any:
     return _django(connection, query)
 
 
-# The package and the class; the modules between them move from release to release.
+# The package and the class; the modules between them change from release to release.
 _DRIVERS = {
     ("asyncpg", "Connection"): Driver(_fetch, _fetch_alone, later=True),
     ("asyncpg", "PoolConnectionProxy"): Driver(_fetch, _fetch_alone, later=True),
@@ -367,10 +366,10 @@ _DRIVERS = {
     ("sqlalchemy", "async_scoped_session"): Driver(
         _session_later, _session_alone_later, later=True
     ),
-    # A database's wrapper, and `django.db.connection`, which stands for that of this thread.
+    # A database's wrapper, and `django.db.connection`, the proxy for this thread's wrapper.
     ("django", "BaseDatabaseWrapper"): Driver(_django, _django_alone),
     ("django", "ConnectionProxy"): Driver(_django, _django_alone),
-    # A handler's.
+    # Connections of handlers.
     ("inboxd", "BlockingConnection"): Driver(_fetch),
     ("inboxd", "LazyConnection"): Driver(_fetch, later=True),
 }

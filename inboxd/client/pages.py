@@ -1,10 +1,11 @@
-"""From drafts to queries: a page of at most 1,000 rows and about 8 MB for each round trip.
+"""Drafts become queries: a page of at most 1,000 rows and about 8 MB for each round trip.
 
 Owns paging, the checks of a page and the call of its SQL function. Promises: reads no further ahead
-than the page it makes; rows without an id of their own get ascending ones, in the order given.
-A column that no row of the page fills is not sent. A page is checked before it is sent, so an
-error names the row by its place among all that were given, counted from 0.
-Known limit: the pages before a bad row have been sent when it is found; a transaction undoes them.
+than the page that it makes; rows without an id of their own get ascending ids, in the order given.
+A column that no row of the page fills is not sent. A page is checked before it is sent, so an error
+names the row by its place among all rows given, counted from 0.
+Known limit: the pages before an invalid row have been sent when it is found; a transaction undoes
+them.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -22,13 +23,13 @@ from inboxd.model.lineage import uuid7s
 R = TypeVar("R")
 
 PAGE_ROWS = 1_000
-# A page's memory, and its share of PostgreSQL's limit of 1 GB a message.
+# Bounds a page's memory, and its share of PostgreSQL's limit of 1 GB for a message.
 PAGE_CHARACTERS = 8_000_000
-_BREATH_ROWS = 100  # about half a millisecond
+_ROWS_BETWEEN_YIELDS = 100  # encoding them takes about half a millisecond
 
 
 class Query(NamedTuple, Generic[R]):
-    """One call: its text for a driver's placeholders, its arguments, and how its rows are read."""
+    """One call: its text for a driver's placeholders, its arguments, and a reader of its rows."""
 
     text: Callable[[Callable[[int], str]], str]
     arguments: list[Any]
@@ -36,7 +37,7 @@ class Query(NamedTuple, Generic[R]):
 
 
 class _Page(NamedTuple):
-    """Drafts with their JSON; `start` counts those before it."""
+    """Drafts with their JSON; `start` is the number of drafts before them."""
 
     start: int
     drafts: list[Any]
@@ -45,9 +46,9 @@ class _Page(NamedTuple):
 
 
 def queries(kind: Kind[R], schema: str, drafts: Iterable[Any]) -> Iterator[Query[R] | None]:
-    """A query for each page, and None as a breath for an event loop after every 100 rows.
+    """A query for each page, and None after every 100 rows, to let an event loop do other work.
 
-    Raises PayloadError or UsageError when it comes to a bad draft.
+    Raises PayloadError or UsageError at the first invalid draft.
     """
     for page in _pages(kind, drafts):
         yield page and _query(kind, schema, page)
@@ -65,14 +66,14 @@ def _pages(kind: Kind[R], drafts: Iterable[Any]) -> Iterator[_Page | None]:
         if len(page.drafts) == PAGE_ROWS or size >= PAGE_CHARACTERS:
             yield page
             page, size = _Page(position + 1, [], [], []), 0
-        elif len(page.drafts) % _BREATH_ROWS == 0:
+        elif len(page.drafts) % _ROWS_BETWEEN_YIELDS == 0:
             yield None
     if page.drafts:
         yield page
 
 
 def drafted(kind: Kind[R], position: int, given: object) -> Any:
-    """A draft as it is; of a payload whose class names its type, the draft. Raises UsageError."""
+    """A draft, also made of a payload whose class names its type. Raises UsageError."""
     if isinstance(given, kind.draft):
         return given
     if not isinstance(given, type) and kind.named_by(type(given)) is not None:
@@ -135,12 +136,12 @@ def _query(kind: Kind[R], schema: str, page: _Page) -> Query[R]:
 
 
 def _uuid(value: Any) -> UUID:
-    """A driver's own kind of UUID, or its text."""
+    """Convert a driver's own UUID class, or its text."""
     return UUID(str(value))
 
 
 def _with_ids(given: list[UUID | None]) -> list[UUID]:
-    """Missing ids are filled in ascending order, also if the clock was set back meanwhile."""
+    """Fill in missing ids, in ascending order even if the clock was set back meanwhile."""
     made = uuid7s(given.count(None))
     if len(made) == len(given):
         return list[UUID](made)

@@ -1,10 +1,10 @@
-"""From a payload to JSON text that jsonb can hold, by the standard library.
+"""Encoding of a payload as JSON text that jsonb can hold, with the standard library.
 
-Owns the encoding. Promises: what cannot be stored as it is (NUL, NaN, an infinity, half a surrogate
-pair, a cycle, an object of no known form) is a PayloadError with the field's path and never its
-value. Forms: dataclasses and pydantic models become objects; datetime, date, time ISO 8601; UUID
-and Decimal text, so that no digit is lost; Enum its value; sets and tuples lists.
-Known limit: numbers beyond what the consumer's types hold are the consumer's to refuse.
+Promises: a value that cannot be stored unchanged (NUL, NaN, an infinity, half a surrogate pair, a
+cycle, an object of an unknown class) is a PayloadError with the field's path and never its value.
+Forms: dataclasses and pydantic models become objects; datetime, date and time ISO 8601; UUID and
+Decimal text, so that no digit is lost; Enum its value; sets and tuples lists.
+Known limit: numbers that the consumer's types cannot hold are refused by the consumer.
 """
 
 import dataclasses
@@ -20,12 +20,12 @@ from uuid import UUID
 from inboxd.errors import PayloadError
 from inboxd.model import storable
 
-# Any of these in the text may be harmless: look closer, but only then. Models write NaN as null.
+# Each of these texts may be harmless, so look at the values. Models write NaN as null.
 _SUSPECTS = ("\\u0000", "null", "NaN", "Infinity")
 
 
 def encode(payload: object) -> str:
-    """JSON text of a payload; None is an empty object. Raises PayloadError."""
+    """JSON text of a payload; None becomes an empty object. Raises PayloadError."""
     if payload is None:
         return "{}"
     to_json = getattr(payload, "model_dump_json", None)
@@ -50,12 +50,13 @@ def encode(payload: object) -> str:
         if found is None:
             return text
         refusal = found
-    # Outside the except block: the encoder's error may quote the payload and must not be chained.
+    # Outside the except block: the encoder's error may quote the payload, so it must not be
+    # chained.
     raise refusal
 
 
 def _plain(value: Any) -> object:
-    """What the encoder asks for when it meets an object that JSON does not know."""
+    """The JSON form of an object that JSON does not know; raises TypeError if it has none."""
     for class_, form in _FORMS.items():
         if isinstance(value, class_):
             return form(value)
@@ -73,7 +74,7 @@ def _exact(number: Decimal) -> str:
 
 
 _FORMS: dict[type, Callable[[Any], object]] = {
-    date: methodcaller("isoformat"),  # datetimes too: they are dates
+    date: methodcaller("isoformat"),  # also datetimes: they are dates
     time: time.isoformat,
     UUID: str,
     Decimal: _exact,
@@ -95,5 +96,5 @@ def _refusal(payload: object, error: Exception) -> PayloadError:
     try:
         found = storable.refusal(payload, _plain)
     except RecursionError:
-        return PayloadError("it refers to itself, so it has no end as JSON.")
+        return PayloadError("it contains itself, so its JSON would have no end.")
     return found or PayloadError(f"{type(payload).__name__} cannot be written as JSON.")

@@ -1,14 +1,14 @@
-"""Waiting for what a command came to: looks at its row, further and further apart, until it ends.
+"""Waiting for a command's result: looks at its row, at growing intervals, until it ends.
 
-Owns the pauses between looks, and what each end means for the caller. Promises: no look happens in
-a transaction of the caller's, in which the command might not be committed yet, and none leaves one
-open; between two looks a pool has its connection back. A look has what is left of the wait's time,
-and at least a second, to get a connection and its answer, so the wait is over at most a second
-late. A look at what has not ended reads one row by an index, and costs the workers nothing: no
-settlement notifies anybody.
-Known limits: an end is seen up to a quarter of a second late. Without asyncio only psycopg's pool
-can be told how long to wait: SQLAlchemy's engine waits for its own `pool_timeout`, and an answer
-is waited for as long as the session's `statement_timeout` lets it come.
+Owns the pauses between looks, and the meaning of each end for the caller. Promises: no look happens
+in a transaction of the caller's, in which the command might not be committed yet, and no look
+leaves a transaction open; between two looks a pool has its connection back. A look may take the
+remaining time of the wait, but at least one second, to get a connection and its answer, so the wait
+ends at most one second late. A look at an unsettled command reads one row by an index, and costs
+the workers nothing: settlements send no notifications. Known limits: an end is seen up to a quarter
+of a second late. Without asyncio only psycopg's pool takes a time limit: SQLAlchemy's engine waits
+for its own `pool_timeout`, and the wait for an answer lasts as long as the session's
+`statement_timeout` allows.
 """
 
 import asyncio
@@ -26,10 +26,10 @@ from inboxd.model import checks, duration
 from inboxd.model.duration import Duration
 from inboxd.model.lifecycle import Status
 
-# Seconds between the first two looks, between the last ones, and how the pauses grow.
-_FIRST_PAUSE, _LONGEST_PAUSE, _GROWTH = 0.005, 0.25, 1.6
-# Seconds that a look may take at least, though less is left: also the first and the last.
-_ONE_LOOK = 1.0
+# The first and the longest pause between looks, and the factor by which pauses grow.
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS, _GROWTH = 0.005, 0.25, 1.6
+# A look may take at least this long, even if less of the wait is left.
+_LEAST_LOOK_SECONDS = 1.0
 
 _Rows: TypeAlias = Sequence[Sequence[Any]]
 
@@ -37,7 +37,7 @@ _Rows: TypeAlias = Sequence[Sequence[Any]]
 def wait(
     connection: object, schema: str, command_id: UUID, timeout: Duration
 ) -> Any | Coroutine[Any, Any, Any]:
-    """The result of a command; on what is async, something to await."""
+    """Wait for the result of a command; returns an awaitable for an async connection."""
     checks.refuse("command_id", checks.uuid(command_id))
     seconds = duration.seconds(timeout)
     query = _query(schema, command_id)
@@ -60,16 +60,16 @@ class _Time:
 
     @property
     def of_a_look(self) -> float:
-        """How long the next look may take."""
-        return max(self._seconds - self.passed, _ONE_LOOK)
+        """Seconds that the next look may take."""
+        return max(self._seconds - self.passed, _LEAST_LOOK_SECONDS)
 
     def pauses(self) -> Iterator[float]:
-        """The pause before each look: none before the first; the last look is at the deadline."""
+        """The pause in seconds before each look: first 0; the last look is at the deadline."""
         yield 0.0
-        pause = _FIRST_PAUSE
+        pause = _FIRST_PAUSE_SECONDS
         while (left := self._seconds - self.passed) > 0:
             yield min(pause, left)
-            pause = min(pause * _GROWTH, _LONGEST_PAUSE)
+            pause = min(pause * _GROWTH, _LONGEST_PAUSE_SECONDS)
 
 
 def _wait_now(ask: Callable[[float], _Rows], command_id: UUID, seconds: float) -> Any:
@@ -92,7 +92,7 @@ async def _wait_later(
     status, its_time = "", _Time(seconds)
     for pause in its_time.pauses():
         await asyncio.sleep(pause)
-        # A look may wait too: for a pool's next connection, or a server that does not answer.
+        # A look may also wait: for a pool's next connection, or a server that does not answer.
         bound = asyncio.timeout(its_time.of_a_look)
         try:
             async with bound:
@@ -110,7 +110,7 @@ async def _wait_later(
 
 
 def _read(rows: _Rows, command_id: UUID) -> tuple[str, Any]:
-    """The status, and the result of what has succeeded. Raises for what has ended otherwise."""
+    """The status, and the result if it has succeeded. Raises if it has failed or was cancelled."""
     if not rows:
         raise UnknownCommand(
             f"there is no command {command_id}: it was rolled back, or its transaction has not "

@@ -1,8 +1,9 @@
 """Webhooks from a producer: the calls of `send_webhooks`, page by page.
 
-Owns `NewWebhook` and the receipt of a delivery. Promises: what can be known to be wrong is refused
-before anything is sent, with its place, counted from 0; memory holds one page. Known limit: the
-pages before a bad webhook have been sent when it is found; a transaction undoes them.
+Owns `NewWebhook` and the receipt of a delivery. Promises: mistakes that can be known are refused
+before anything is sent, with the webhook's place, counted from 0; memory holds one page. Known
+limit: the pages before an invalid webhook have been sent when it is found; a transaction undoes
+them.
 """
 
 import json
@@ -38,9 +39,9 @@ class WebhookFields(TypedDict, total=False):
 class NewWebhook:
     """A webhook to be sent: `NewWebhook("user.created", {"user_id": 3})`.
 
-    Each enabled endpoint whose types match gets one delivery. Of a `message_id` each endpoint gets
-    one, however often it is sent; None: it is made. An `ordering_key` counts for endpoints that are
-    ordered. `endpoint` names the only one that may get it. `occurred_at` is the timestamp that
+    Each enabled endpoint whose types match gets one delivery per `message_id`, even if that is sent
+    again; None: it is generated. An `ordering_key` counts for endpoints that are ordered.
+    `endpoint` names the only endpoint that may get it. `occurred_at` is the timestamp that
     endpoints read; None is now.
     """
 
@@ -63,8 +64,8 @@ class NewWebhook:
 class Delivery(NamedTuple):
     """The receipt of a webhook for one endpoint.
 
-    `duplicate`: the endpoint has this message id already, and nothing was written; `id` is None if
-    that delivery is settled.
+    `duplicate`: the endpoint has this message id already, and nothing was written; `id` belongs to
+    that delivery (None once it is settled).
     """
 
     endpoint: str
@@ -91,7 +92,7 @@ _CHECKS: dict[str, Callable[[Any], str | None]] = {
 
 
 def send(schema: str, webhooks: Iterable[NewWebhook]) -> Iterator[Query[Delivery]]:
-    """A call for each page; the receipts are its deliveries."""
+    """Yield a call for each page; the receipts are its deliveries."""
     page, size = [], 0
     for position, webhook in enumerate(webhooks):
         page.append(_encoded(position, webhook))
@@ -104,7 +105,7 @@ def send(schema: str, webhooks: Iterable[NewWebhook]) -> Iterator[Query[Delivery
 
 
 def _encoded(position: int, webhook: object) -> str:
-    """A webhook as the JSON object that the function takes."""
+    """Encode a webhook as the JSON object that the function takes."""
     if not isinstance(webhook, NewWebhook):
         given = type(webhook).__name__
         raise UsageError(f"webhook {position} is a {given}: make it a NewWebhook(...).")

@@ -1,5 +1,5 @@
-"""Commands: leased by pages, run side by side, each settled by itself (`processing`, `runners`).
+"""Commands: leased in pages, run concurrently, settled one by one (`processing`, `runners`).
 
-Where they come from is in `sources`. Events are another room, and
-neither imports the other.
+`sources` holds the places from which they are leased. The package imports nothing from
+`inboxd.events`, and the reverse.
 """

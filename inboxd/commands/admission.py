@@ -1,12 +1,12 @@
-"""What this worker may claim of commands now: what it serves, what is paused, and how much room.
+"""Which commands this worker may claim now, and how many: handled types, pauses, and room.
 
-Owns what is leased here and has not ended, and the room of each queue. Promises that no more of a
-queue runs here than its limit, whichever sources its commands come from: during a page its room
-only shrinks, and what ends meanwhile makes room for the next page, which starts at the first level.
-Of the deliveries of webhooks there are no more than so many at once, whose endpoints may all be
-slow; an endpoint takes no more of these places than are left then, so that each other one finds
-some. Known limit: `concurrency` of a queue holds within this process; what holds over all workers
-is claimed by `inboxd.commands.sources.limited`.
+Owns the commands that are leased here and have not ended, and the room of each queue. Promises that
+a queue has at most its limit of commands here, whichever sources they come from: during a page its
+room only shrinks; commands that end during the page make room for the next page, which starts at
+the first level. The number of webhook deliveries is limited, since all endpoints may be slow; an
+endpoint takes at most half of the free places, so that the other endpoints find some.
+Known limit: `concurrency` of a queue holds within this process; limits over all workers are kept by
+`inboxd.commands.sources.limited`.
 *See:* `processing`, before it; `sources/lanes.py`, after it.
 """
 
@@ -27,29 +27,29 @@ _UNLIMITED = Bounds()
 
 
 class Admission:
-    """One worker's; asked by all sources."""
+    """The room of one worker; all its sources use it."""
 
     def __init__(self, parts: Parts) -> None:
-        """Admit what the plugins of `parts` serve."""
         self._parts = parts
-        # How many more may be leased than can start.
+        # How many commands may be leased beyond those that can start at once.
         self.prefetch = Prefetch()
-        # Commands that are leased and not ended yet: how many, by queue, and which.
+        # Leased commands that have not ended: their number, their ids, their number by queue.
         self.in_flight = 0
         self.known: set[int] = set()
         self._leased: Counter[str] = Counter()
-        # How many of each queue the page may still lease, of those that it was asked for.
+        # How many more commands the page may lease, by queue; an entry is made at the first
+        # question.
         self._room: dict[str, int] = {}
-        # Deliveries of all endpoints: how many there are, and may be; and how many more of them
-        # the page may still lease, once it was asked.
+        # Deliveries of all endpoints: the leased ones, their limit, and how many more the page may
+        # lease (None: not computed yet).
         self._delivering, self._most_delivering = 0, 0
         self._deliverable: int | None = None
-        # Since the last page began some queue had no room: whoever ends makes some.
+        # Whether a queue had no room since the last page began; the end of a command may make room.
         self.turned_away = False
         self.reload(parts.settings.commands, parts.queues.by_name)
 
     def reload(self, limits: Commands, queues: Mapping[str, Queue]) -> None:
-        """Take over other settings while running."""
+        """Take over changed settings while running."""
         self.limits, self.queues = limits, queues
         self._bounds = {queue: _bounds_of(settings) for queue, settings in queues.items()}
         # Queues with limits over all workers.
@@ -57,9 +57,9 @@ class Admission:
         self._most_delivering = self._most_deliveries()
 
     def _most_deliveries(self) -> int:
-        """How many deliveries may be leased at once: as the settings say, else half of all.
+        """How many deliveries may be leased at once: by the settings, or half of all commands.
 
-        A worker that does nothing else has all places for them.
+        A worker that serves only queues of deliveries may use all places.
         """
         settings = self._parts.settings
         if (most := settings.outbound.webhooks.concurrency) is not None:
@@ -78,7 +78,7 @@ class Admission:
         return self.bounds(queue).key_concurrency
 
     def keeps_order(self, queue: str) -> bool:
-        """Whether commands of one key run in order: one at a time."""
+        """Whether commands of one key run in order, that is one at a time."""
         return self.bounds(queue).key_concurrency == 1
 
     def follows(self, queue: str) -> bool:
@@ -86,7 +86,7 @@ class Admission:
         return self.keeps_order(queue) and distance(self.queues.get(queue)) is None
 
     def serves(self, queue: str, type_: str) -> bool:
-        """Whether this worker has a handler for it, and neither is paused."""
+        """Whether this worker handles a type in a queue, and neither of them is paused."""
         wanted = self._parts.settings.worker.queues
         return (
             type_ in self._parts.registry.commands
@@ -95,7 +95,7 @@ class Admission:
         )
 
     def served(self, seen: Sequence[Sighting], *, limited: bool) -> list[Sighting]:
-        """The lanes, suspects left out, that are served here of queues with limits or without."""
+        """The lanes that this worker serves, of queues with limits or without; not of suspects."""
         return [
             each
             for each in seen
@@ -105,16 +105,16 @@ class Admission:
         ]
 
     def types(self, queue: str) -> list[str]:
-        """The types that are served of a queue."""
+        """The types that this worker serves in a queue."""
         return [type_ for type_ in self._parts.registry.command_types if self.serves(queue, type_)]
 
     def is_paused(self, row: ClaimedCommand) -> bool:
-        """Whether a command that was leased should not start now."""
+        """Whether a leased command should not start now."""
         allow = self._parts.controls.allow_row
         return not allow("queue", row["queue"], row["type"], row["id"])
 
     def open(self, lanes: Sequence[Lane]) -> list[Lane]:
-        """The lanes that are not left alone, and whose queue has room."""
+        """The lanes that are not paused, and whose queue has room."""
         if not self._parts.controls.are_quiet:
             lanes = [lane for lane in lanes if self.serves(str(lane.key[0]), str(lane.key[1]))]
         return [lane for lane in lanes if self.has_room(str(lane.key[0]))]
@@ -127,24 +127,24 @@ class Admission:
         return self.limits.concurrency - self.in_flight
 
     def probe_room(self, queue: str, type_: str = "") -> int | None:
-        """How many commands of a lane may be leased as probes; None: it is not probed here.
+        """How many commands of a lane may be leased as probes; None: this worker does not probe it.
 
-        Without a type: what the queue's own breaker bounds.
+        Without a type: as many as the queue's own breaker allows.
         """
         breakers = self._parts.breakers
         return breakers.room("queue", queue, type_) if breakers.probing else None
 
     def begin_page(self) -> None:
-        """What has ended since the last page has made room."""
+        """Use the room of commands that have ended since the last page."""
         self._room.clear()
         self._deliverable = None
         self.turned_away = False
 
     def room(self, queue: str) -> int:
-        """How many commands of a queue this page may still lease, and no other with it."""
+        """How many commands of a queue this page may still lease, if it leases from no other."""
         room = self._own_room(queue)
         if is_of_deliveries(queue):
-            # As many as leave as many places to others as it then has itself.
+            # At most half of the free places for deliveries.
             spare = self._places_to_deliver() - self._leased[queue]
             room = self._room[queue] = min(room, max(0, (spare + 1) // 2))
         return room
@@ -158,7 +158,7 @@ class Admission:
         return found
 
     def _shared(self, wanted: Mapping[str, int]) -> dict[str, int]:
-        """The places for deliveries, one by one, each for who has the fewest of them."""
+        """Distribute the places for deliveries one by one, each to the queue with the fewest."""
         free, given = self._places_to_deliver(), dict.fromkeys(wanted, 0)
         turns = [(self._leased[queue], place, queue) for place, queue in enumerate(wanted)]
         heapify(turns)
@@ -189,22 +189,22 @@ class Admission:
         return room
 
     def has_room(self, queue: str) -> bool:
-        """Whether there is any; if not, the next page is claimed when something has ended."""
+        """Whether a queue has room; if not, the end of a command causes the next page."""
         if self.room(queue) > 0:
             return True
         self.turn_away()
         return False
 
     def turn_away(self) -> None:
-        """Something may be due that there was no room for."""
+        """Note that commands without room may be due."""
         self.turned_away = True
 
     def ask_again(self) -> None:
-        """Something has ended: who was turned away is asked again."""
+        """Ask full queues again, since a command has ended."""
         self.turned_away = False
 
     def took(self, rows: Sequence[ClaimedCommand]) -> None:
-        """These were leased by this page."""
+        """Count commands that this page has leased."""
         self.in_flight += len(rows)
         self.known.update([row["id"] for row in rows])
         leased = Counter([row["queue"] for row in rows])
@@ -216,7 +216,7 @@ class Admission:
         self._leased.update(leased)
 
     def ended(self, row: ClaimedCommand) -> None:
-        """A command has ended, or was given back; that makes room for the next page."""
+        """Count a command that has ended, or was given back; the next page may use its room."""
         queue = row["queue"]
         if self._parts.breakers.held:
             self._parts.breakers.release("queue", row["id"])

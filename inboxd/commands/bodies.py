@@ -1,9 +1,9 @@
-"""Payloads of commands that are stored apart, read ahead for those that start next.
+"""Payloads that are stored apart from their commands: read ahead for the commands that start next.
 
-Owns the bytes that are in flight. Promises (promise 9) that payloads weigh no more than
-`commands.in_flight_bytes` together, a single larger one excepted, which passes alone; and that a
-read serves many commands where they are small. Known limit: commands that were given back after
-their payload was read have it read again.
+Owns the bytes in flight. Promises (promise 9) that the payloads in memory have at most
+`commands.in_flight_bytes` together, except a single larger payload, which is then the only one; and
+that one read serves many commands if their payloads are small. Known limit: if a command is given
+back after its payload was read, the payload is read again.
 """
 
 import asyncio
@@ -15,22 +15,23 @@ from inboxd.store.connections import is_passing
 from inboxd.store.pools import borrow
 from inboxd.store.rows import ClaimedCommand
 
-# One read brings no more than so many bytes, unless it is for one command.
-_PORTION = 1024**2
+# Maximum bytes of one read, unless it serves a single command.
+_PORTION_BYTES = 1024**2
 
 
 class CommandBodies:
-    """The payloads of the commands that run or start next; `done` for each that has ended."""
+    """Payloads of commands that run or start next; call `done` when a command has ended."""
 
     def __init__(self, parts: Parts, upcoming: Callable[[], Iterable[ClaimedCommand]]) -> None:
-        """Read with the daemon's own connections; `upcoming`: what starts next, in order."""
+        """upcoming: the commands that start next, in order."""
         self._parts = parts
         self._upcoming = upcoming
         self._most = parts.settings.commands.in_flight_bytes
         self._used = 0
         self._places: dict[int, asyncio.Future[str | None]] = {}
         self._freed = asyncio.Event()
-        # Who waits for room is not passed by: smaller ones could keep it from a large one for ever.
+        # Commands wait for room one after the other, so that small payloads cannot delay a large
+        # one forever.
         self._turn = asyncio.Lock()
 
     def reload(self, most: int) -> None:
@@ -38,12 +39,12 @@ class CommandBodies:
         self._most = most
 
     def is_read(self, row: ClaimedCommand) -> bool:
-        """Whether the payload is at hand."""
+        """Whether the read of the payload has ended."""
         place = self._places.get(row["id"])
         return place is not None and place.done()
 
     async def take(self, row: ClaimedCommand) -> str | None:
-        """The payload as JSON text; None: it has none any more. Raises what reading raised."""
+        """The payload as JSON text; None: it was deleted. Raises the error of the read."""
         if row["id"] not in self._places:
             async with self._turn:
                 while not self._fits(row):
@@ -54,7 +55,7 @@ class CommandBodies:
         return await asyncio.shield(self._places[row["id"]])
 
     def done(self, row: ClaimedCommand) -> None:
-        """The command has ended, or was given back: its payload is not needed any more."""
+        """Forget the payload, since the command has ended or was given back."""
         if self._places.pop(row["id"], None) is not None:
             self._used -= _weight(row)
             self._freed.set()
@@ -63,13 +64,13 @@ class CommandBodies:
         return not self._used or self._used + _weight(row) <= self._most
 
     def _portion(self, first: ClaimedCommand) -> Iterator[ClaimedCommand]:
-        """The command, and as many of the next ones as one read should bring; room is taken."""
+        """Reserve room for the command, and for the next ones that one read should serve."""
         weight = 0
         for row in (first, *self._upcoming()):
             if row["body_id"] is None or row["id"] in self._places:
                 continue
             weight += _weight(row)
-            if row is not first and (weight > _PORTION or not self._fits(row)):
+            if row is not first and (weight > _PORTION_BYTES or not self._fits(row)):
                 return
             place = self._places[row["id"]] = asyncio.get_running_loop().create_future()
             place.add_done_callback(_seen)
@@ -81,9 +82,9 @@ class CommandBodies:
         try:
             async with borrow(self._parts.pool) as connection:
                 found = await bodies.read(connection, self._parts.sql, portion)
-        except Exception as error:  # noqa: BLE001 - raised where the payload is asked for
+        except Exception as error:  # noqa: BLE001 - raised to the command that asks for the payload
             if len(portion) > 1 and not is_passing(error):
-                for row in portion:  # it may be the fault of one
+                for row in portion:  # one payload may be the cause
                     await self._read([row])
                 return
             for place in places:
@@ -103,6 +104,6 @@ def _weight(row: ClaimedCommand) -> int:
 
 
 def _seen(place: "asyncio.Future[str | None]") -> None:
-    """A failure that nobody waits for any more needs no warning."""
+    """Take note of a failure, so that asyncio does not warn if no task awaits it."""
     if not place.cancelled():
         place.exception()

@@ -1,6 +1,6 @@
-"""What a command leaves when it has ended: its outcome, and what its handler sent and emitted.
+"""The end of a command: its outcome, and what its handler sent and emitted.
 
-Promises that what it sent carries on its lineage. *See:* `run`, `settler`.
+Promises that the rows which it sent have its lineage. *See:* `run`, `settler`.
 """
 
 from collections.abc import Sequence
@@ -21,24 +21,24 @@ D = TypeVar("D", CommandDraft, EmittedDraft)
 
 
 class Ended(NamedTuple):
-    """A command's outcome, and what its handler sent and emitted."""
+    """A command's outcome, and the rows that its handler sent and emitted."""
 
     row: ClaimedCommand
     outcome: Settlement | Requeue
     sent: Sequence[tuple[CommandDraft, Parent]] = ()
     planned: Sequence[Planned] = ()
     emitted: Sequence[tuple[EmittedDraft, Parent]] = ()
-    # What hooks are told once this is written.
+    # For hooks, after the outcome is written.
     failed: FailedAttempt | None = None
 
     @property
     def writes(self) -> bool:
-        """Whether there is more to write than the outcome."""
+        """Whether there are rows to write beside the outcome."""
         return bool(self.sent or self.planned or self.emitted)
 
 
 def succeeded(row: ClaimedCommand, context: CommandContext, value: object, seconds: float) -> Ended:
-    """The outcome of a handler that returned `value`. Raises PayloadError: it cannot be stored."""
+    """The outcome of a handler that returned `value`. Raises PayloadError if that is not JSON."""
     result = None if value is None else _encode_result(value)
     plan = context.plan()
     planned = () if plan is None else (Planned(plan, parent_of(row)),)
@@ -49,7 +49,7 @@ def succeeded(row: ClaimedCommand, context: CommandContext, value: object, secon
 
 
 def fell_back(row: ClaimedCommand, route: Route, breaker: str, payload: str) -> Ended:
-    """The outcome of one whose breaker is open: another command is sent with its payload."""
+    """The outcome if the command's breaker is open: the fallback is sent with its payload."""
     draft = CommandDraft(
         uuid7(),
         route.type,
@@ -67,12 +67,12 @@ def fell_back(row: ClaimedCommand, route: Route, breaker: str, payload: str) -> 
 
 
 def cancelled(row: ClaimedCommand, seconds: float) -> Ended:
-    """The outcome of one that was stopped because its cancellation was requested."""
+    """The outcome of a command that was stopped, since its cancellation was requested."""
     return Ended(row, Settlement(row["id"], row["fence"], "cancelled", seconds, None))
 
 
 def given_back(row: ClaimedCommand, status: Literal["pending", "waiting"]) -> Ended:
-    """What is as if it had never been leased: no attempt, no crash."""
+    """The outcome that makes a command as if it had never been leased: no attempt, no crash."""
     return Ended(row, Requeue(row["id"], status, fence=row["fence"]))
 
 
@@ -84,6 +84,6 @@ def _encode_result(value: object) -> str:
 
 
 def _with_parent(row: ClaimedCommand, drafts: Sequence[D]) -> list[tuple[D, Parent]]:
-    """What a command sent or emitted, with the lineage that it hands on."""
+    """Drafts sent by a command, with the lineage that they inherit."""
     parent = parent_of(row)
     return [(draft, parent) for draft in drafts]

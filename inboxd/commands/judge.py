@@ -1,4 +1,4 @@
-"""By which retry policy an error of a command is judged: its handler's, with its own attempts.
+"""Judges errors of commands: by the handler's retry policy, with the command's own attempts.
 
 *See:* `inboxd.engine.judge`, which judges; `run`, `settler`.
 """
@@ -11,16 +11,13 @@ from inboxd.store.rows import ClaimedCommand
 
 
 class CommandJudge:
-    """One object for all commands of a worker."""
-
     def __init__(self, parts: Parts) -> None:
-        """Judge by the handlers' rules, and the default of `parts`."""
         self._judge = Judge(parts)
         self._commands = parts.registry.commands
         self._default = parts.policy
 
     def outcome(self, row: ClaimedCommand, error: BaseException) -> Unsuccessful:
-        """What follows from an error, by the command's own rule."""
+        """Judge an error by the command's own policy."""
         handler = self._commands[row["type"]]
         policy = handler.retry or self._default
         if row["max_attempts"] is not None:

@@ -1,43 +1,74 @@
-"""When commands of ordering keys may start, in queues whose keys have a rate.
+"""Start times of commands with ordering keys, in queues whose keys have a rate.
 
-Promises: two starts of one key are as far apart as its rate says, over all workers; the first of a
-line waits, with no attempt spent, and the others behind it, in their order. A command whose
-deadline has passed waits for nothing. Known limit: a worker that does not know the rate, since its
-settings are other ones, does not obey it.
-*See:* `store/key_rates.py`; `migrations/0036_key_rates.sql`.
+Promises: over all workers, starts of one key are at least as far apart as its rate demands. The
+first command of a line waits without spending an attempt, and the next ones wait behind it, in
+order. A command takes its turn just before its handler begins, and gives it back if the handler got
+no connection, since such a run does not count. Known limits: a worker whose settings do not have
+the rate does not keep it; if a handler calls a service before its first statement and then gets no
+connection, its next run calls the service again. *See:* `store/key_rates.py`;
+`migrations/0036_key_rates.sql`.
 """
+
+from datetime import datetime
 
 from inboxd.engine.parts import Parts
 from inboxd.errors import InboxdError
+from inboxd.model.outcome import explain
 from inboxd.settings import Queue
 from inboxd.store import key_rates
 from inboxd.store.pools import borrow
 from inboxd.store.rows import ClaimedCommand
+from inboxd.telemetry.logs import get_logger
+
+_log = get_logger(__name__)
 
 
 class KeyTurnDue(InboxdError):
-    """Another command of its key started less than a distance ago: later, in its place."""
+    """The last start of the key was too recent: the command runs later, and keeps its position."""
 
     def __init__(self, seconds: float) -> None:
-        """It may start in so many seconds."""
+        """seconds: until the command may start."""
         super().__init__(seconds)
         self.seconds = seconds
 
 
 def distance(queue: Queue | None) -> float | None:
-    """Seconds between two starts of a key's commands; None: any."""
+    """Seconds between two starts of commands of a key; None: no limit."""
     if queue is None or queue.key_rate is None:
         return None
     return float(queue.key_rate.seconds / queue.key_rate.rows)
 
 
-async def take_turn(parts: Parts, row: ClaimedCommand) -> None:
-    """Let it start, which counts. Raises KeyTurnDue."""
-    key, seconds = row["ordering_key"], distance(parts.queues.by_name.get(row["queue"]))
-    if key is None or seconds is None or row["late"]:
-        return
-    async with borrow(parts.pool) as connection:
-        wait = await key_rates.take(connection, parts.sql, row["queue"], key, seconds)
-    if wait > 0:
-        parts.metrics.held_back.labels(row["queue"], "key rate").inc()
-        raise KeyTurnDue(wait)
+class KeyTurn:
+    """The turn of one command. If its key has no rate, taking and giving back do nothing."""
+
+    def __init__(self, parts: Parts, row: ClaimedCommand) -> None:
+        self._parts = parts
+        self._row = row
+        self._next_at: datetime | None = None
+
+    async def take(self) -> None:
+        """Register the start of the command. Raises KeyTurnDue if it must wait."""
+        parts, queue, key = self._parts, self._row["queue"], self._row["ordering_key"]
+        seconds = distance(parts.queues.by_name.get(queue))
+        if key is None or seconds is None:
+            return
+        async with borrow(parts.pool) as connection:
+            wait, self._next_at = await key_rates.take(connection, parts.sql, queue, key, seconds)
+        if wait > 0:
+            parts.metrics.held_back.labels(queue, "key rate").inc()
+            raise KeyTurnDue(wait)
+
+    async def give_back(self) -> None:
+        """Undo the registered start of a command that did not begin."""
+        next_at, self._next_at = self._next_at, None
+        key = self._row["ordering_key"]
+        if next_at is None or key is None:
+            return
+        parts, queue = self._parts, self._row["queue"]
+        try:
+            async with borrow(parts.pool) as connection:
+                await key_rates.give_back(connection, parts.sql, queue, key, next_at)
+        except Exception as error:  # noqa: BLE001 - the start then counts, so the key waits
+            reason = explain(error).error
+            _log.warning("a key's turn was not given back", queue=queue, key=key, reason=reason)

@@ -1,7 +1,7 @@
-"""Gives back commands that this worker holds without knowing it: their claim's answer was lost.
+"""Gives back commands that this worker holds without knowing it: a claim's answer was lost.
 
-Owns when they are looked for. Promises that they are given back after a lease at the latest, by a
-look that takes at most a hundredth of the time.
+Owns the times of the searches. Promises that such commands are given back within a lease, or later
+if a search takes more than a hundredth of a lease.
 """
 
 from time import monotonic
@@ -15,15 +15,13 @@ from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
 
-# The look may take this share of the time.
+# Maximum share of the time that searches may take.
 _LOOK_SHARE = 1 / 100
 
 
 class LostClaims:
-    """Those of one worker."""
-
     def __init__(self, parts: Parts, admission: Admission, settler: Settler) -> None:
-        """Give back what neither `admission` nor `settler` know."""
+        """Give back commands that are known neither to `admission` nor to `settler`."""
         self._parts = parts
         self._admission = admission
         self._settler = settler
@@ -31,21 +29,21 @@ class LostClaims:
 
     @property
     def due(self) -> bool:
-        """Whether it is time to look."""
+        """Whether the next search is due."""
         return monotonic() >= self._look_at
 
     def soon(self) -> None:
-        """A claim may have been lost just now: look before the next page."""
+        """Search before the next page, since the answer to a claim may have been lost."""
         self._look_at = 0.0
 
     async def give_back(self) -> int:
-        """Give back what is held and not known; returns how many."""
+        """Give back commands that are leased but unknown; returns how many."""
         known, began = list(self._admission.known | self._settler.ids), monotonic()
         async with borrow(self._parts.pool) as connection:
             unknown = await commands.release(
                 connection, self._parts.sql, self._parts.me.id, but=known
             )
-        # Under a held snapshot it reads all that this worker ever claimed.
+        # While an old snapshot is open, a search reads all rows that this worker ever claimed.
         rest = (monotonic() - began) / _LOOK_SHARE
         self._look_at = monotonic() + max(self._parts.settings.worker.lease.total_seconds(), rest)
         if unknown:

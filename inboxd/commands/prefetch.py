@@ -1,16 +1,16 @@
 """How many commands a worker leases beyond those that run.
 
-Commands that end at once are drained page by page, so a page should be large; commands that take
-their time should be leased no earlier than they can start, so that other workers find them. What
-tells the two apart is how long a leased command waited for its turn; as long as none was leased
-ahead, and so none had to wait, it is how long commands take. Owns that judgement (ADR 8); pure.
-Promises that nothing is leased ahead until commands have shown that they end quickly, and that
-whatever waited too long is given back. Known limit: it judges all types of a worker together.
+Quick commands should be leased in large pages. Slow commands should be leased only when they can
+start, so that other workers find them. The measure is the time that a leased command waits for its
+start; before any was leased ahead, the measure is the duration of commands (ADR 8). Pure. Promises
+that nothing is leased ahead until commands have shown that they end quickly, and that a command
+which has waited too long is given back. Known limit: all types of a worker are judged together.
 """
 
 import math
 
-# Seconds from the lease to the start: below, lease more ahead; above, less; far above, give back.
+# Seconds from lease to start: below `_SOON` lease more ahead; above `_LATE` less; above `_TOO_LATE`
+# give back.
 _SOON = 0.02
 _LATE = 0.1
 _TOO_LATE = 1.0
@@ -18,30 +18,36 @@ _FIRST = 32
 
 
 class Prefetch:
-    """`ahead`: how many commands may be leased beyond those that run."""
+    """ahead: how many commands may be leased in addition to those that run."""
 
     __slots__ = ("ahead", "took", "waited")
 
     def __init__(self) -> None:
         self.ahead = 0
-        # How long the last command that started had waited for its turn, in seconds.
+        # Seconds that the last started command had waited for its start.
         self.waited = 0.0
-        # How long the last command that ended took.
+        # Duration of the last ended command, in seconds.
         self.took = math.inf
 
     def claimed(self, *, full: bool, most: int, at_once: int) -> None:
-        """A page was claimed; full: there may be more. Lease up to `most` beyond `at_once`."""
+        """Adjust `ahead` after a page, to `most` at most. full: there may be more rows.
+
+        at_once: how many commands may run at a time.
+        """
         if self.waited > _LATE:
             self.ahead //= 2
         elif full and self.waited < _SOON and (self.ahead or self.took * _FIRST < _LATE * at_once):
             self.ahead = min(most, max(_FIRST, 2 * self.ahead))
 
     def too_late_in(self, waits: float) -> float:
-        """Seconds until a command that has waited so long should be given back."""
+        """Seconds until a command that has waited for `waits` seconds should be given back."""
         return max(0.0, _TOO_LATE - waits)
 
     def is_too_late(self, waits: float) -> bool:
-        """Whether it should be given back now; then nothing is leased ahead for a while."""
+        """Whether the command should be given back now.
+
+        If so, nothing is leased ahead for a while.
+        """
         if waits < _TOO_LATE:
             return False
         self.ahead = 0

@@ -1,10 +1,10 @@
-"""The work of the command processor: a page is leased here (design section 5).
+"""The work of the command processor: it leases pages of commands (design section 5).
 
-Owns when a page is claimed, and how large it is; sources say from where (`sources/`), runners run
-what was leased. Promises that suspects (commands that ran on a worker when it died) come first,
-then smaller priorities, and that what was claimed is settled, given back, or fenced. Known limit:
-where no outcome can be written, what waits to be written takes the room of commands.
-*See:* `inboxd.engine.processor`, `sources/source.py`, `runners`.
+Owns the time and size of each page. Sources claim (`sources/`), runners run leased commands.
+Promises that suspects (commands that ran on a worker when it died) come first, then smaller
+priorities, and that a claimed command is settled, given back, or fenced. Known limit: outcomes that
+wait to be written take the room of commands. *See:* `inboxd.engine.processor`, `sources/source.py`,
+`runners`.
 """
 
 import asyncio
@@ -36,17 +36,15 @@ from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
 
-# Outcomes that may wait to be written before they take the room of commands.
+# At most this number of outcomes wait to be written; further ones take the room of commands.
 _MOST_BEHIND = 1_000
 # The longest wait for room, in seconds.
 _LONGEST_WAIT = 1.0
 
 
 class CommandProcessing:
-    """The command processor's work."""
-
     def __init__(self, parts: Parts, tasks: TaskGroup, wake: Callable[[], None]) -> None:
-        """Run the commands that the plugins serve, as tasks of `tasks`; `wake` the processor."""
+        """Run commands as tasks of `tasks`; `wake` ends the processor's sleep."""
         self._parts = parts
         self._wake = wake
         self._admission = Admission(parts)
@@ -84,48 +82,48 @@ class CommandProcessing:
             parts, limited, self.settler, tasks, self._admission, on_change=self._look_again
         )
         self._sources: Sequence[CommandSource] = (self._suspects, self._lanes, limited)
-        # The next page is claimed when no more than these are left.
+        # The next page is claimed when at most this many commands are left.
         self._refill_at = 0
         self._freed = asyncio.Event()
-        # The processor waits for room, and for nothing else.
+        # Whether the processor waits for room without a time limit.
         self._wants_room = False
         self._suspended = False
 
     @property
     def in_flight(self) -> int:
-        """Commands that are leased and not ended yet."""
+        """Number of leased commands that have not ended."""
         return self._admission.in_flight
 
     @property
     def is_busy(self) -> bool:
-        """Whether something is leased, or its outcome is not written yet."""
+        """Whether a command is leased, or an outcome is not written yet."""
         return bool(self.in_flight or self.settler.waiting)
 
     @property
     def queues(self) -> Mapping[str, Queue]:
-        """The settings of queues, as they are by now."""
+        """The current settings of queues."""
         return self._admission.queues
 
     # --------------------------------------------------------------------------------- claims
 
     def forget(self) -> None:
-        """The connection was lost: another server may answer next, and a claim may be unknown."""
+        """Forget the server, since the connection was lost; a claim may have committed."""
         for source in self._sources:
             source.forget()
         self._order.forget()
         self._lost_claims.soon()
 
     async def survey(self) -> Survey:
-        """Look at everything from its beginning."""
+        """Survey all sources from their beginnings."""
         async with borrow(self._parts.pool) as connection:
             seen = await look(connection, self._parts.sql)
             found = [await source.survey(connection, seen) for source in self._sources]
-        if (waits := self._runners.waited) is not None:  # looked at again before it is too long
+        if (waits := self._runners.waited) is not None:  # a survey before the command is too late
             found.append(Survey(due=False, next=self._prefetch.too_late_in(waits)))
         return Survey.of(found)
 
     async def page(self) -> Page:
-        """Lease what there is room for, and let it run."""
+        """Lease commands for the free room, and run them."""
         self._freed.clear()
         if self._lost_claims.due and await self._lost_claims.give_back():
             self._wake()
@@ -138,18 +136,18 @@ class CommandProcessing:
         taken = await self._claim([self._suspects], free)
         if self._suspects.exclusive:
             return Page(taken, busy=True)
-        self._admission.begin_page()  # what has ended while suspects were looked for
+        self._admission.begin_page()  # room of commands that ended during the claim
         taken += await self._claim([self._lanes, self._limited], free - taken)
         full = taken >= free
         prefetch.claimed(full=full, most=limits.page_rows, at_once=limits.concurrency)
-        # Another worker's claim is over in a moment: that is waited for as for room.
+        # Another worker's claim will end soon: wait as if for room.
         contended = taken == 0 and self._limited.contended
         busy = contended or (taken > 0 and self._admission.turned_away)
         again = soonest([source.again for source in self._sources])
         return Page(taken, full=full, busy=busy, again=again)
 
     async def _claim(self, sources: Sequence[CommandSource], free: int) -> int:
-        """Ask for smaller priorities of all queues first; an empty level costs one look."""
+        """Claim level by level, small priorities first; an empty level costs one claim."""
         asks = [(ask, source) for source in sources for ask in source.asks()]
         taken = 0
         for ask, source in sorted(asks, key=lambda pair: self._order.rank(pair[0])):
@@ -163,19 +161,19 @@ class CommandProcessing:
         return taken
 
     def _take(self, rows: list[ClaimedCommand]) -> None:
-        """Let what was leased run, unless it is to be cancelled or the lease may end meanwhile."""
+        """Run leased commands, except those to cancel; give all back if the lease may end."""
         self._runners.take(rows)
         self.cancel(frozenset(row["id"] for row in rows if row["cancel_requested"]))
         if self._suspended:
             self._runners.release()
-        elif not self._parts.controls.are_quiet:  # perhaps since the claim began
+        elif not self._parts.controls.are_quiet:  # the claim may have begun before a change
             for row in rows if self._parts.breakers.probing else ():
                 self._parts.breakers.admit("queue", row["queue"], row["type"], row["id"])
             self._runners.release(self._admission.is_paused)
         self._runners.next_runner()
 
     def _give_back_late(self) -> None:
-        """What waits for its start too long is for other workers."""
+        """Give back, for other workers, commands that have waited too long for their start."""
         waits = self._runners.waited
         if waits is not None and self._prefetch.is_too_late(waits):
             _log.info("commands leased ahead of their start are given back")
@@ -185,7 +183,7 @@ class CommandProcessing:
     # ----------------------------------------------------------------------------------- room
 
     async def room(self, within: float | None = None) -> None:
-        """Wait until a command ends, not for long."""
+        """Wait until a command ends, for `within` seconds at most (default: one second)."""
         self._wants_room = within is None
         try:
             with anyio.move_on_after(_LONGEST_WAIT if within is None else within):
@@ -195,7 +193,7 @@ class CommandProcessing:
         self._freed.clear()
 
     def _free_room(self) -> int:
-        # Outcomes that wait to be written are leased still: they take room, a few pages aside.
+        # Commands whose outcomes wait to be written are still leased: many of them take room.
         behind = max(0, self.settler.waiting - _MOST_BEHIND)
         ahead = self._prefetch.ahead
         most = self._admission.limits.concurrency + ahead
@@ -209,14 +207,14 @@ class CommandProcessing:
             self._wake()
 
     def _left(self) -> None:
-        """Another worker should have the first go at the lane of what it alone can read."""
+        """Rewind the cursors, so that another worker claims first: only it can read the command."""
         self._lanes.forget()
         self._limited.forget_lanes()
 
     def _written(self) -> None:
         self._suspects.written()
         self._free()
-        if self._key_runs.ended:  # its key's next command may run
+        if self._key_runs.ended:  # the next command of a key may run
             self._wake()
 
     def _upcoming(self) -> Iterator[ClaimedCommand]:
@@ -230,16 +228,17 @@ class CommandProcessing:
         if self.in_flight <= self._refill_at and not self._freed.is_set():
             self._freed.set()
             if self._wants_room and self.settler.waiting <= _MOST_BEHIND:
-                # The next page is claimed while the rest of this one runs, however quickly it does.
+                # Claim the next page while the rest of this one runs, even if its commands are
+                # quick.
                 self._runners.give_way()
         if self._limited.retry() or self._admission.turned_away:
             self._admission.ask_again()
             self._wake()
 
-    # ------------------------------------------------------------------------ what others say
+    # ------------------------------------------------------------------------ changes and stops
 
     def reload(self, limits: Commands, queues: Mapping[str, Queue]) -> None:
-        """Take over other settings while running."""
+        """Take over changed settings while running."""
         self._admission.reload(limits, queues)
         self._order.reload(_priorities(queues))
         self._limited.reload()
@@ -247,35 +246,34 @@ class CommandProcessing:
         self._wake()
 
     def suspend(self) -> None:
-        """The lease may end: start nothing, stop what runs."""
+        """Start no command and stop the running ones, since the lease may end."""
         self._suspended = True
         self._runners.release()
         self._run.stop_all("the lease could not be renewed")
 
     def resume(self) -> None:
-        """The lease holds again."""
         self._suspended = False
         self._run.go_on()
         self._free()
 
     def obey(self) -> None:
-        """The controls changed: what is leased ahead and paused now is given back."""
+        """Give back leased commands that a change of the controls has paused."""
         self._runners.release(self._admission.is_paused)
         self._wake()
 
     def events_rest(self) -> None:
-        """No handler of events runs any more."""
+        """A suspect may run alone, since no event handler runs any more."""
         self._suspects.events_rest()
 
     def cancel(self, ids: frozenset[int]) -> None:
-        """Stop commands whose cancellation was requested; those not started yet stop at once."""
+        """Stop commands whose cancellation was requested; unstarted ones end at once."""
         self._runners.cancel(ids)
 
     async def finish(self) -> None:
-        """What runs goes on until `drain`."""
+        """Do nothing: commands run until `drain`."""
 
     async def drain(self, seconds: float) -> None:
-        """Start nothing more, let what runs finish for so long, stop the rest; all is settled."""
+        """Start nothing more; let commands finish for `seconds`, then stop them; settle all."""
         self._runners.release()
         self._refill_at = self.in_flight
         with anyio.move_on_after(seconds):

@@ -1,8 +1,8 @@
-"""How far running commands have come: kept in memory, written now and then.
+"""Progress of running commands: kept in memory, written at intervals.
 
-Owns what handlers said since the last turn. Promises that saying it costs no statement, however
-often it is said and from whichever thread; that one statement a second at the most writes what
-changed, and waits for no lock. Known limit: the last word before the end may not be written.
+Owns the reports since the last write. Promises that reports cost no statement, at any frequency and
+from any thread; and that at most one statement a second writes the changes, without waiting for
+locks. Known limit: the last report before the end may not be written.
 """
 
 from typing import cast
@@ -19,23 +19,20 @@ from inboxd.store.statements import Statements
 
 
 class Progresses:
-    """One object for all commands of a worker."""
-
     def __init__(self, pool: Pool, sql: Statements, me: UUID) -> None:
-        """Write for the worker `me`."""
         self._pool = pool
         self._sql = sql
         self._me = me
-        # By row; a thread may add to it while it is emptied, so each entry is taken in one step.
+        # By row id. A thread may add during a write, so each entry is removed in one step.
         self._said: dict[int, tuple[int, Progress]] = {}
 
     def say(self, row: Row, progress: Progress) -> None:
-        """Remember the newest of a command; called from handlers' threads too."""
+        """Keep the newest progress of a command; also called by handlers' threads."""
         command = cast("ClaimedCommand", row)
         self._said[command["id"]] = (command["fence"], progress)
 
     async def write(self) -> None:
-        """Write what was said since the last turn."""
+        """Write the reports since the last call."""
         if not self._said:
             return
         told = []

@@ -1,14 +1,14 @@
 """The run of one command: decode, handle, settle.
 
-Owns what happens between a leased row and its outcome. Promises (promise 2) that the handler's
-effects, what it sent and its settlement commit together, in the command's own transaction when the
-handler used one; that a failure of any kind is judged by the command's retry policy; and that a
-lost lease leaves nothing behind (promise 3). Known limit: effects outside the database happen at
-least once; `ctx.idempotency_key` is for them.
-*See:* `runners`, before it; `settler` and `inboxd.store.handler_connection`, after it.
+Owns the way from a leased row to its outcome. Promises (promise 2) that the handler's effects, the
+rows that it sent and its settlement commit together, in the command's own transaction if the
+handler used one; that a failure of any kind is judged by the command's retry policy; and that after
+a lost lease nothing is written (promise 3). Known limit: effects outside the database happen at
+least once; handlers make them idempotent by `ctx.idempotency_key`. *See:* `runners`, before it;
+`settler` and `inboxd.store.handler_connection`, after it.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
 from time import monotonic
@@ -23,7 +23,7 @@ from inboxd.api.records import CommandHandler
 from inboxd.commands.bodies import CommandBodies
 from inboxd.commands.ended import Ended, cancelled, fell_back, succeeded
 from inboxd.commands.judge import CommandJudge
-from inboxd.commands.key_turns import KeyTurnDue, take_turn
+from inboxd.commands.key_turns import KeyTurn, KeyTurnDue
 from inboxd.commands.settler import Settler
 from inboxd.commands.step_results import step_result
 from inboxd.engine import row_log
@@ -47,22 +47,22 @@ from inboxd.telemetry.logs import bound, get_logger
 _log = get_logger(__name__)
 _handler_log = get_logger("inboxd.handler")
 
-# How long a command that trouble of ours kept from its end waits, in seconds.
-_LATER = 1.0
+# Seconds until a command runs again that an outage of inboxd's own resources has stopped.
+_LATER_SECONDS = 1.0
 
 CANCELLED = "its cancellation was requested"
 
 
 class _Later(InboxdError):
-    """Trouble that is not the command's own: again soon, without an attempt spent."""
+    """A failure that the command did not cause: it runs again soon, without spending an attempt."""
 
 
-# How a run ended. "left": to another worker, which should have the first go at its lane now.
+# The end of a run. "left": given to another worker, which should claim first from its lane.
 RunEnd: TypeAlias = Literal["succeeded", "unsuccessful", "left"]
 
 
 class CommandRun:
-    """Runs leased commands; one object serves all runners."""
+    """Runs leased commands; all runners share one object."""
 
     def __init__(
         self,
@@ -76,8 +76,8 @@ class CommandRun:
     ) -> None:
         """Run commands with the plugins of `parts`.
 
-        `say` takes a handler's progress; `keeps_position`: whether what is to run again keeps its
-        position in the line of its key, by queue.
+        say: receives a handler's progress; keeps_position: tells for a queue whether a command that
+        runs again keeps its position in its key's line.
         """
         self._parts = parts
         self._settler = settler
@@ -92,15 +92,15 @@ class CommandRun:
         self._idle_limit = idle.total_seconds()
         self._results: Results = partial(step_result, parts)
         self._blocking_results: Results = partial(anyio.from_thread.run, self._results)
-        # Why no handler may begin now: those whose payload is being read are known to no limit yet.
+        # The reason why no handler may begin. Commands whose payload is being read cannot be
+        # stopped otherwise.
         self._halted: str | None = None
 
     def go_on(self) -> None:
-        """Handlers may begin again."""
         self._halted = None
 
     def stop_all(self, reason: str) -> None:
-        """Stop every command that runs, and let none begin until `go_on`."""
+        """Stop all running commands, and let none begin until `go_on`."""
         self._halted = reason
         for (kind, _), limit in list(self._parts.executions.limits.items()):
             if kind == "command":
@@ -114,14 +114,15 @@ class CommandRun:
                 limit.stop(HandlerStopped(CANCELLED))
 
     def drop(self, row: ClaimedCommand) -> None:
-        """A command that was leased does not run after all."""
+        """Forget the payload of a leased command that will not run."""
         self._bodies.done(row)
 
     async def run(self, task: Task, row: ClaimedCommand, on_wait: Callable[[], None]) -> RunEnd:
-        """Run one command to its outcome, and see it settled or handed to the settler."""
+        """Run one command, and settle its outcome or hand it to the settler."""
         handler = self._registry.commands[row["type"]]
         limit = handler.timeout or self._timeout
         own = OwnTransaction(self._parts.handler_pool, limit, partial(self._extend, row["id"]))
+        turn = KeyTurn(self._parts, row)
         started = monotonic()
         end: RunEnd = "unsuccessful"
         with bound(
@@ -130,7 +131,7 @@ class CommandRun:
             try:
                 if row["body_id"] is not None and not self._bodies.is_read(row):
                     on_wait()
-                if await self._attempt(task, handler, row, own, limit, on_wait):
+                if await self._attempt(task, handler, row, own, limit, on_wait, turn):
                     end = "succeeded"
             except LeaseLost as error:
                 _log.warning(
@@ -144,6 +145,8 @@ class CommandRun:
                     raise
                 cause = self._cause(row, own, error)
                 await own.end()
+                if own.starved:
+                    await turn.give_back()
                 end = await self._failed(row, cause, monotonic() - started)
             finally:
                 await own.end()
@@ -159,9 +162,9 @@ class CommandRun:
     def _cause(
         self, row: ClaimedCommand, own: OwnTransaction, error: BaseException
     ) -> BaseException:
-        """The error, or what was behind it: the time its transaction stood idle, or our trouble.
+        """The error, or its cause: its transaction stood idle too long, or trouble of ours.
 
-        Ours is no connection to be had, a lost one, or one whose prepared statements are void.
+        Trouble of ours: no connection was free, it was lost, or its prepared statements are void.
         """
         if isinstance(error, HandlerStopped | KeyTurnDue | _Later):
             return error
@@ -171,8 +174,8 @@ class CommandRun:
         if lost and own.idle >= self._idle_limit:
             return HandlerTimeout(
                 f"its transaction stood idle for {own.idle:.0f} s, and "
-                f"database.idle_in_transaction_timeout ({self._idle_limit:g} s) ended it: do what "
-                "takes long before the first statement, or raise that setting"
+                f"database.idle_in_transaction_timeout ({self._idle_limit:g} s) ended it: do slow "
+                "work before the first statement, or raise that setting"
             )
         if lost and self._losses.excuse(row["id"]):
             return _Later(f"its connection was lost: {explain(error).error}")
@@ -190,14 +193,16 @@ class CommandRun:
         own: OwnTransaction,
         limit: float,
         on_wait: Callable[[], None],
+        turn: KeyTurn,
     ) -> bool:
-        await self._take_turn(row)
         ended = await self._fall_back(handler, row)
         if ended is None:
-            ended = await self.execute(task, handler, row, own, limit, on_wait)
+            take = partial(self._take, turn)
+            ended = await self.execute(task, handler, row, own, limit, on_wait, take)
         written = True
         if own.held is None and row["ordering_key"] is not None and ended.writes:
-            # What it sent may be refused: nothing of its key starts before that is known.
+            # The database may refuse these rows: the key's next command starts only after the
+            # write.
             written = await self._settler.see(ended)
         elif own.held is None:
             await self._settler.add(ended)
@@ -211,19 +216,21 @@ class CommandRun:
             self._end_story(row, seconds)
         return written
 
-    async def _take_turn(self, row: ClaimedCommand) -> None:
-        """Start only if its key's rate lets it. Raises KeyTurnDue."""
+    async def _take(self, turn: KeyTurn) -> None:
+        """Take the turn of the command's key. Raises KeyTurnDue if the turn is later."""
         try:
-            await take_turn(self._parts, row)
+            await turn.take()
         except KeyTurnDue:
             raise
         except Exception as error:
             if not is_passing(error):
                 raise
-            raise _Later(f"its key could not be asked: {explain(error).error}") from error
+            raise _Later(
+                f"the rate of its key could not be read: {explain(error).error}"
+            ) from error
 
     async def _fall_back(self, handler: CommandHandler, row: ClaimedCommand) -> Ended | None:
-        """The outcome of a command whose breaker is open, if another is sent instead."""
+        """The outcome of a command whose breaker is open, if another one is sent instead."""
         found = self._parts.breakers.falls_back(row["queue"], handler.type, row["id"])
         if found is None:
             return None
@@ -241,8 +248,12 @@ class CommandRun:
         part: OwnTransaction | PageSavepoint,
         limit: float,
         on_wait: Callable[[], None] | None = None,
+        begin: Callable[[], Awaitable[None]] | None = None,
     ) -> Ended:
-        """Decode and handle one command; its outcome, and what it sent. Raises what went wrong."""
+        """Decode and handle one command; returns its outcome. Raises any failure.
+
+        begin: awaited just before the handler begins.
+        """
         started = monotonic()
         if row["late"]:
             raise Reject("its deadline passed before it could start")
@@ -250,6 +261,8 @@ class CommandRun:
         results = self._blocking_results if handler.executor == "thread" else self._results
         context = CommandContext(row, lend, self._registry, _handler_log, results, self._say)
         payload = await self._payload(handler, row)
+        if begin is not None and self._halted is None:
+            await begin()
         if self._halted is not None:
             raise HandlerStopped(self._halted)
         if row_log.logs_starts():
@@ -285,11 +298,12 @@ class CommandRun:
             except Exception as error:
                 if isinstance(error, VOID):
                     self._parts.handler_pool.prepare_anew()
-                # A lock waited for in vain, or a lost session, may be an operator's or an outage;
-                # or its own deferred trigger's.
+                # A lock timeout or a lost session may be the fault of an operator, of an outage, or
+                # of the command's own deferred trigger.
                 if not is_passing(error) or not self._losses.excuse(settlement.id):
-                    raise  # such as a deferred constraint
-                # Not the command's failure. If it did commit after all, the fence ends this run.
+                    raise  # for example a deferred constraint
+                # Not the command's failure. If the transaction did commit, the fence stops the next
+                # run.
                 raise _Later(f"it could not be settled: {explain(error).error}") from error
 
         settlement = cast("Settlement", ended.outcome)
@@ -330,12 +344,14 @@ class CommandRun:
             return "unsuccessful"
         if isinstance(error, _Later):
             _log.warning("command is given back", type=row["type"], id=row["id"], reason=str(error))
-            again = Requeue(row["id"], "pending", delay=_LATER, fence=row["fence"], unrun=True)
+            again = Requeue(
+                row["id"], "pending", delay=_LATER_SECONDS, fence=row["fence"], unrun=True
+            )
             self._settler.hand_over(Ended(row, self._with_position(row, again)))
             return "unsuccessful"
         outcome = self._judge.outcome(row, error)
         again = requeue(outcome, row, self._parts.me, row["fence"])
-        if isinstance(error, TooNew):  # it never began: a suspect stays one
+        if isinstance(error, TooNew):  # the handler never began, so the command stays a suspect
             again = replace(again, unrun=True)
         told = self._settler.failed(row, outcome, error)
         await self._settler.add(Ended(row, self._with_position(row, again), failed=told))
@@ -343,12 +359,12 @@ class CommandRun:
         return "left" if isinstance(outcome, LeftToPeer) else "unsuccessful"
 
     def _with_position(self, row: ClaimedCommand, again: Requeue) -> Requeue:
-        """What runs again holds its key; where there is no order to keep it lines up anew."""
+        """Let a command that runs again keep its position, if its queue keeps order."""
         held = row["ordering_key"] is None or self._keeps_position(row["queue"])
         return again if held or again.status != "pending" else replace(again, status="waiting")
 
     async def _stopped(self, row: ClaimedCommand, error: HandlerStopped, seconds: float) -> None:
-        """Not the handler's failure: cancelled, or given back without an attempt spent."""
+        """Cancel the stopped command, or give it back without spending an attempt."""
         if error.reason == CANCELLED:
             await self._settler.add(cancelled(row, seconds))
             self._count(row, "cancelled", seconds)
@@ -371,7 +387,7 @@ class CommandRun:
         )
 
     def _end_story(self, row: ClaimedCommand, seconds: float) -> None:
-        """It brought nothing about: how long after the beginning of its story it succeeded."""
+        """Count the story that ended with this command, which sent nothing, and its duration."""
         age = story_age(row["correlation_id"], told_time(row["command_id"]), row["age"])
         if age is not None:
             self._parts.metrics.tally.end_story("command", row["type"], age + seconds)

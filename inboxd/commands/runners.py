@@ -1,11 +1,11 @@
 """Runners of commands: each takes leased commands, one after the other, and runs them.
 
-Owns what is leased here and has not started. A runner calls the next one only when a handler waits,
-so that handlers that never wait cost no task each (ADR 4). Promises that what was leased is
-settled, given back, or fenced; and that of an ordering key nothing starts before its turn. Known
-limit: what is leased is known by id, so the answer to a claim that got lost must be asked for
-(`LostClaims` does).
-*See:* `processing`, before it; `run`, after it; `sources/key_runs.py` for what has a key.
+Owns the leased commands that have not started. A runner starts the next runner only when a handler
+waits, so that handlers that never wait need no task each (ADR 4). Promises that a leased command is
+settled, given back, or fenced; and that no command of an ordering key starts before its turn. Known
+limit: this worker does not know commands of a claim whose answer was lost; `LostClaims` searches
+for them in the database. *See:* `processing`, before it; `run`, after it; `sources/key_runs.py` for
+commands with a key.
 """
 
 import asyncio
@@ -29,8 +29,6 @@ _log = get_logger(__name__)
 
 
 class Runners:
-    """The runners of one worker, and what they run."""
-
     def __init__(
         self,
         run: CommandRun,
@@ -43,10 +41,10 @@ class Runners:
         on_left: Callable[[], None],
         on_loss: Callable[[], None],
     ) -> None:
-        """Run what was leased by `run`, in tasks of `tasks`.
+        """Run leased commands by `run`, in tasks of `tasks`.
 
-        `on_ended` is called for each that was leased; `on_left` when one was left to another
-        worker; `on_loss` when one was lost: the database must be asked what this worker leases.
+        on_ended: called for each leased command; on_left: called when a command was left to another
+        worker; on_loss: called when a command was lost, so that lost claims are searched for.
         """
         self._run = run
         self._settler = settler
@@ -57,23 +55,23 @@ class Runners:
         self._on_ended = on_ended
         self._on_left = on_left
         self._on_loss = on_loss
-        # What is leased and has not started, with the time of its lease.
+        # Leased commands that have not started, with the times of their leases.
         self._ready: deque[tuple[ClaimedCommand, float]] = deque()
         self._idle: deque[asyncio.Event] = deque()
         self._count = 0
         self._cooperative_yield = CooperativeYield()
 
     def upcoming(self) -> Iterator[ClaimedCommand]:
-        """What starts next."""
+        """The commands that start next, in order."""
         return (row for row, _ in self._ready)
 
     @property
     def waited(self) -> float | None:
-        """How long the first of those that have not started waits, in seconds."""
+        """Seconds that the first command in the queue has waited; None: the queue is empty."""
         return monotonic() - self._ready[0][1] if self._ready else None
 
     def take(self, rows: Sequence[ClaimedCommand]) -> None:
-        """Let what was leased run; of one ordering key as many at a time as its queue allows."""
+        """Run leased commands; of one ordering key as many at a time as its queue allows."""
         self._admission.took(rows)
         if any(row["ordering_key"] is not None for row in rows):
             keyed = [row for row in rows if row["ordering_key"] is not None]
@@ -87,11 +85,11 @@ class Runners:
         self._cooperative_yield.served()
 
     def give_way(self) -> None:
-        """Let who waits for what has just ended go on before the next command runs."""
+        """Let other tasks run before the next command."""
         self._cooperative_yield.want()
 
     def cancel(self, ids: frozenset[int]) -> None:
-        """Stop commands whose cancellation was requested; those not started yet stop at once."""
+        """Stop commands whose cancellation was requested; unstarted ones end at once."""
         if not ids:
             return
         stopped = self._key_runs.remove(ids) if self._key_runs else []
@@ -105,7 +103,7 @@ class Runners:
         self._run.cancel(ids)
 
     def next_runner(self) -> None:
-        """Let one more runner work, if there is something to run."""
+        """Wake or start one more runner, if a command is ready."""
         if not self._ready:
             return
         if self._idle:
@@ -122,7 +120,7 @@ class Runners:
         self.next_runner()
 
     async def _run_ready(self) -> None:
-        """Run what is leased, until runners are too many: the settings were lowered."""
+        """Run leased commands; end if lowered settings allow fewer runners."""
         task = asyncio.current_task()
         while True:
             self._cooperative_yield.begin()
@@ -135,7 +133,7 @@ class Runners:
                 end: RunEnd = "unsuccessful"
                 try:
                     end = await self._run.run(task, row, self.next_runner)
-                except Exception as error:  # noqa: BLE001 - one row's trouble is not the daemon's
+                except Exception as error:  # noqa: BLE001 - a failure of one row must not stop the daemon
                     _log.error("command was lost", id=row["id"], reason=explain(error).error)
                     self._on_loss()
                 finally:
@@ -160,18 +158,18 @@ class Runners:
         self._on_ended(row)
 
     def _to_its_line(self, rows: Iterable[ClaimedCommand]) -> None:
-        """Give back what waited behind another of its key: it stands where it stood before."""
+        """Give back commands that waited behind another of their key; they keep their positions."""
         for row in rows:
             self._settler.hand_over(given_back(row, "waiting"))
             self._ended(row, well=False)
 
     def shorten(self) -> None:
-        """Give back what waits for long behind a slow command of its key."""
+        """Give back commands that have waited long behind a slow command of their key."""
         if self._key_runs:
             self._to_its_line(self._key_runs.stale())
 
     def release(self, which: Callable[[ClaimedCommand], bool] = lambda _: True) -> None:
-        """Give back what was claimed and has not started: no attempt, no crash."""
+        """Give back leased commands that have not started: no attempt, no crash is counted."""
         if self._key_runs:
             self._to_its_line(self._key_runs.give_back(which))
         leased, self._ready = self._ready, deque(each for each in self._ready if not which(each[0]))

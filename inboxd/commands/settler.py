@@ -1,13 +1,13 @@
-"""Gathered settlements: the outcomes of commands that never touched the database.
+"""Writes outcomes of commands in groups, for commands that did not use the database themselves.
 
-Owns the queue of outcomes between the runners and the database. There is no timer: whatever
-gathered while the last write was in flight goes next, together. Promises (promise 3) that children
-are inserted only for rows whose settlement matched, in the same transaction; that a write which
-fails for one row is repeated row by row, so that it costs the others nothing; and that nothing is
-dropped while the database is away. Known limits: while an emitted event waits for its dedup key,
-for `database.lock_timeout` at most, other outcomes wait as well; what is gathered when the process
-dies runs again, as every effect outside the database may.
-*See:* `run`, before it; `inboxd.store.commands`, after it.
+Owns the queue of outcomes between the runners and the database. There is no timer: outcomes that
+were handed over during a write are written together by the next one. Promises (promise 3) that
+children are inserted only for rows whose settlement matched, in the same transaction; that a write
+which fails for one row is repeated row by row, so that the other rows are written; and that
+outcomes are kept while the database is away. Known limits: while an emitted event waits for its
+dedup key (at most `database.lock_timeout`), other outcomes wait, too; commands whose outcomes are
+not written when the process dies run again, and repeat their effects outside the database. *See:*
+`run`, before it; `inboxd.store.commands`, after it.
 """
 
 from collections.abc import Callable, Container, Iterable, Sequence
@@ -48,10 +48,10 @@ class Settler:
         on_requeue: Callable[[], None],
         on_written: Callable[[], None],
     ) -> None:
-        """Settle the commands of this worker; `judge` says what follows from an error.
+        """Settle the commands of this worker; `judge` turns an error into an outcome.
 
-        `on_requeue` tells the processor of its own retries, which move its timer; `on_written` is
-        called when what had gathered is written.
+        on_requeue: called after requeues were written, which change the processor's next due time;
+        on_written: called after each write.
         """
         self._parts = parts
         self._judge = judge
@@ -61,26 +61,26 @@ class Settler:
         self._work = anyio.Event()
         self._written = anyio.Event()
         self._writing: list[Ended] = []
-        # How many outcomes were handed over; how many of them, in that order, are written.
+        # Number of outcomes handed over, and number of written ones, in the same order.
         self.handed_over = 0
         self.through = 0
-        # Outcomes that somebody waits for, by id: whether just they were written.
+        # Outcomes that a task waits for, by id; False: this outcome was not written.
         self._watched: dict[int, bool] = {}
 
     @property
     def waiting(self) -> int:
-        """How many outcomes are not written yet."""
+        """Number of outcomes that are not written yet."""
         return self.handed_over - self.through
 
     @property
     def ids(self) -> set[int]:
-        """The commands whose outcomes are not written yet: they are leased still."""
+        """Ids of commands whose outcomes are not written yet, so that they are still leased."""
         return {ended.outcome.id for ended in (*self._gathered, *self._writing)}
 
     def failed(
         self, row: ClaimedCommand, outcome: Unsuccessful, error: BaseException
     ) -> FailedAttempt | None:
-        """What hooks are told of an attempt once it is written; None: nobody is told."""
+        """The report of an attempt, given to hooks after it is written; None: no hook wants it."""
         parts = self._parts
         if not parts.hooks.want_failures:
             return None
@@ -88,19 +88,19 @@ class Settler:
         return failed_attempt(parts.me, row, handler, outcome, error)
 
     async def add(self, ended: Ended) -> None:
-        """Hand over an outcome; waits while too many are gathered."""
+        """Hand over an outcome; waits while too many outcomes are unwritten."""
         while len(self._gathered) >= _MOST_GATHERED:
             await self._written.wait()
         self.hand_over(ended)
 
     def hand_over(self, ended: Ended) -> None:
-        """The same at once, for what is given back: no more than what was claimed."""
+        """Like `add` without a wait: for commands that are given back, which claims limit."""
         self._gathered.append(ended)
         self.handed_over += 1
         self._work.set()
 
     async def see(self, ended: Ended) -> bool:
-        """Hand over an outcome, and wait until it is written; False: another one was, or none."""
+        """Hand over an outcome and wait for its write; False: it was not written."""
         self._watched[ended.outcome.id] = True
         try:
             await self.add(ended)
@@ -111,20 +111,20 @@ class Settler:
             del self._watched[ended.outcome.id]
 
     async def flush(self) -> None:
-        """Wait until everything handed over so far is written."""
+        """Wait until all outcomes handed over so far are written."""
         while self.waiting:
             await self._written.wait()
 
     async def written(self, row: ClaimedCommand) -> None:
-        """Wait until what ended earlier of this row's ordering key is written.
+        """Wait until earlier outcomes of this row's ordering key are written.
 
-        Then a transaction of the row's own cannot commit before it.
+        The row's own transaction then cannot commit before them.
         """
         while any(_same_key(ended.row, row) for ended in (*self._gathered, *self._writing)):
             await self._written.wait()
 
     async def run(self) -> None:
-        """Write what gathers, until cancelled."""
+        """Write the outcomes, until cancelled."""
         while True:
             await self._work.wait()
             self._work = anyio.Event()
@@ -140,7 +140,7 @@ class Settler:
                 self._on_written()
 
     async def _write_all(self, page: list[Ended]) -> None:
-        """Write a page; row by row if one spoils it."""
+        """Write a page; row by row if one row fails the write."""
         todo = [page]
         while todo:
             part = todo.pop()
@@ -148,16 +148,16 @@ class Settler:
                 await self._insist(part)
             except DedupKeyHeld as error:
                 todo += reversed(await self._without(part, error))
-            except Exception as error:  # noqa: BLE001 - sorted out below
+            except Exception as error:  # noqa: BLE001 - handled below
                 if len(part) > 1:
                     todo += [[ended] for ended in reversed(part)]  # the order of keys is kept
                 else:
                     await self._refused(part[0], error)
 
     async def _without(self, part: list[Ended], error: DedupKeyHeld) -> list[list[Ended]]:
-        """Write those that emitted nothing first, then one by one: who is left to be written.
+        """Write outcomes without emitted events; return the others, to be written one by one.
 
-        What emitted waits for its own key only, and what it holds up waits once.
+        Each of those then waits only for its own key, and delays others once.
         """
         emitters = [ended for ended in part if ended.emitted]
         if others := [ended for ended in part if not ended.emitted]:
@@ -168,7 +168,7 @@ class Settler:
         return []
 
     async def _insist(self, part: list[Ended]) -> None:
-        """Write these, however long the database is away. Raises what it has against them."""
+        """Write outcomes, and wait while the database is away. Raises the database's refusal."""
         while True:
             try:
                 await self._write(part)
@@ -187,7 +187,7 @@ class Settler:
         requeues = [e.outcome for e in part if isinstance(e.outcome, Requeue)]
         pool = self._parts.pool
         async with lend(pool) as connection, AsyncExitStack() as stack:
-            # A statement by itself is a transaction by itself, for two round trips less.
+            # A single statement is its own transaction, which saves two round trips.
             if requeues or any(e.writes for e in part) or pool.preamble:
                 await stack.enter_async_context(transaction(pool, connection))
             held = await commands.end(connection, sql, me, ends, requeues)
@@ -205,20 +205,20 @@ class Settler:
             self._on_requeue()
             self._report(part, held)
         if row_log.logs_ends():
-            _tell(part, held)
+            _log_ends(part, held)
         if lost := len(part) - len(held):
             self._mark_lost(e.outcome.id for e in part if e.outcome.id not in held)
             _log.warning("lease lost before the settlement; nothing was written", commands=lost)
         self._parts.metrics.settle_duration.labels("command").observe(monotonic() - started)
 
     def _report(self, part: Iterable[Ended], held: Container[int]) -> None:
-        """Let hooks be told of the attempts that have failed."""
+        """Report failed attempts to the hooks."""
         for each in part:
             if each.failed is not None and each.outcome.id in held:
                 self._parts.hooks.report(each.failed)
 
     def _concerns_others(self, requeues: Sequence[Requeue]) -> bool:
-        """Whether rows are claimable again at once, or wait for who can read them."""
+        """Whether to notify other workers: rows are claimable at once, or unreadable here."""
         fleet = self._parts.fleet
         return (fleet.differs and bool(requeues)) or (
             fleet.peers > 0 and any(_given_back(each) for each in requeues)
@@ -228,12 +228,12 @@ class Settler:
         self._watched.update((each, False) for each in ids if each in self._watched)
 
     async def _refused(self, ended: Ended, error: Exception) -> None:
-        """The database refuses this one outcome: a result, a time or a child it cannot store."""
+        """Requeue a command whose outcome the database refuses: a result, a time or a child."""
         self._mark_lost([ended.outcome.id])
         outcome = self._judge(ended.row, error)
         instead = requeue(outcome, ended.row, self._parts.me, ended.outcome.fence)
         if isinstance(ended.outcome, Requeue):
-            # It was the requeue that could not be written: a dead letter needs the least.
+            # The requeue was refused, too: write a dead letter, which has the least to refuse.
             dead = Dead(explain(error, site_of(ended.row, None)))
             instead = requeue(dead, ended.row, self._parts.me, ended.outcome.fence)
         try:
@@ -244,7 +244,7 @@ class Settler:
             _log.error("an outcome cannot be written", id=ended.row["id"], reason=reason)
 
 
-def _tell(part: Iterable[Ended], held: Container[int]) -> None:
+def _log_ends(part: Iterable[Ended], held: Container[int]) -> None:
     for ended in part:
         outcome = ended.outcome
         if isinstance(outcome, Settlement) and outcome.id in held:
@@ -253,7 +253,7 @@ def _tell(part: Iterable[Ended], held: Container[int]) -> None:
 
 
 def _given_back(each: Requeue) -> bool:
-    """Whether a row is claimable again at once, without an INSERT of which others are notified."""
+    """Whether a row is claimable at once, without an INSERT that notifies other workers."""
     return each.status != "failed" and each.delay is None and each.run_at is None
 
 

@@ -1,8 +1,8 @@
 """Results of earlier steps, for handlers that ask for them.
 
-Owns the reading behind `ctx.result`. Promises that a handler that does not ask pays nothing, and
-that what it reads has committed. Known limit: each reading is a statement of its own.
-*See:* `store/batches.py`, which reads.
+Implements `ctx.result`. Promises that a handler which does not use it costs nothing, and that a
+result which it reads has committed. Known limit: each reading is a statement of its own. *See:*
+`store/batches.py`, which reads.
 """
 
 from typing import Any, cast
@@ -17,7 +17,7 @@ from inboxd.store.rows import ClaimedCommand
 
 
 async def step_result(parts: Parts, row: Row, step: str, /) -> Any:
-    """The result of a step of the workflow that a command belongs to, or follows."""
+    """The result of a step in the workflow to which a command belongs, or which it follows."""
     command = cast("ClaimedCommand", row)
     batch = command["batch_id"]
     if batch is None and command["origin_kind"] == OriginKind.BATCH:

@@ -1,1 +1,1 @@
-"""For frameworks: each package here belongs to one, which it needs installed (an extra)."""
+"""Integrations with frameworks: each package needs its framework installed (an extra)."""

@@ -1,6 +1,6 @@
 """The daemon: the composition root, the process around it, a worker inside another program.
 
-What it gives is loaded when it is first used: the supervisor, which lives here too, needs little.
+Names are loaded at first use, since the supervisor, which is also here, needs few of them.
 """
 
 from importlib import import_module
@@ -15,7 +15,7 @@ __all__ = ["administer", "receive", "run", "worker"]
 _HOMES = {"administer": "starting", "receive": "starting", "run": "starting", "worker": "inside"}
 
 
-# Hidden from type checkers: with a __getattr__ in sight they would accept any misspelt name.
+# Hidden from type checkers: they would accept any misspelt name if they saw a __getattr__.
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:

@@ -1,4 +1,4 @@
-"""Where a process listens, by the names of its sockets.
+"""The addresses at which a process listens, by socket name.
 
 *See:* `daemon/sockets.py`, which binds or inherits them.
 """
@@ -10,7 +10,7 @@ from inboxd.settings import Settings
 def addresses(
     settings: Settings, *, receives: bool, administers: bool = False
 ) -> dict[str, ListenAddress]:
-    """The addresses of its HTTP face; of its receiver and its admin API, if it has them."""
+    """The addresses of its HTTP port, and of its receiver and admin API if it has them."""
     http, inbound, admin = settings.http, settings.inbound.http, settings.admin
     found = {HTTP: ListenAddress("http", http.host, http.port)} if http.enabled else {}
     if receives:

@@ -1,11 +1,11 @@
-"""The supervisor's children: how one is started, and what it tells of itself.
+"""The supervisor's children: starts each, and receives its reports.
 
-Owns fork and exec, and the notification socket of each child (the protocol of `sd_notify`, as a
-service manager's: the child's code is the same). Promises: a child gets its sockets, and no other
-file; no signal that reaches it before its exec is taken for one of the supervisor's; it has a
-process group of its own, so that a terminal's Ctrl-C reaches it once, through the supervisor; when
-the supervisor dies, the kernel sends it SIGTERM, and it drains.
-Known limit: that last promise is Linux's alone (PR_SET_PDEATHSIG).
+Owns fork and exec, and the notification socket of each child (the protocol of `sd_notify`, as with
+a service manager: the child's code is the same). Promises: a child inherits only its sockets; a
+signal that reaches a child before its exec does not affect the supervisor; a child has its own
+process group, so that a terminal's Ctrl-C reaches it once, through the supervisor; when the
+supervisor dies, the kernel sends SIGTERM to the child, which drains.
+Known limit: that last promise holds only on Linux (PR_SET_PDEATHSIG).
 """
 
 import ctypes
@@ -25,16 +25,16 @@ from inboxd.daemon.plan import AdoptedChild
 from inboxd.daemon.process_number import PROCESS
 
 _PR_SET_PDEATHSIG = 1
-# As a shell has it for a program that cannot be started.
+# The exit code of shells for a program that cannot be started.
 _NOT_STARTED = 127
-# Signals that a Python program may have handlers for; exec resets them to these in any case.
+# Signals that a Python program may have handlers for; exec resets them to defaults in any case.
 _HANDLED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR2, signal.SIGCHLD)
 _ONLY_FOR_THE_SUPERVISOR = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
 
 
 @dataclass(slots=True, eq=False)
 class Child:
-    """One process. `leaving`: it was told to drain, and none takes its place when it ends."""
+    """One process. leaving: it was told to drain, and has no successor."""
 
     number: int
     pid: int
@@ -42,21 +42,21 @@ class Child:
     notify: socket.socket
     http: Path | None
     started: float
-    # When it showed last that it lives, by the monotonic clock.
+    # Time of its last sign of life, by the monotonic clock.
     beat: float
-    # It has its signal handlers: before, a signal would end it.
+    # Whether its signal handlers are set: before that, a signal would end it.
     heard: bool = False
     ready: bool = False
     leaving: bool = False
     reloading: bool = False
     # How often it was killed for its silence.
     kills: int = 0
-    # A supervisor before started it, maybe another release.
+    # Whether an earlier supervisor started it, perhaps with another release.
     adopted: bool = False
     _awaits_hang_up: bool = False
 
     def hear(self) -> None:
-        """Take in what it has sent."""
+        """Process the messages that it has sent."""
         with suppress(BlockingIOError):
             while told := self.notify.recv(4096):
                 self.beat = time.monotonic()
@@ -71,12 +71,12 @@ class Child:
                             self.ready = False
 
     def drain(self) -> None:
-        """Have it come to an end; a second time: at once."""
+        """Drain it; a second call ends it at once."""
         self.leaving = True
         self._send(signal.SIGTERM)
 
     def hang_up(self) -> None:
-        """Have it read its settings again, as soon as it can."""
+        """Let it read its settings again, as soon as it can."""
         if self.heard:
             self.reloading = self.ready
             self._send(signal.SIGHUP)
@@ -84,13 +84,13 @@ class Child:
             self._awaits_hang_up = True
 
     def kill(self) -> None:
-        """Kill it, with what it has started in its process group."""
+        """Kill it and the other processes of its group."""
         with suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
-        self._send(signal.SIGKILL)  # it may have no group yet
+        self._send(signal.SIGKILL)  # it may not have a group yet
 
     def close(self) -> None:
-        """Remove its sockets."""
+        """Remove its socket files, and close its notification socket."""
         for path in (self.notify.getsockname(), self.http):
             if path:
                 Path(path).unlink(missing_ok=True)
@@ -105,7 +105,7 @@ class Child:
         )
 
     def _begin(self) -> None:
-        """It has its handlers now."""
+        """Note that its signal handlers are set."""
         self.heard = True
         if self._awaits_hang_up:
             self._awaits_hang_up = False
@@ -117,12 +117,12 @@ class Child:
 
 
 def adopted(given: AdoptedChild) -> Child:
-    """Make a child of what the supervisor before has handed over."""
+    """Make a child from the handover of the previous supervisor."""
     notify = socket.socket(fileno=given.notify)
     notify.set_inheritable(False)
     now = time.monotonic()
     http = None if given.http is None else Path(given.http)
-    # One that has no handlers yet gets its signals later, as soon as it is heard.
+    # A child without signal handlers gets its signals after its first message.
     return Child(
         given.number,
         given.pid,
@@ -146,7 +146,7 @@ def start(
     folder: Path,
     patience: float,
 ) -> Child:
-    """Start a process with these sockets; its own HTTP face is for the supervisor alone."""
+    """Start a process with these sockets; only the supervisor can reach its own HTTP port."""
     notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
     notify.bind(str(folder / f"{number}-{serial}.notify"))
     listeners = {name: its for name, its in shared.items() if name != sockets.HTTP}
@@ -170,9 +170,9 @@ def start(
 
 
 def spawn(command: Sequence[str], environ: Mapping[str, str], listeners: sockets.Listeners) -> int:
-    """Start a program in a process of its own, with these sockets; its pid."""
+    """Start a program in a process of its own, with these sockets; returns its pid."""
     parent = os.getpid()
-    # A handler that runs between fork and exec would write to the supervisor's own wake-up file.
+    # Between fork and exec, a signal handler would write to the supervisor's own wake-up file.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     try:
         if (pid := os.fork()) == 0:
@@ -196,15 +196,15 @@ def _become(
         _drain_with(parent)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         environ |= sockets.hand_over(listeners)
-        signal.pthread_sigmask(signal.SIG_SETMASK, ())  # whatever the supervisor holds back
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())  # undo the supervisor's blocking of signals
         os.execve(command[0], list(command), environ)  # noqa: S606 - a shell is not wanted
-    except BaseException as error:  # noqa: BLE001 - nothing of the supervisor may go on here
+    except BaseException as error:  # noqa: BLE001 - the supervisor's code must not run on in the child
         os.write(2, f"inboxd: cannot start {command[0]}: {error}\n".encode())
     os._exit(_NOT_STARTED)
 
 
 def _die_unless(parent: int) -> None:
-    if os.getppid() != parent:  # it ended before the kernel was asked
+    if os.getppid() != parent:  # the parent ended before prctl
         os._exit(_NOT_STARTED)
 
 
@@ -214,5 +214,5 @@ def _drain_with(parent: int) -> None:
         _die_unless(parent)
 
 
-# Loaded here: after a fork as little as possible is done.
+# Loaded here, since very little code should run after a fork.
 _libc = ctypes.CDLL(None) if sys.platform == "linux" else None

@@ -1,7 +1,7 @@
-"""The endpoints of a worker's settings, with their secrets, as the table takes them.
+"""The endpoints of a worker's settings, with their secrets, as rows for the table.
 
-Promises that what cannot be a secret is refused, by its file and never by its text. Known limit: it
-reads files, so it is for a thread.
+Promises that an invalid secret is refused; the error names its file, and never shows its text.
+Known limit: it reads files, so call it in a thread.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from inboxd.settings.values import format_rate
 
 
 def declared_endpoints(settings: Mapping[str, Endpoint]) -> list[dict[str, Any]]:
-    """Each as `declare_endpoints.sql` takes it. Raises SettingsError."""
+    """Parameters of `declare_endpoints.sql`. Raises SettingsError."""
     return [
         {
             "name": name,

@@ -1,10 +1,10 @@
-"""What a worker that joins tells the database: queues, retry rules, schedules, topics.
+"""Declarations of a worker that joins: queues, retry rules, schedules, topics.
 
-Owns the order of it, and the same without a worker (`inboxd declare`). Promises that producers'
-inserts are filled in by what the newest worker declared, and that what was written before is taken
-along (ADR 18): what a declaration will take is announced, and that has committed, before the
-declaration is made. Known limit: what a worker declares stays when it ends, until somebody declares
-otherwise or nobody has declared it for a week.
+Owns their order, also without a worker (`inboxd declare`). Promises that producers' inserts are
+completed by the newest worker's declarations, and that earlier events move to their topics (ADR
+18): an intake is announced, in a committed transaction, before the declaration is made. Known
+limit: a worker's declarations stay after its end, for a week or until another worker declares
+something else.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -28,11 +28,11 @@ from inboxd.store.listing import COUNTED
 from inboxd.store.statements import Statements
 from inboxd.store.topics import ChangedMode
 
-# An announcement counts for ten seconds: who takes longer than that announces again.
+# An announcement is valid for ten seconds: a slower declaration announces again.
 _TRIES = 3
 
-# Seconds in which a failed declaration takes its announcement back.
-_WITHDRAWAL = 2.0
+# Time limit for withdrawing the announcement of a failed declaration.
+_WITHDRAWAL_SECONDS = 2.0
 
 Begin = Callable[[], AbstractAsyncContextManager[object]]
 DeclaredByName = Mapping[tuple[str, str], Mapping[str, Any]]
@@ -40,21 +40,21 @@ DeclaredByName = Mapping[tuple[str, str], Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class WorkerDeclaration:
-    """All that a worker with these settings and plugins declares."""
+    """Everything that a worker with these settings and plugins declares."""
 
     sql: Statements
     settings: Settings
     registry: Registry
 
     async def announce(self, connection: Connection) -> list[Intake]:
-        """Say what is going to be taken."""
+        """Announce the events that will be moved into topics."""
         found = self.registry
         return await intakes.announce(
             connection, self.sql, found.topics.values(), found.subscriptions
         )
 
     async def make(self, connection: Connection) -> list[ChangedMode]:
-        """Write everything down; returns the topics whose mode is another one now."""
+        """Write all declarations; returns the topics whose mode has changed."""
         commands = self.registry.commands
         queues = {type_: handler.queue for type_, handler in commands.items()}
         rules = declared_rules(self.settings, self.registry)
@@ -72,7 +72,7 @@ class WorkerDeclaration:
 async def declare(
     connection: Connection, begin: Begin, declaration: WorkerDeclaration
 ) -> list[ChangedMode]:
-    """Publish a declaration, in two transactions; `begin` begins one on the connection."""
+    """Publish a declaration in two transactions; `begin` begins one on the connection."""
     for _ in range(_TRIES):
         async with begin():
             announced = await declaration.announce(connection)
@@ -85,7 +85,7 @@ async def declare(
         except BaseException:
             await _withdraw(connection, begin, declaration, announced)
             raise
-    raise Conflict("what was about to be declared was forgotten again and again: try once more")
+    raise Conflict("the announcement of the declaration expired again and again: try once more")
 
 
 async def _withdraw(
@@ -94,15 +94,15 @@ async def _withdraw(
     declaration: WorkerDeclaration,
     announced: Sequence[Intake],
 ) -> None:
-    """Hold the topics no longer; where that fails too, the announcement runs out by itself."""
-    with move_on_after(_WITHDRAWAL, shield=True), suppress(Exception):
+    """Stop holding the topics; if that fails, the announcement expires."""
+    with move_on_after(_WITHDRAWAL_SECONDS, shield=True), suppress(Exception):
         async with begin():
             await intakes.withdraw(connection, declaration.sql, announced)
 
 
 @dataclass(frozen=True, slots=True)
 class DeclarationPreview:
-    """What a declaration would change. waiting: events of a type that would go to these topics."""
+    """The changes that a declaration would make. waiting: events of a type for these topics."""
 
     before: DeclaredByName
     after: DeclaredByName
@@ -110,7 +110,10 @@ class DeclarationPreview:
 
 
 async def preview(connection: Connection, declaration: WorkerDeclaration) -> DeclarationPreview:
-    """Make a declaration, look, and undo it; events are counted up to `listing.COUNTED` a type."""
+    """Make a declaration, read its effects, and undo it.
+
+    At most `listing.COUNTED` events are counted per type.
+    """
     sql = declaration.sql
     undone = connection.transaction(isolation="read_committed")
     await undone.start()

@@ -1,17 +1,17 @@
-"""How often a process looks for garbage that holds itself.
+"""How often a process collects garbage cycles.
 
-Python looks after every few hundred new objects; a page of rows, or of requests that wait for one
-commit, has thousands, and each look passes over all of them. Measured: 14 microseconds of CPU for
-an event of a relay instead of 21. Where worker and receiver share a process, the lower number
-counts. If a plugin has changed the collector's settings, they stay. Known limit: up to that many
-objects that hold each other, and whatever hangs on them, stay until the next look; all others go at
-once, as always.
+By default Python looks for garbage after every few hundred new objects; a page of rows, or of
+requests that wait for one commit, has thousands, and each look visits all of them. Measured: 14
+microseconds of CPU instead of 21 for an event of a relay. If worker and receiver share a process,
+the lower number counts. Settings that a plugin has changed are kept. Known limit: up to that many
+objects in cycles, with the objects they refer to, stay until the next look; all other objects are
+freed at once, as always.
 """
 
 import gc
 
-# New objects, beyond those that have gone, between two looks. Garbage of handlers may hold much
-# memory, so their number is lower; a request leaves none (tests/inbound/test_answers_garbage.py).
+# New objects, minus freed ones, between two looks. Handlers' garbage may hold much memory, so their
+# number is lower; requests leave no cycles (tests/inbound/test_answers_garbage.py).
 OF_HANDLERS = 5_000
 OF_REQUESTS = 20_000
 _DEFAULT = gc.get_threshold()
@@ -19,7 +19,7 @@ _OURS = [(each, *_DEFAULT[1:]) for each in (OF_HANDLERS, OF_REQUESTS)]
 
 
 def look_for_garbage_seldom(objects: int) -> None:
-    """From now on; what is there now, the modules above all, is not looked at any more."""
+    """Set the collector; it never visits objects that exist now, mostly modules, again."""
     now = gc.get_threshold()
     if gc.isenabled() and now == _DEFAULT:
         gc.collect()

@@ -1,8 +1,8 @@
-"""What the daemon tells of its health.
+"""Health of the daemon.
 
-Owns the answers to liveness and readiness probes. Promises that a database that is away makes the
-worker unready, never unhealthy: a restart would not help. Known limit: it tells what the last
-seconds were like, not what the next statement will do.
+Owns the answers to liveness and readiness probes. Promises that an unreachable database makes the
+worker unready, never unhealthy: a restart would not help. Known limit: the answers describe the
+last seconds, not the next statement.
 """
 
 from collections.abc import Sequence
@@ -17,23 +17,22 @@ class _Program(Protocol):
 
 
 class ProcessHealth:
-    """Speaks for all that a process hosts."""
+    """The health of all programs that a process hosts."""
 
     def __init__(self, programs: Sequence[_Program]) -> None:
-        """Ask these."""
         self._programs = programs
 
     def live(self) -> Sequence[HealthPart]:
-        """The event loop answers, or there would be no answer."""
+        """Always healthy: a blocked event loop would not answer at all."""
         return [HealthPart("loop", ok=True)]
 
     def ready(self) -> Sequence[HealthPart]:
-        """All that is hosted works."""
+        """The states of all hosted programs."""
         return [part for program in self._programs for part in program.ready()]
 
 
 def health_of(now: Incarnation | None) -> Sequence[HealthPart]:
-    """Whether the worker is connected, leased, processing, and not draining; None: not made yet."""
+    """Whether the worker is connected, leased, processing, and not draining; None: not yet made."""
     if now is None or not now.ready:
         return [HealthPart("worker", ok=False, detail="starting")]
     names = ("events", "commands")

@@ -1,13 +1,12 @@
 """The screens and the admin API that a process hosts.
 
-Promises: a database that is away neither keeps it from starting nor ends it: requests are answered
-503; at a stop it accepts nothing more, and answers what is under way. Of several processes under a
-supervisor each serves on the one socket that they share. Where nobody signs in, it listens on
-loopback alone, also on a socket that it inherits. Its connections are bounded as those of webhooks:
-a slow head or body ends with a 408.
-Known limit: a reload takes tokens and users over; the certificate and all else count from a
-restart.
-*See:* `daemon/process.py`, which hosts it; `admin/site.py`, one request.
+Promises: an unreachable database neither prevents its start nor ends it: requests are answered 503;
+at a stop it accepts no new connections, and answers the requests under way. All processes of a
+supervisor serve on one shared socket. Without sign-in it listens only on loopback, also on an
+inherited socket. Its connections have limits like those for webhooks: a slow head or body ends with
+a 408.
+Known limit: a reload takes over tokens and users; the certificate and all other settings need a
+restart. *See:* `daemon/process.py`, which hosts it; `admin/site.py`, one request.
 """
 
 import socket
@@ -37,9 +36,9 @@ from inboxd.telemetry import logs
 
 _log = logs.get_logger(__name__)
 
-# A browser has up to six; those that are idle go first.
+# A browser uses up to six; idle connections are closed first.
 _MOST_CONNECTIONS = 256
-# Requests are small, and whoever waits for a slow one holds a connection.
+# Requests are small, and a client that waits for a slow one holds a connection.
 _HEADER_TIMEOUT, _BODY_TIMEOUT = timedelta(seconds=5), timedelta(seconds=10)
 
 
@@ -68,16 +67,16 @@ class HostedAdmin:
         self._stop = anyio.Event()
 
     def ready(self) -> Sequence[HealthPart]:
-        """What it does is for people: a process without it works as well."""
+        """Always ready: it serves people, and the process works without it, too."""
         return [HealthPart("admin", ok=True)]
 
     def drain(self) -> Mapping[str, object]:
-        """Accept nothing more, answer what is under way."""
+        """Accept no new connections, and answer the requests under way."""
         self._stop.set()
         return {"admin_requests": self._site.under_way if self._site else 0}
 
     def prepare(self, new: Settings) -> Callable[[Settings], None]:
-        """Read tokens and users again, and the tokens' files; nothing else is taken over."""
+        """Read tokens and users again, with the tokens' files; other settings need a restart."""
         tokens = Tokens(new.admin.tokens, self._process.settings.admin.trusted_proxies)
         users = self._gate.prepare(new.admin)
 
@@ -110,12 +109,12 @@ class HostedAdmin:
 
 
 def _refuse_remote(listeners: Sequence[socket.socket]) -> None:
-    """Sockets that are inherited may be reachable whatever `host` says. Raises SettingsError."""
+    """Refuse sockets that other machines can reach, whatever `host` is. Raises SettingsError."""
     for each in listeners:
         name = each.getsockname()
         if not (isinstance(name, tuple) and is_loopback(name[0])):
             raise SettingsError(
                 f"[admin]: the inherited socket {sockets.url(each)} can be reached from elsewhere, "
-                "and nobody signs in; add users, proxy, oidc or tokens, or let it listen on "
+                "and no sign-in is set up; add users, proxy, oidc or tokens, or let it listen on "
                 "127.0.0.1"
             )

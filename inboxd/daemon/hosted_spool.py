@@ -1,10 +1,9 @@
-"""The spool of this host for the screens: what `inboxd spool` does, asked and done in threads.
+"""The spool of this host for the screens: the actions of `inboxd spool`, in threads.
 
-Promises that a look is bounded: of a folder that is larger than `MOST_BYTES` it is not read what
-waits there, and of what is set apart `MOST_APART` are read. Known limit: it is handed in where the
-same process receives; screens elsewhere tell on which host to go on.
-*See:* `inboxd/inbound/spool/tending.py`; `inboxd/admin/screens/host_spool.py`, as what it is known
-there.
+Promises that reading is bounded: if a folder is larger than `MOST_BYTES`, its waiting receipts are
+not read, and at most `MOST_APART` receipts set apart are read. Known limit: it exists only if the
+same process receives; screens elsewhere name the host on which to continue. *See:*
+`inboxd/inbound/spool/tending.py`; `inboxd/admin/screens/host_spool.py`, its interface there.
 """
 
 import socket
@@ -32,7 +31,8 @@ from inboxd.inbound.spool.tending import DrainedSpool, LostReceipts, Tending
 from inboxd.settings import Settings
 from inboxd.store.session import Session
 
-# A look reads this much of a folder, some hundredths of a second; and lists so many.
+# Maximum bytes of a folder that are read, in some hundredths of a second; maximum number of listed
+# receipts.
 MOST_BYTES: Final = 64 << 20
 MOST_FOLDERS: Final = 50
 MOST_APART: Final = 50
@@ -45,44 +45,45 @@ def hosted_spool(settings: Settings) -> "HostedSpool | None":
 
 
 class HostedSpool:
-    """Below one path."""
-
     def __init__(self, path: Path, remembers: timedelta | None, host: str | None = None) -> None:
-        """remembers: how long the database knows a receipt. host: None: this one's name."""
+        """remembers: how long the database remembers a receipt. host: None: this host's name."""
         self._path, self._remembers = path, remembers
         self.host = host or socket.gethostname()
 
     async def listed(self) -> Mapping[str, Any]:
-        """As `inboxd spool list --json` has it, so far as a page has room for it."""
+        """The output of `inboxd spool list --json`, up to the limits above."""
         return await to_thread.run_sync(self._listed)
 
     async def apart(self, name: str) -> Mapping[str, Any]:
-        """One thing that is set apart. Raises NotFound, Conflict."""
-        return _told(await to_thread.run_sync(item_named, self._path, name))
+        """A receipt that is set apart. Raises NotFound, Conflict."""
+        return _described(await to_thread.run_sync(item_named, self._path, name))
 
     async def folder(self, name: str) -> Mapping[str, Any]:
-        """One folder. Raises NotFound, Conflict."""
+        """A folder, by its name. Raises NotFound, Conflict."""
         return await to_thread.run_sync(self._folder, name)
 
     async def drain(
         self, session: Session, within: float, *, actor: str, reason: str | None
     ) -> DrainedSpool:
-        """Drain it for so many seconds at most."""
+        """Drain it, for at most `within` seconds."""
         return await (await self._tending(session, actor, reason)).drain(within)
 
     async def insert(self, session: Session, name: str, *, actor: str, reason: str | None) -> str:
-        """Write what was set apart; what came of it."""
+        """Write a receipt that was set apart; returns the outcome."""
         stored = await (await self._tending(session, actor, reason)).insert(name)
         return stored.outcome
 
     async def discard(self, session: Session, name: str, *, actor: str, reason: str | None) -> None:
-        """Remove what is set apart."""
+        """Remove a receipt that is set apart."""
         await (await self._tending(session, actor, reason)).discard(name)
 
     async def discard_folder(
         self, session: Session, name: str, seen: tuple[int, int], *, actor: str, reason: str | None
     ) -> int:
-        """Remove a folder, if it is as it was seen; returns how many receipts waited there."""
+        """Remove a folder, if it has not changed since it was read.
+
+        Returns the number of receipts in it.
+        """
         tending = await self._tending(session, actor, reason)
         lost = await tending.discard_folder(name, LostReceipts(*seen))
         return lost.waiting
@@ -98,7 +99,7 @@ class HostedSpool:
             "host": self.host,
             "sources": spooled_sources(self._path),
             "folders": [each._asdict() for each in found],
-            "set_apart": [_told(each) for each in some],
+            "set_apart": [_described(each) for each in some],
         }
 
     def _folder(self, name: str) -> dict[str, Any]:
@@ -106,12 +107,12 @@ class HostedSpool:
 
 
 def _all_apart(path: Path) -> Iterator[ApartItem]:
-    with suppress(FileNotFoundError):  # it is inserted or discarded while somebody looks
+    with suppress(FileNotFoundError):  # another process has inserted or discarded it
         yield from chain.from_iterable(set_apart(folder) for folder in folders(path))
 
 
-def _told(item: ApartItem) -> dict[str, Any]:
-    """What it is, without its contents."""
+def _described(item: ApartItem) -> dict[str, Any]:
+    """Description of a receipt without its contents."""
     receipt = item.receipt
     return {
         "name": item.name,

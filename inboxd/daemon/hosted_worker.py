@@ -1,9 +1,10 @@
-"""The worker that a process hosts: plugins' resources and hooks, and one life after the other.
+"""The worker that a process hosts: plugins' resources and hooks, and one incarnation after another.
 
-Owns what outlives incarnations. Promises: resources open before the first life and close after the
-last; a worker that was declared dead comes back, however long the database is away just then. Known
-limit: what ignores its cancellation at the end is left behind, and ends with the process.
-*See:* `daemon/process.py`, which hosts it; `daemon/incarnation.py`, one life.
+Owns what outlives incarnations. Promises: resources open before the first incarnation and close
+after the last one; a worker that was declared dead comes back, however long the database is
+unreachable. Known limit: a resource or hook that ignores its cancellation at the end runs on until
+the process ends. *See:* `daemon/process.py`, which hosts it; `daemon/incarnation.py`, one
+incarnation.
 """
 
 import os
@@ -42,10 +43,10 @@ _PAUSE = 1.0
 
 
 class HostedWorker:
-    """The worker of one process; its incarnations follow one another."""
+    """The worker of one process, as a series of incarnations."""
 
     def __init__(self, process: Process, plugins: Registry, *, patient: bool = False) -> None:
-        """Prepare; patient: the first life, too, waits for a database that is away."""
+        """patient: also the first incarnation waits for an unreachable database."""
         settings = process.settings
         self._process = process
         self._settings = settings
@@ -61,11 +62,11 @@ class HostedWorker:
         self._has_lived = False
 
     def ready(self) -> Sequence[HealthPart]:
-        """Whether the current life works."""
+        """Whether the current incarnation works."""
         return health_of(self._incarnation)
 
     def drain(self) -> Mapping[str, object]:
-        """Let what runs finish, and leave."""
+        """Let running handlers finish, and leave."""
         self._stopping = True
         if self._opening is not None:
             self._opening.cancel()
@@ -75,11 +76,11 @@ class HostedWorker:
         return {"running": running.total(), "types": dict(running.most_common())}
 
     def prepare(self, new: Settings) -> Callable[[Settings], None]:
-        """Hold settings that were read again against the plugins."""
+        """Check settings that were read again against the plugins."""
         registry = configured(self._plugins, new)
 
         def take_over(settings: Settings) -> None:
-            # For the next incarnation too.
+            # Also for the next incarnation.
             self._settings = settings
             self._registry = replace(self._registry, breakers=registry.breakers)
             if self._incarnation is not None:
@@ -89,13 +90,13 @@ class HostedWorker:
         return take_over
 
     async def run(self, on_ready: Callable[[], None]) -> None:
-        """Live until drained."""
+        """Run incarnations until it is drained."""
         async with anyio.create_task_group() as group:
             await self._work(group, on_ready)
             group.cancel_scope.cancel()
 
     async def _work(self, group: TaskGroup, on_ready: Callable[[], None]) -> None:
-        """Open what plugins need, live, and close it: it outlives incarnations."""
+        """Open resources, run incarnations, close the resources."""
         resources = self._resources
         if self._stopping:
             return
@@ -155,11 +156,11 @@ class HostedWorker:
                     return
 
     def _may_wait(self, error: BaseException) -> bool:
-        """At the first start somebody looks on; later the database comes back by itself."""
+        """Whether to wait for the database; at the first start only if `patient`."""
         return is_passing(error) if self._has_lived else self._patient and is_away(error)
 
     def _worker(self) -> WorkerInfo | None:
-        """What hooks are told of it; None: it was never ready."""
+        """The worker's description for hooks; None if it was never ready."""
         if self._incarnation is None or not self._has_lived:
             return None
         return worker_info(self._incarnation.me)
@@ -179,7 +180,7 @@ class HostedWorker:
         )
 
     async def _leave_behind(self, names: str) -> None:
-        """What ignores its cancellation would keep the process for ever."""
+        """End the process: a task that ignores its cancellation would keep it forever."""
         error = sys.exception()
         reason = f"ignores its cancellation: {names}" + (f"; before that: {error}" if error else "")
         await self._process.end(self, reason, code=0 if self._stopping else _TEMPORARY)

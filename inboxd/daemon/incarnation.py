@@ -1,9 +1,10 @@
 """One incarnation of the worker: from joining to leaving, or to being declared dead.
 
 Owns the composition: pools, lease, processors, listener, maintenance, in one task group, and their
-ordered end. Promises (design section 5) that a stop claims nothing more, gives back what has not
-started, lets the rest finish until the deadline, and leaves nothing to reap; and that a worker that
-was declared dead comes back as a new incarnation. Known limit: plugins are loaded once a process.
+ordered end. Promises (design section 5) that after a stop nothing more is claimed, commands that
+have not started are given back, running ones may finish until the deadline, and nothing is left to
+reap; and that a worker that was declared dead comes back as a new incarnation. Known limit: plugins
+are loaded once per process.
 """
 
 import math
@@ -70,17 +71,17 @@ from inboxd.telemetry.metrics import Metrics
 
 _log = get_logger(__name__)
 
-# Seconds that a processor's statements and short waits may take between two sleeps.
+# Seconds that statements and short waits of a processor may take between two sleeps.
 _LONGEST_TURN = 5.0
-# Seconds for folding, at the end, what has been settled last.
+# Seconds at the end for folding the batches of the last settlements.
 _LAST_FOLDS = 2.0
-# Seconds for noting, at the end, what endpoints took last.
+# Seconds at the end for writing the last successes of endpoints.
 _LAST_NOTES = 2.0
 _TABLES: tuple[HotTable, ...] = ("events", "commands")
 
 
 class Incarnation:
-    """One life of the worker; made in a running event loop."""
+    """One life of the worker; make it in a running event loop."""
 
     def __init__(
         self,
@@ -92,9 +93,9 @@ class Incarnation:
         hooks: Hooks,
         folders: Sequence[MigrationFolder],
     ) -> None:
-        """Compose the parts; `run` brings them to life.
+        """Compose the parts; `run` starts them.
 
-        folders: the migrations that its plugins need to have run.
+        folders: the migrations that its plugins need.
         """
         self.settings = settings
         self.ready = False
@@ -140,11 +141,14 @@ class Incarnation:
         )
 
     def stop(self) -> None:
-        """Drain and leave."""
+        """Drain, then leave the database."""
         self._stop.set()
 
     def standing_still(self, processor: Processor) -> bool:
-        """Whether it waits for a server that does not answer; a page of events may be long."""
+        """Whether a processor waits for a server that does not answer.
+
+        A long page does not count.
+        """
         work = self._event_work
         if processor is self.processors[0] and work is not None and work.holds_up_the_loop:
             return False
@@ -153,19 +157,19 @@ class Incarnation:
 
     @property
     def at_work(self) -> bool:
-        """Whether something is under way: claimed, or to be written or folded."""
+        """Whether rows are claimed, or must be written or folded."""
         parts = (self._event_work, self._command_work, self._folder)
         return any(part is not None and part.is_busy for part in parts)
 
     @property
     def done(self) -> tuple[int, ...]:
-        """What has been done so far: another one whenever something was."""
+        """A number that changes when any work was done."""
         settled = 0 if self._command_work is None else self._command_work.settler.through
         folded = 0 if self._folder is None else self._folder.folded
         return (*(each.claimed for each in self.processors), settled, folded)
 
     def serves(self, kind: str, lane: str, type_: str) -> bool:
-        """Whether it would run a row of this topic or queue, and type, that is in a lane."""
+        """Whether it would run a row of this type in a lane of this topic or queue."""
         if kind == "command":
             handled = type_ in self._registry.commands
         else:
@@ -175,7 +179,7 @@ class Incarnation:
         )
 
     async def maintain(self, names: Collection[str]) -> None:
-        """Do these maintenance tasks at once, and fold what there is."""
+        """Run these maintenance tasks at once, and fold batches."""
         for task in self._maintenance:
             if task.name in names:
                 await task.run()
@@ -183,14 +187,16 @@ class Incarnation:
             self._folder.look()
 
     def doubt(self, settings: Settings, registry: Registry) -> None:
-        """Log the names in settings that nothing declares, though they may be right."""
+        """Warn about settings that name undeclared things, which may be right."""
         for each in doubts(settings, registry, self._declared):
             _log.warning(
-                "a setting names what nothing declares", setting=each.setting, found=each.found
+                "a setting names something that is not declared",
+                setting=each.setting,
+                found=each.found,
             )
 
     def reload(self, settings: Settings, breakers: Mapping[str, BreakerRules]) -> None:
-        """Take over what may change while running: page sizes, concurrency, rules of breakers."""
+        """Take over changed settings: page sizes, concurrency, rules of breakers."""
         self.settings = settings
         self._breakers.take_over(breakers)
         self._queues.reload(settings.all_queues)
@@ -200,7 +206,7 @@ class Incarnation:
     async def run(self, on_ready: Callable[[], None]) -> bool:
         """Live until stopped (False) or declared dead (True).
 
-        Raises InboxdError when it cannot, or when it ended without having been told to.
+        Raises InboxdError if it cannot run, or if it ended without a stop.
         """
         async with self._open() as (pool, handler_pool):
             flags = self._flags(pool)
@@ -236,8 +242,8 @@ class Incarnation:
                 self.ready = False
                 await self._leave(pool)
         if not self._stop.is_set():
-            # A task group takes a stray cancellation, such as a handler may leave, for its own.
-            raise InboxdError("the worker's tasks were cancelled, and nobody had told it to stop")
+            # A task group mistakes a stray cancellation, which a handler may leave, for its own.
+            raise InboxdError("the worker's tasks were cancelled, though it was not told to stop")
         return self.lease.dead
 
     @asynccontextmanager
@@ -251,7 +257,7 @@ class Incarnation:
             yield pool, handlers
 
     async def _join(self, pool: Pool) -> bool:
-        """Check schema and sight, and add this worker; whether somebody may have died uncleanly."""
+        """Check schema and visibility, add this worker; returns whether a worker may have died."""
         interval = self.settings.worker.heartbeat_interval
         async with borrow(pool) as connection:
             await row_security.check(connection, self._sql)
@@ -319,7 +325,7 @@ class Incarnation:
         if self.settings.wakeups.mode != "off":
             tasks.start_soon(listen, parts, flags, self.lease.beat_soon)
         else:
-            self._metrics.listener_connected.set(math.nan)  # 0 would be an alert
+            self._metrics.listener_connected.set(math.nan)  # 0 would cause an alert
         self._maintenance = [
             *maintenance_tasks(
                 parts,
@@ -352,7 +358,7 @@ class Incarnation:
         await self._finish(parts, delivers=delivers)
 
     async def _finish(self, parts: Parts, *, delivers: bool) -> None:
-        """Write what this worker settled last; what is left is for others, or the next start."""
+        """Fold and write the last results; other workers or the next start do what remains."""
         with anyio.move_on_after(_LAST_FOLDS):
             await parts.folder.finish()
         if delivers:
@@ -395,12 +401,12 @@ class Incarnation:
             commands_.resume()
 
         await self.lease.run(flags, suspend, resume)
-        _log.error("this worker was declared dead; it goes on as a new one")
+        _log.error("this worker was declared dead; it continues as a new one")
         suspend()
         self._stop.set()
 
     def _obey(self) -> None:
-        """The controls or breakers changed: what goes on may lie before the cursors."""
+        """Apply changed controls or breakers: open lanes may have rows before their cursors."""
         self._show_paused()
         if self._command_work is not None:
             self._command_work.obey()
@@ -408,11 +414,11 @@ class Incarnation:
             processor.sweep()
 
     def _take_over_queues(self) -> None:
-        """Limits or breakers of queues have changed."""
+        """Take over changed limits or breakers of queues."""
         self._breakers.need(self._queues.breakers)
         if self._command_work is not None:
             self._command_work.reload(self.settings.commands, self._queues.by_name)
-            for processor in self.processors:  # a limit that came or went moves a queue's lanes
+            for processor in self.processors:  # a new or removed limit moves a queue's lanes
                 processor.sweep()
 
     def _show_paused(self) -> None:
@@ -420,7 +426,7 @@ class Incarnation:
             self._metrics.paused.labels(kind).set(len(self._controls.named(kind)))
 
     def _hold(self, task: str, reason: str | None) -> None:
-        """Claim nothing while any task has a reason."""
+        """Pause claims as long as any task has a reason."""
         self._held_by[task] = reason
         reasons = "; ".join(each for each in self._held_by.values() if each is not None)
         for processor in self.processors:
@@ -453,7 +459,7 @@ class Incarnation:
             self._event_work.be_careful()
 
     async def _leave(self, pool: Pool) -> None:
-        """Give back what is still held, and leave; without a database the reaper does it."""
+        """Give back held commands, and leave; without a database, the reaper does this."""
         if not self._joined:
             return
         with anyio.CancelScope(shield=True), anyio.move_on_after(5):
@@ -465,14 +471,14 @@ class Incarnation:
                     await workers.leave(connection, self._sql, self.me.id)
                     if self._event_work is not None:
                         await self._event_work.give_back()
-                    await self._wake_everybody(connection)
+                    await self._notify_all(connection)
                 if released:
                     _log.info("gave back commands", commands=released)
-            except Exception as error:  # noqa: BLE001 - leaving is a courtesy
-                _log.warning("left without a word", reason=explain(error).error)
+            except Exception as error:  # noqa: BLE001 - the worker leaves anyway
+                _log.warning("could not report that it left", reason=explain(error).error)
 
-    async def _wake_everybody(self, connection: Connection) -> None:
-        """Whatever kept the processors from it: the flags are not this worker's any more."""
+    async def _notify_all(self, connection: Connection) -> None:
+        """Set the flags and notify, even if the processors could not: workers share these flags."""
         if self.settings.wakeups.mode != "off":
             for table in _TABLES:
                 await wakeups.set_flag(connection, self._sql, table, Flag.NOTIFY)

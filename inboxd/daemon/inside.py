@@ -1,11 +1,11 @@
 """A worker inside another program: in its event loop, for development and tests of a service.
 
-Owns the block in which it lives. Promises: it takes no signals, never ends the process, listens on
-no port and leaves the program's logging as it is; at the end of the block it drains as at a stop; a
-worker that was declared dead comes back, and an outage of the database is waited for; a failure
-that it cannot mend ends the block with its error. Known limits: a handler that blocks the event
-loop holds up the program, and one that ignores its cancellation the end of the block: both are
-logged, and nothing else can be done without ending the process (`daemon/process.py` does).
+Promises that the worker handles no signals, never ends the process, listens on no port and does not
+change the program's logging; at the end of the block it drains as at a stop; if it was declared
+dead it comes back, and it waits for an unreachable database; any other failure ends the block with
+its error. Known limits: a handler that blocks the event loop blocks the program, and a handler that
+ignores its cancellation blocks the end of the block. Both are logged; more cannot be done without
+ending the process (`daemon/process.py` does that).
 """
 
 import os
@@ -43,8 +43,8 @@ _PAUSE = 1.0
 async def worker(settings: Settings, *, handlers: Sequence[Handlers] = ()) -> AsyncIterator[None]:
     """Run a worker in this event loop, from the first line of the block to its end.
 
-    Without `handlers` it loads the plugins that are installed. Raises PluginError or SettingsError
-    for what does not fit, DatabaseError or SchemaError when it cannot start.
+    Without `handlers` it loads the installed plugins. Raises PluginError or SettingsError for
+    invalid ones, DatabaseError or SchemaError when it cannot start.
     """
     if handlers:
         plugins = build_registry([(f"handlers[{n}]", each) for n, each in enumerate(handlers)])
@@ -67,7 +67,7 @@ async def worker(settings: Settings, *, handlers: Sequence[Handlers] = ()) -> As
 
 
 class _Guest:
-    """The worker of one block; its incarnations follow one another."""
+    """The worker of one block, as a series of incarnations."""
 
     def __init__(
         self, settings: Settings, registry: Registry, folders: Sequence[MigrationFolder]
@@ -81,13 +81,13 @@ class _Guest:
         self._has_lived = False
 
     def stop(self) -> None:
-        """Drain and leave."""
+        """Let the worker drain, then leave."""
         self._stopping = True
         if self._incarnation is not None:
             self._incarnation.stop()
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Live until stopped."""
+        """Run incarnations until it is stopped."""
         patience = self._settings.worker.stall_timeout.total_seconds()
         monitor = LoopMonitor(
             stall_timeout=patience, on_stall=_report, on_lag=self._metrics.loop_lag.observe
@@ -151,5 +151,5 @@ class _Guest:
 
 
 def _report(reason: str) -> None:
-    """Called again and again where a daemon would end its process."""
-    _log.critical("a handler holds up the program", reason=reason)
+    """Log a blocking handler; called repeatedly, where a daemon would end its process."""
+    _log.critical("a handler blocks the program", reason=reason)

@@ -1,4 +1,4 @@
-"""What a worker says of itself when it joins: who it is, and what it can do."""
+"""The identity and the abilities that a worker registers when it joins."""
 
 import hashlib
 import os
@@ -14,14 +14,14 @@ from inboxd.registry.registry import Registry
 from inboxd.settings import Settings
 from inboxd.store.workers import WorkerIdentity
 
-# Characters: it is in each error of a row.
+# Maximum characters: it is part of each error of a row.
 _RELEASE = 200
 
 
 def introduce(settings: Settings, registry: Registry, schedules: tuple[str, ...]) -> WorkerIdentity:
-    """A new worker of this process; schedules: those that it sends."""
+    """The identity of a new worker of this process; schedules: the schedules that it sends."""
     queues, topics = tuple(settings.worker.queues), tuple(sorted(registry.only))
-    # Producers may be silent only where each worker would find what any of them wrote.
+    # Producers may be silent only if each worker would find all rows that they write.
     serves = [*queues, *(f"topic {name}" for name in topics)]
     declared = "\n".join([*registry.declared(), *serves])
     return WorkerIdentity(
@@ -45,21 +45,21 @@ def introduce(settings: Settings, registry: Registry, schedules: tuple[str, ...]
 
 
 def release_of(only: Collection[str] = ()) -> str | None:
-    """The packages of the plugins that are loaded, with their versions; None: none is packaged."""
+    """The packages of the loaded plugins, with their versions; None: no plugin is packaged."""
     found = {
         f"{point.dist.name} {point.dist.version}"
         for point in entry_points(group=GROUP)
         if point.dist is not None and (not only or point.name in only)
     }
     told = ", ".join(sorted(found))
-    if len(told) > _RELEASE:  # what is cut off still tells releases apart
+    if len(told) > _RELEASE:  # the digest still distinguishes releases
         digest = hashlib.blake2b(told.encode(), digest_size=4).hexdigest()
         told = f"{told[: _RELEASE - 9]}…{digest}"
     return told or None
 
 
 def living_pids() -> list[int]:
-    """The processes of this host, but for this one: a predecessor in a container had its number."""
+    """Processes of this host, without this one: its number was a predecessor's in a container."""
     folder = Path("/proc")
     found = [int(entry.name) for entry in folder.glob("[0-9]*")]
     return [pid for pid in found if pid != os.getpid()]

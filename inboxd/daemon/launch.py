@@ -1,10 +1,10 @@
-"""From the command line to the supervisor: the settings become a plan, and this process follows it.
+"""From the command line to the supervisor: the settings become a plan, and this process runs it.
 
-Owns the one place where the supervisor's program begins. The settings and their libraries are read
-here and left behind by an exec, since the supervisor lives long and needs few of them.
-Promises: the process keeps its number, so a service manager's main process stays the one that it
-has started; the sockets are bound before, so that a wrong address is the command line's own error.
-*See:* `daemon/supervisor.py`, which runs next.
+The settings and their libraries are loaded here and dropped by an exec, since the supervisor lives
+long and needs few of them.
+Promises: the process keeps its pid, so that it stays a service manager's main process; sockets are
+bound before the exec, so that a wrong address is an error of the command line. *See:*
+`daemon/supervisor.py`, which runs next.
 """
 
 import os
@@ -27,23 +27,23 @@ _OPTION = "--processes"
 def supervise(
     settings: Settings, addresses: Mapping[str, ListenAddress], processes: int
 ) -> NoReturn:
-    """Become the supervisor of so many processes of this command line. Raises SettingsError."""
+    """Become the supervisor of this many processes of this command line. Raises SettingsError."""
     plan = _plan(settings, addresses, processes)
     if asked := os.environ.get(ASKED_FOR_PLAN):
-        _try(os.environ[SUPERVISOR])
+        _check_supervisor(os.environ[SUPERVISOR])
         Path(asked).write_text(write(plan))
         sys.exit(0)
     listeners = sockets.listen(plan.addresses)
     environ = dict(os.environ) | {SUPERVISOR: write(plan)}
     sys.stdout.flush()
     sys.stderr.flush()
-    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # they wait for the supervisor's handlers
+    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # until the supervisor sets its handlers
     environ |= sockets.hand_over(listeners)
     os.execve(plan.supervisor[0], list(plan.supervisor), environ)  # noqa: S606 - a shell is not wanted
 
 
-def _try(handed_over: str) -> None:
-    """See that this program's supervisor can be imported, and reads what it would be given."""
+def _check_supervisor(handed_over: str) -> None:
+    """Check that this program's supervisor can be imported and can read the handover."""
     import_module("inboxd.daemon.supervisor")
     read(handed_over)
 
@@ -53,7 +53,7 @@ def _plan(
 ) -> SupervisorPlan:
     given = sys.argv[1:]
     python = [sys.executable, *_start(given)]
-    # -P: a script does not import from the current folder, as -m does.
+    # -P: like -m, a script must not import from the current folder.
     how = ["-m"] if "-m" in python else ["-P", "-m"]
     stall_timeout = settings.worker.stall_timeout.total_seconds()
     return SupervisorPlan(
@@ -62,7 +62,7 @@ def _plan(
         command=[*python, *_without_option(given)],
         processes=processes,
         addresses=addresses,
-        # Longer than worker.stall_timeout: the child has time to name the handler that blocks.
+        # Longer than worker.stall_timeout, so that the child can name the handler that blocks.
         patience=1.5 * stall_timeout,
         worker=settings.worker.name,
         log_level=settings.log.level,
@@ -75,11 +75,11 @@ def _start(given: list[str]) -> list[str]:
     before = len(sys.orig_argv) - len(given)
     if before > 1 and sys.orig_argv[before:] == given:
         return sys.orig_argv[1:before]
-    return ["-m", "inboxd"]  # by another program, which called `main`
+    return ["-m", "inboxd"]  # another program called `main`
 
 
 def _without_option(given: list[str]) -> list[str]:
-    """The arguments of a process that supervises nobody."""
+    """The arguments of a process without a supervisor."""
     left: list[str] = []
     rest = iter(given)
     for each in rest:

@@ -1,9 +1,9 @@
-"""What a worker does beside the processing, every so often: reap, fold, send schedules, purge.
+"""Maintenance tasks of a worker, beside the processing: reap, fold, send schedules, purge.
 
-Owns the two lists of maintenance tasks, with their intervals: what every worker does, and what the
-leader does for all (`maintenance.leader`). Promises that each goes on whatever becomes of one of
-its runs (`maintenance.periodic`). Known limit: two workers may take themselves for the leader for a
-moment, so the statements of every task see to it that two do not harm each other.
+Owns two lists of tasks, with their intervals: tasks of every worker, and tasks that the leader runs
+for all workers (`maintenance.leader`). Promises that each task is repeated, also after failed runs
+(`maintenance.periodic`). Known limit: for a moment two workers may both lead, so the statements of
+every task are safe if two workers run them.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from inboxd.engine.parts import Parts
 from inboxd.engine.wakeup import WakeUp
+from inboxd.maintenance.batch_totals import add_up_batches
 from inboxd.maintenance.bulk_actions import work_off_actions
 from inboxd.maintenance.census import Census
 from inboxd.maintenance.context import MaintenanceContext
@@ -50,26 +51,27 @@ from inboxd.settings import Queue, WebhookSource
 from inboxd.store.pools import borrow
 from inboxd.store.wakeups import HotTable
 
-# What a reaper looks at must be looked at more often than the lease is long.
+# Checks of heartbeats per lease: a reaper must check more often than once per lease.
 _LOOKS_PER_LEASE = 6
-# Seconds between looks for what waits for a declaration: its topics stand still meanwhile.
+# Seconds between searches for waiting events of intakes, whose topics stand still until then.
 _INTAKE = 0.5
-# Seconds between looks for bulk actions that are due.
+# Seconds between searches for due bulk actions.
 _ACTIONS = 1.0
-# Seconds between looks for receipts that need be held no more.
+# Seconds between searches for held receipts that may be released.
 _HELD = 1.0
-# Seconds, at most, between two writings of what was counted.
+# Maximum seconds between two writes of a worker's counts, and between two searches for changes of
+# batches or for duplicates.
 _COUNTS = 5.0
-# Seconds, at most, between two roll-ups of what all have counted.
+# Maximum seconds between two roll-ups of all workers' counts.
 _ROLL_UP = 30.0
-# Of the tasks for what no living worker handles, those that read tables from their beginning.
+# The tasks for unhandled rows that read tables from their beginning.
 _SPARED = ("commands", "events")
-# Seconds between looks for what nobody has folded.
+# Seconds between searches for batches that no worker has folded.
 _FOLD_SWEEP = 2.0
 
 
 class MaintenanceTask(NamedTuple):
-    """A task, its interval in seconds; sparing: it leaves runs out when they take long."""
+    """A task and its interval in seconds. sparing: it skips runs if they take long."""
 
     name: str
     interval: float
@@ -84,10 +86,9 @@ def maintenance_tasks(
     queues: Callable[[], Mapping[str, Queue]],
     webhooks: Callable[[], Mapping[str, WebhookSource]],
 ) -> Iterator[MaintenanceTask]:
-    """Each task as it is repeated; a run that did not fail is noted in the metrics.
+    """The tasks, to be repeated; successful runs are noted in the metrics.
 
-    `hold` stops and resumes claims, for a task; `queues`, `webhooks`: their settings as they are by
-    now.
+    hold: pauses and resumes claims, by task; queues, webhooks: their current settings.
     """
     settings, worker = parts.settings, parts.settings.worker
     context = MaintenanceContext(parts.pool, parts.sql, parts.metrics, parts.me.id)
@@ -128,9 +129,9 @@ def maintenance_tasks(
 
 
 def _noted(context: MaintenanceContext, task: MaintenanceTask) -> MaintenanceTask:
-    """The same task; its runs that do not fail are noted, those that are left out are not.
+    """The same task, with its successful runs noted; skipped runs are not noted.
 
-    Its first run counts as its last success until it has one: one that always fails has an age too.
+    The begin of its first run is noted, too, so that a task that always fails has an age.
     """
     noted = False
 
@@ -155,10 +156,10 @@ def _of_the_leader(
     queues: Callable[[], Mapping[str, Queue]],
     webhooks: Callable[[], Mapping[str, WebhookSource]],
 ) -> Iterator[MaintenanceTask]:
-    """The tasks that one worker does for all; harmless when two do them for a moment.
+    """The tasks that the leader runs for all workers; harmless if two workers run them.
 
-    `leads` is for those that take long: whether this worker leads still. `freed` tells everybody
-    that there are events which may run now.
+    leads: whether this worker still leads, for long tasks. freed: notifies workers of events that
+    may run now.
     """
     settings = parts.settings
     interval = settings.maintenance.interval.total_seconds()
@@ -181,6 +182,7 @@ def _of_the_leader(
     yield task("held receipts", _HELD, lambda: release_held(context, _held_by(webhooks())))
     roll_up = partial(roll_up_statistics, context)
     yield task("statistics roll-up", min(interval, _ROLL_UP), roll_up)
+    yield task("batch totals", min(interval, _COUNTS), partial(add_up_batches, context))
     sampling = settings.maintenance.sampling
     topic = settings.notices.topic
     asked = settings.notices.backlog_rows if topic else None
@@ -197,7 +199,7 @@ def _of_the_leader(
 
 
 def _held_by(webhooks: Mapping[str, WebhookSource]) -> set[str]:
-    """The sources that the settings hold."""
+    """The webhook sources that the settings pause."""
     return {name for name, source in webhooks.items() if source.paused == "hold"}
 
 
@@ -208,7 +210,7 @@ def _of_the_unhandled(
     freed: Callable[[], Awaitable[None]],
     intakes: Intakes,
 ) -> Iterator[tuple[str, Run]]:
-    """The tasks for what no living worker handles; each has a judgement of its own."""
+    """The tasks for rows that no living worker handles; each measures its own grace."""
     judgement = partial(Judgement, context, grace, partial(_is_open, parts, intakes))
     choice = partial(EventChoice, of=parts.settings.unhandled)
     yield "commands", partial(fail_commands, judgement())
@@ -218,14 +220,17 @@ def _of_the_unhandled(
 
 
 def _is_open(parts: Parts, intakes: Intakes, kind: str, lane: str, type_: str) -> bool:
-    """Whether a lane is neither paused, nor waits for what is being taken out of it or into it."""
+    """Whether a lane is not paused, and no intake takes events from it or into it."""
     if kind == "topic" and intakes.holds(lane, type_):
         return False
     return parts.controls.allow(kind, lane, type_)
 
 
 async def _wake_all(flags: Mapping[HotTable, WakeUp]) -> None:
-    """Rows are claimable without an insert; a worker that died may have left producers silent."""
+    """Wake all workers: rows are claimable without an INSERT, or producers may be silent.
+
+    A dead worker may have left producers silent.
+    """
     for wakeup in flags.values():
         wakeup.invalidate("timer")
         await wakeup.notify_peers()

@@ -1,11 +1,11 @@
 """The metrics of all children as one page: each sample with the number of its process.
 
 Promises: a valid page of Prometheus' text format: each family once, with one HELP and one TYPE, and
-no two samples alike, since no two pages have the same number. Samples of different processes are
-not added up: the label `process` tells them apart, as `instance` tells apart workers, so the
-queries are the same.
-Known limit: it reads what our own children write (HELP, TYPE and the samples of a family follow
-one another), not all that the format allows.
+no two equal samples, since each page has its own number. Samples of different processes are not
+added up: the label `process` distinguishes them, as `instance` does for workers, so queries need no
+change.
+Known limit: it reads pages of our own children, in which HELP, TYPE and the samples of a family are
+adjacent; the format allows more.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
-# Of the supervisor itself: name, type, labels, help.
+# The supervisor's own families: name, type, labels, help.
 FAMILIES = (
     (
         "inboxd_processes",
@@ -43,7 +43,7 @@ class _Family:
 
 
 def merged(pages: Mapping[int, str]) -> str:
-    """Merge the pages of processes, by their numbers."""
+    """Merge pages of processes, given by their numbers."""
     families: dict[str, _Family] = {}
     for number, page in pages.items():
         for family, comments, samples in _families(page):
@@ -55,7 +55,7 @@ def merged(pages: Mapping[int, str]) -> str:
 
 
 def own(figures: Mapping[str, Mapping[str, int]]) -> str:
-    """Write the supervisor's families that are asked for; figures: by name, then by label."""
+    """Write the supervisor's own requested families; figures: by name, then by label."""
     lines = []
     for name, kind, (label,), text in (each for each in FAMILIES if each[0] in figures):
         lines += [f"# HELP {name} {text}", f"# TYPE {name} {kind}"]
@@ -66,7 +66,7 @@ def own(figures: Mapping[str, Mapping[str, int]]) -> str:
 def _families(page: str) -> Iterator[tuple[str, list[str], list[str]]]:
     """The name of each family of a page, its comments, its samples."""
     name, comments, samples = "", list[str](), list[str]()
-    for line in page.split("\n"):  # not splitlines: a label may hold another end of a line
+    for line in page.split("\n"):  # not splitlines: a label may contain other line ends
         if not line.startswith("#"):
             samples += [line] if line else []
         elif (of := line.split(" ", 3)[2]) != name:

@@ -1,8 +1,8 @@
 """The sources of messages that a worker reads.
 
-Promises that each goes its own way, so that a broker that is away holds up no other; that at a stop
-all receive no more, store what they have, and leave.
-*See:* `daemon/incarnation.py`, which hosts them; `inbound/messages/source.py`, one of them.
+Promises that each source runs on its own, so that an unreachable broker delays no other source;
+that at a stop all sources stop receiving, store their received messages, and leave. *See:*
+`daemon/incarnation.py`, which hosts them; `inbound/messages/source.py`, one of them.
 """
 
 from collections.abc import Awaitable, Callable
@@ -21,42 +21,39 @@ from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
 
-# Seconds for a word that is a courtesy.
+# Time limit in seconds of statements that the sources can do without.
 _PATIENCE = 5.0
 
 
 class MessageSources:
-    """All of one worker."""
-
     def __init__(self, parts: Parts, tasks: TaskGroup) -> None:
-        """Raises SettingsError for what cannot be read. tasks: where pages are stored."""
+        """Raises SettingsError for unreadable files. tasks: the group in which pages are stored."""
         self._parts = parts
         names = parts.settings.inbound.messages
         self._readers = [_reader(parts, tasks, name) for name in names]
 
     async def run(self) -> None:
-        """Read until `stop`, and until what was received is stored."""
+        """Read until `stop`, and until all received messages are stored."""
         if not self._readers:
             return
-        await self._say(message_readers.forget)
+        await self._note(message_readers.forget)
         async with anyio.create_task_group() as group:
             for reader in self._readers:
                 group.start_soon(reader.run)
-        await self._say(message_readers.leave, self._parts.me.id)
+        await self._note(message_readers.leave, self._parts.me.id)
 
     def stop(self) -> None:
-        """Receive no more."""
         for reader in self._readers:
             reader.stop()
 
-    async def _say(self, what: Callable[..., Awaitable[None]], *given: UUID) -> None:
-        """Tell the database, which may be away."""
+    async def _note(self, what: Callable[..., Awaitable[None]], *given: UUID) -> None:
+        """Write a reader's state to the database, if that is reachable."""
         with anyio.move_on_after(_PATIENCE):
             try:
                 async with borrow(self._parts.pool, _PATIENCE) as connection:
                     await what(connection, self._parts.sql, *given)
-            except Exception as error:  # noqa: BLE001 - a courtesy
-                OUTAGE.warn(_log.warning, "readers of messages are not shown", error)
+            except Exception as error:  # noqa: BLE001 - the sources work without it
+                OUTAGE.warn(_log.warning, "readers of messages cannot be shown", error)
 
 
 def _reader(parts: Parts, tasks: TaskGroup, name: str) -> SourceReader:

@@ -1,8 +1,8 @@
-"""What the supervisor is to do, and what one supervisor hands over to the next: as JSON.
+"""The supervisor's plan, and the handover from one supervisor to the next: as JSON.
 
-The command line reads the settings and writes the plan; the supervisor needs neither, which is why
-it is small. Standard library only.
-*See:* `daemon/launch.py`, which makes the plan, and `daemon/supervisor.py`, which follows it.
+The command line reads the settings and writes the plan; so the supervisor needs no settings and
+stays small. Standard library only. *See:* `daemon/launch.py`, which makes the plan, and
+`daemon/supervisor.py`, which follows it.
 """
 
 import json
@@ -15,23 +15,23 @@ from inboxd.daemon.sockets import ListenAddress
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-# The plan, and what is handed over with it, in the environment of a supervisor that starts.
+# Environment variable with the plan and the handover, for a supervisor that starts.
 SUPERVISOR = "INBOXD_SUPERVISOR"
-# A file: the command line is asked for the plan alone, by a supervisor that is to be upgraded.
+# Environment variable with a file's path: an upgrade asks the command line only for the plan.
 ASKED_FOR_PLAN = "INBOXD_SUPERVISOR_PLAN"
 
 
 @dataclass(frozen=True, slots=True)
 class SupervisorPlan:
-    """Which program to run how often, and how it listens and logs."""
+    """The program to run, how many processes, and how they listen and log."""
 
-    # How a supervisor is started; the command line as it was given; a child's.
+    # The command to start a supervisor; the given command line; the command line of a child.
     supervisor: Sequence[str]
     program: Sequence[str]
     command: Sequence[str]
     processes: int
     addresses: Mapping[str, ListenAddress]
-    # A child that has shown no sign of life for so many seconds is killed.
+    # A child without a sign of life for this number of seconds is killed.
     patience: float
     worker: str
     log_level: Literal["debug", "info", "warning", "error"]
@@ -40,7 +40,7 @@ class SupervisorPlan:
 
 @dataclass(frozen=True, slots=True)
 class AdoptedChild:
-    """A child of the supervisor before; `notify` is the number of an open file."""
+    """A child of the previous supervisor; `notify` is the number of an open file."""
 
     number: int
     pid: int
@@ -53,24 +53,24 @@ class AdoptedChild:
 
 @dataclass(frozen=True, slots=True)
 class Handover:
-    """What a supervisor leaves to the program that takes its place."""
+    """The handover from a supervisor to the program that takes its place."""
 
     folder: str
     serial: int
-    # By name, the numbers of open files.
+    # Numbers of open files, by name.
     listeners: Mapping[str, Sequence[int]]
     children: Sequence[AdoptedChild]
 
 
 def write(plan: SupervisorPlan, handover: Handover | None = None) -> str:
-    """Both as a text for the environment."""
+    """Plan and handover as a text for the environment."""
     return json.dumps(
         {"plan": asdict(plan), "handover": None if handover is None else asdict(handover)}
     )
 
 
 def read(text: str) -> tuple[SupervisorPlan, Handover | None]:
-    """What was written; keys that a newer program added are left out."""
+    """Plan and handover from such a text; unknown keys, from a newer program, are ignored."""
     document = json.loads(text)
     given = document["plan"]
     addresses = {name: ListenAddress(*each) for name, each in given["addresses"].items()}

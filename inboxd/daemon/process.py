@@ -1,12 +1,12 @@
 """The process: loop, signals, exit codes, HTTP face, service manager; it hosts programs.
 
-Owns what happens between `inboxd run` or `inboxd receive` and its exit code, once for the worker
-(`daemon/hosted_worker.py`) and the receiver, of which it hosts one or both. Promises: TERM or INT
-drains until the deadline, a second one stops at once, whatever handlers do, HUP reads the settings
-again; the exit codes are those of sysexits.h (docs/cli.md), so that a service manager can tell what
-a restart may mend; the programs live for themselves: if one of them fails, the others come to their
-end in order before the process does. Known limit: a process whose loop is blocked past
-`worker.stall_timeout` ends itself with 70, and its commands wait for the reaper.
+Owns the time between the start of `inboxd run` or `inboxd receive` and its exit code. It hosts the
+worker (`daemon/hosted_worker.py`), the receiver, or both. Promises: TERM or INT drains until the
+deadline, a second signal stops at once, whatever handlers do, HUP reads the settings again; exit
+codes are from sysexits.h (docs/command-line.md), so that a service manager knows whether a restart
+may help; programs are independent: if one fails, the other ones end in order before the process
+ends. Known limit: a process whose loop is blocked past `worker.stall_timeout` ends itself with 70,
+and its commands wait for the reaper.
 """
 
 import asyncio
@@ -37,37 +37,36 @@ from inboxd.telemetry.systemd import Notifier
 _log = logs.get_logger(__name__)
 
 _INTERNAL_ERROR = 70
-# As a shell has it for a process that a signal ended.
+# The exit code of shells for a process that a signal ended.
 _BY_SIGNAL = 128
-# What a second signal leaves for goodbyes, in seconds.
+# Seconds for the last actions after a second signal.
 _COURTESY = 2.0
 
 
 class Program(Protocol):
-    """What a process hosts."""
+    """A program that a process hosts."""
 
     async def run(self, on_ready: Callable[[], None]) -> None:
-        """Live until `drain`. Raises InboxdError when it cannot.
+        """Run until `drain`. Raises InboxdError if it cannot run.
 
-        on_ready: called when it works, or waits for nothing but the database.
+        on_ready: called when the program works, or waits only for the database.
         """
 
     def drain(self) -> Mapping[str, object]:
-        """Come to an end within worker.drain_timeout; what is under way, for the log."""
+        """End within worker.drain_timeout; returns the work under way, for the log."""
 
     def prepare(self, new: Settings) -> Callable[[Settings], None]:
-        """Judge settings that were read again; what takes them over, once all have accepted them.
+        """Check settings that were read again; returns a function that takes them over.
 
-        Raises SettingsError or PluginError.
+        The function is called when all programs have accepted the settings. Raises SettingsError or
+        PluginError.
         """
 
     def ready(self) -> Sequence[HealthPart]:
-        """Whether it works now, from memory."""
+        """Whether the program works now; answered from memory."""
 
 
 class Process:
-    """One process and its programs."""
-
     def __init__(
         self,
         settings: Settings,
@@ -75,14 +74,14 @@ class Process:
         reread: Callable[[], Settings],
         addresses: Mapping[str, ListenAddress],
     ) -> None:
-        """Prepare; `host` brings it to life.
+        """Prepare; `host` starts it.
 
-        reread: reads the settings for HUP. addresses: where it listens, by the sockets' names.
+        reread: reads the settings for HUP. addresses: by socket name.
         """
         self.settings = settings
         self.metrics = metrics
         logs.count_drops(metrics.log_lines_dropped.inc)
-        # From before the programs run.
+        # Bound before the programs run.
         self.listeners: Listeners = {}
         self.monitor = LoopMonitor(
             stall_timeout=settings.worker.stall_timeout.total_seconds(),
@@ -99,14 +98,14 @@ class Process:
         self._error: BaseException | None = None
 
     def host(self, *programs: Program) -> int:
-        """Live until stopped; returns the exit code. At a stop the first one is told first."""
+        """Run until stopped; returns the exit code. At a stop the first program drains first."""
         self._programs = programs
         self._starting = {*programs}
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(self._main())
 
     async def end(self, program: Program, reason: str, code: int) -> None:
-        """End the process though something of `program` goes on, when the others have ended."""
+        """End the process after the other programs, although a task of `program` still runs."""
         self._drain_others(program)
         timeout = self.settings.worker.drain_timeout.total_seconds()
         with anyio.move_on_after(timeout, shield=True):
@@ -145,7 +144,7 @@ class Process:
     async def _live(self, program: Program) -> None:
         try:
             await program.run(partial(self._on_ready, program))
-        except Exception as error:  # noqa: BLE001 - raised when the others have ended
+        except Exception as error:  # noqa: BLE001 - raised when all programs have ended
             self._error = self._error or telling_error(error)
             self._drain_others(program)
         finally:
@@ -187,12 +186,12 @@ class Process:
         _log.info("draining", reason=reason, deadline=deadline, **under_way)
 
     def _stop_at_once(self, number: int) -> None:
-        """A handler may swallow its cancellation: a thread ends the process all the same."""
+        """End the process by a thread, since a handler may ignore its cancellation."""
         _log.warning("stopping at once")
         last = threading.Timer(
             _COURTESY,
             end_at_once,
-            [f"a second {signal.Signals(number).name}, and something goes on"],
+            [f"a second {signal.Signals(number).name}, and a task still runs"],
             {"code": _BY_SIGNAL + number},
         )
         last.daemon = True
@@ -213,12 +212,12 @@ class Process:
             for take_over in takeovers:
                 take_over(self.settings)
             _log.info("settings are reloaded", live=changes.live, need_restart=changes.restart)
-        if self._is_up:  # else it is not ready yet
+        if self._is_up:  # before that the process is not ready
             self._notifier.ready()
 
 
 def end_at_once(reason: str, code: int = _INTERNAL_ERROR) -> None:
-    """Called where nothing else can be done: what is held is fenced, and reaped."""
+    """End the process as the last resort: claimed rows are fenced, and reaped."""
     _log.critical("ending the process", reason=reason)
-    logs.flush()  # not for ever: perhaps nobody reads the log, which is why it ends
+    logs.flush()  # with a time limit: the reason may be that the log is not read
     os._exit(code)

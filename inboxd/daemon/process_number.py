@@ -6,11 +6,11 @@
 import os
 from collections.abc import Mapping
 
-# From 1 on; the supervisor gives it to each of its processes.
+# Environment variable: the supervisor gives each of its processes a number from 1 on.
 PROCESS = "INBOXD_PROCESS"
 
 
 def process_number(environ: Mapping[str, str] = os.environ) -> int | None:
-    """Which of its supervisor's processes this one is; None: it has no supervisor."""
+    """This process's number among its supervisor's processes; None: it has no supervisor."""
     number = environ.get(PROCESS, "")
     return int(number) if number.isdecimal() else None

@@ -1,12 +1,12 @@
 """The receiver that a process hosts: composed, watched, and ended in order.
 
-Owns the composition: listener, application, group commit, connections, spool. Promises: a database
-that is away keeps nobody from starting: the receiver listens, and spools, or answers 503 until it
-is back; at a stop it accepts nothing more, answers what is under way, then leaves; settings that
-are read again are taken over whole or not at all, without a connection that is lost.
-Known limit: what is answered 503 (there is no spool, or no room in it) is lost if the sender does
-not send it again.
-*See:* `daemon/process.py`, which hosts it; `daemon/receiver_watch.py`, what it asks the database;
+Owns the composition: listener, application, group commit, connections, spool. Promises: it starts
+without a reachable database: it listens, and spools, or answers 503 until the database is back; at
+a stop it accepts no new connections, answers the requests under way, then leaves; reloaded settings
+are taken over as a whole or not at all, and no connection is lost.
+Known limit: a request that is answered 503 (there is no spool, or no room in it) is lost if the
+sender does not send it again.
+*See:* `daemon/process.py`, which hosts it; `daemon/receiver_watch.py`, its queries;
 `inbound/application.py`, one request.
 """
 
@@ -47,14 +47,14 @@ from inboxd.telemetry import logs
 
 _log = logs.get_logger(__name__)
 
-# A page that hangs is given up, and tried once more, before its requests are answered.
+# Shares of `answer_within`: a page that hangs is abandoned, and tried again, before the answers.
 _PAGE_SHARE = 0.7
 _STATEMENT_SHARE = 0.6
 _CONNECT_SHARE = 0.5
-# Seconds that a spooled receipt gets, by itself, when its page takes too long.
-_ALONE = 30.0
-# Seconds for the answers that a drain leaves to its listener at least.
-_LAST_ANSWERS = 1.0
+# Seconds for a single spooled receipt whose page took too long.
+_ALONE_SECONDS = 30.0
+# Minimum seconds that a drain leaves the listener for answers.
+_LAST_ANSWERS_SECONDS = 1.0
 
 
 class HostedReceiver:
@@ -73,10 +73,10 @@ class HostedReceiver:
         self._stop = anyio.Event()
 
     def ready(self) -> Sequence[HealthPart]:
-        """Whether it listens, and could ask the database once.
+        """Whether it listens, and has reached the database once.
 
-        Not whether it can now: no other receiver could either, and the first request that can be
-        stored again is not to wait for a probe.
+        It stays ready in an outage: other receivers could not reach the database either, and after
+        the outage no request must wait for a probe.
         """
         if self._listener is None or self._watch is None:
             return [HealthPart("receiver", ok=False, detail="starting")]
@@ -92,12 +92,12 @@ class HostedReceiver:
         return [HealthPart("receiver", ok=self._watch.has_answered, detail=self._watch.last_answer)]
 
     def drain(self) -> Mapping[str, object]:
-        """Accept nothing more, answer what is under way, leave."""
+        """Accept no new connections, answer the requests under way, leave."""
         self._stop.set()
         return {"requests": 0 if self._app is None else self._app.in_flight.requests}
 
     def prepare(self, new: Settings) -> Callable[[Settings], None]:
-        """Compile the sources of settings that were read again, and look at the certificate."""
+        """Compile the sources of reloaded settings, and check the certificate."""
         sources = compile_sources(new.inbound)
         http = self._settings.inbound.http
         tls(http.certificate, http.private_key)
@@ -116,11 +116,11 @@ class HostedReceiver:
         return take_over
 
     async def run(self, on_ready: Callable[[], None]) -> None:
-        """Receive until drained."""
+        """Receive webhooks until it is drained."""
         http, database = self._settings.inbound.http, self._settings.database
         within = http.answer_within.total_seconds()
         sql = Statements(database.schema_name)
-        # More than pages need: watch, drain and probe never wait for them, nor for each other.
+        # More than pages need: watch, drain and probe never wait for pages, nor for each other.
         size = http.connections + (1 if self._settings.inbound.spool.path is None else 3)
         async with (
             open_pool(bounded(database, within), "receiver", size) as pool,
@@ -149,7 +149,7 @@ class HostedReceiver:
     async def _spooling(
         self, pool: Pool, sql: Statements
     ) -> AsyncIterator[tuple[WriteSome, Spool | None]]:
-        """How a page is written: to the database alone, or with a spool behind it."""
+        """Yield the function that writes a page: to the database, or with a spool behind it."""
         within = _PAGE_SHARE * self._settings.inbound.http.answer_within.total_seconds()
         settings, memory = self._settings.inbound.spool, self._settings.history.receipts
         if settings.path is None:
@@ -167,7 +167,9 @@ class HostedReceiver:
 
         patient = _bounded_alone(self._settings.database)
         async with open_pool(patient, "receiver, spool", 1) as by_itself:
-            ways = DrainWrites(partial(drained, pool), drained(by_itself, 1.5 * _ALONE), commit)
+            ways = DrainWrites(
+                partial(drained, pool), drained(by_itself, 1.5 * _ALONE_SECONDS), commit
+            )
             with spooling(settings, settings.path, writes, probe, memory, ways) as spool:
                 self._metrics.watch_spool(lambda: spool.state)
                 yield spool.writer.write, spool
@@ -194,19 +196,19 @@ class HostedReceiver:
             await self._stop.wait()
             watch.drain()
             timeout = self._settings.worker.drain_timeout.total_seconds()
-            await listener.drain(max(_LAST_ANSWERS, timeout - _LAST_ANSWERS))
+            await listener.drain(max(_LAST_ANSWERS_SECONDS, timeout - _LAST_ANSWERS_SECONDS))
             group.cancel_scope.cancel()
 
 
 async def _ask(pool: Pool, sql: Statements, within: float) -> None:
-    """Something small, to see whether the database answers."""
+    """Read something small, to see whether the database answers."""
     async with borrow(pool, within) as connection:
         with anyio.fail_after(within):
             await controls.read(connection, sql)
 
 
 async def _commit(pool: Pool, sql: Statements, within: float) -> None:
-    """Next to nothing, to see whether the database takes writes."""
+    """Commit a tiny transaction, to see whether the database accepts writes."""
     async with borrow(pool, within) as connection:
         with anyio.fail_after(within):
             await receipts.commit(connection, sql)
@@ -221,7 +223,7 @@ async def _erased(
 
 
 def bounded(database: Database, within: float) -> Database:
-    """The settings of sessions whose statements are waited for by requests."""
+    """Settings of sessions in which requests wait for statements."""
 
     def at_most(own: timedelta, share: float) -> timedelta:
         return min(own, timedelta(seconds=share * within))
@@ -236,8 +238,8 @@ def bounded(database: Database, within: float) -> Database:
 
 
 def _bounded_alone(database: Database) -> Database:
-    """The settings of a session for one receipt: a lock that it waits for is told from slowness."""
-    statement = min(database.statement_timeout, timedelta(seconds=_ALONE))
+    """Settings of a session for one receipt; they distinguish a wait for a lock from slowness."""
+    statement = min(database.statement_timeout, timedelta(seconds=_ALONE_SECONDS))
     return database.model_copy(
         update={
             "statement_timeout": statement,
@@ -247,7 +249,7 @@ def _bounded_alone(database: Database) -> Database:
 
 
 def _doubt(sources: Sources) -> None:
-    """Log what an operator should know of how they are authenticated, though they may be right."""
+    """Warn about doubtful authentication of sources; it may be intended."""
     for name, source in sources.items():
         for doubt in source.verifier.doubts:
             _log.warning("how a source is authenticated is in doubt", source=name, found=doubt)
@@ -255,7 +257,7 @@ def _doubt(sources: Sources) -> None:
 
 @contextmanager
 def _logged() -> Iterator[None]:
-    """A file that was right a moment ago: what was read then goes on."""
+    """Log a certificate that became invalid after its check: the previous one stays in use."""
     try:
         yield
     except SettingsError as error:

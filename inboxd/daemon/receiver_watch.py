@@ -1,10 +1,10 @@
-"""What a receiver asks the database beside writing: the schema, what is paused, its own row.
+"""A receiver's other use of the database: checks the schema, reads pauses, writes its row.
 
-Owns the loop that asks about once a second. Promises: a database that is away at the start is
-waited for, one that refuses is an error; what is paused stays as it was last known, also when row
-level security hides it; nothing here holds up a request.
-Known limit: a source that is paused while the database is away is paused when it is back.
-*See:* `daemon/receiver.py`, which composes it.
+Owns the loop that does this about once a second. Promises: at the start it waits for an unreachable
+database, but a database that refuses is an error; the last known pauses stay in force, also when
+row level security hides them; nothing here delays a request.
+Known limit: a source that is paused while the database is away is paused when it is back. *See:*
+`daemon/receiver.py`, which composes it.
 """
 
 import time
@@ -26,14 +26,14 @@ from inboxd.telemetry import logs
 
 _log = logs.get_logger(__name__)
 
-# Seconds between two looks.
+# Seconds between two checks.
 _EVERY = 1.0
-# Seconds for the last word, and for a connection of the pool.
+# Time limit for reporting the end, and for a connection of the pool, in seconds.
 _PATIENCE = 5.0
 
 
 class ReceiverWatch:
-    """One receiver's look at the database, again and again."""
+    """One receiver's repeated checks of the database."""
 
     def __init__(
         self,
@@ -63,42 +63,45 @@ class ReceiverWatch:
 
     @property
     def last_answer(self) -> str:
-        """When the database answered last, for people."""
+        """The time of the database's last answer, as a text for people."""
         if not self.has_answered:
             return "the database has not answered yet"
         return f"the database answered {span(time.monotonic() - self._answered_at)} ago"
 
     def take_over(self, sources: Mapping[str, CompiledSource]) -> None:
-        """Show these sources from now on, and refuse those of them that are paused so."""
+        """Show these sources from now on, and refuse the ones that are paused in refusing mode."""
         self._sources = sources
         self._refuse()
         self._look_soon()
 
     def drain(self) -> None:
-        """Show that it drains."""
+        """Show in the receiver's row that it drains."""
         self._state = "draining"
         self._look_soon()
 
     async def begin(self) -> None:
-        """Look for the first time. Raises SchemaError or DatabaseError, unless it is away."""
+        """Check for the first time.
+
+        Raises SchemaError or DatabaseError, unless it is unreachable.
+        """
         try:
             with explained():
                 await self._look()
         except DatabaseError as error:
             if not is_away(error):
                 raise
-            self._tell(error)
+            self._warn(error)
 
     async def run(self) -> None:
-        """Look again until cancelled."""
+        """Check again and again until cancelled."""
         while True:
             with anyio.move_on_after(_EVERY):
                 await self._attention.wait()
             self._attention = anyio.Event()
             try:
                 await self._look()
-            except Exception as error:  # noqa: BLE001 - the next look must come
-                self._tell(error)
+            except Exception as error:  # noqa: BLE001 - the next check must follow
+                self._warn(error)
             else:
                 if self._trouble is not None:
                     _log.info("the receiver can use the database again")
@@ -106,7 +109,7 @@ class ReceiverWatch:
                 OUTAGE.over()
 
     async def leave(self) -> None:
-        """Show that it has ended; without a database its silence tells."""
+        """Show that the receiver has ended; without a database, missing signs of life show it."""
         if not self._joined:
             return
         self._state = "stopped"
@@ -114,8 +117,8 @@ class ReceiverWatch:
             try:
                 async with borrow(self._pool, _PATIENCE) as connection:
                     await self._show(connection)
-            except Exception as error:  # noqa: BLE001 - leaving is a courtesy
-                _log.warning("left without a word", reason=explain(error).error)
+            except Exception as error:  # noqa: BLE001 - the receiver leaves anyway
+                _log.warning("could not report that it left", reason=explain(error).error)
 
     def _look_soon(self) -> None:
         self._due = 0.0
@@ -131,7 +134,7 @@ class ReceiverWatch:
             refusing = (row for row in rows if row["kind"] == "source" and row["mode"] == "refuse")
             refused = frozenset(row["name"] for row in refusing)
             due = time.monotonic() >= self._due or self._spool() != self._shown
-            if due or self._refused - refused:  # what is gone may only be hidden
+            if due or self._refused - refused:  # a pause that is missing might be hidden only
                 await row_security.check(connection, self._sql)
             self._obey(refused)
             if due:
@@ -163,7 +166,7 @@ class ReceiverWatch:
         for name, source in self._sources.items():
             source.refuses = source.settings.paused == "refuse" or name in self._refused
 
-    def _tell(self, error: Exception) -> None:
+    def _warn(self, error: Exception) -> None:
         self._due = 0.0
         trouble = explain(error).error
         if trouble != self._trouble:

@@ -1,12 +1,11 @@
 """Listening sockets by name: inherited, or bound by this process.
 
 Owns the protocol of socket activation (`sd_listen_fds`), by which systemd and the supervisor hand
-sockets over, and the errors of an address. Promises: what is inherited is not bound a second time,
-and is nobody else's: neither the environment nor the file goes on to what this process starts; a
-socket that is handed over wrongly is one clear error, never a port where nobody answers.
-Why there is no SO_REUSEPORT: it gives each process a queue of its own, and the kernel resets what
-waits in the queue of a process that leaves. Processes that share one inherited socket share its
-queue, which outlives each of them.
+sockets over, and the errors of an address. Promises: an inherited socket is not bound a second
+time, and neither its file nor its environment variables reach programs that this process starts; a
+wrong handover is one clear error, never a port without an answer. SO_REUSEPORT is not used: it
+gives each process a queue of its own, and the kernel resets the waiting connections of a process
+that leaves. Processes that share one inherited socket share its queue, which outlives each of them.
 Known limit: stream sockets only, TCP and Unix.
 """
 
@@ -19,16 +18,17 @@ from typing import NamedTuple
 
 from inboxd.errors import SettingsError
 
-# What is served on a socket of this name: `[http]`, `[inbound.http]`, `[admin]`.
+# The settings' section that is served on a socket of this name: `[http]`, `[inbound.http]`,
+# `[admin]`.
 HTTP = "http"
 INBOUND = "inbound"
 ADMIN = "admin"
 NAMES = (HTTP, INBOUND, ADMIN)
-# What may wait while no process accepts, as during a restart; the kernel's own bound
-# (net.core.somaxconn) is the same by default.
+# Connections that may wait while no process accepts, for example during a restart; equals the
+# kernel's default (net.core.somaxconn).
 BACKLOG = 4096
 
-# The first file that is handed over: systemd's SD_LISTEN_FDS_START.
+# Number of the first inherited file: systemd's SD_LISTEN_FDS_START.
 _FIRST = 3
 _VARIABLES = ("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES")
 
@@ -36,7 +36,7 @@ Listeners = Mapping[str, Sequence[socket.socket]]
 
 
 class ListenAddress(NamedTuple):
-    """Where to listen, and the section of the settings that says so."""
+    """An address to listen at, and its section in the settings."""
 
     section: str
     host: str
@@ -44,7 +44,7 @@ class ListenAddress(NamedTuple):
 
 
 def listen(addresses: Mapping[str, ListenAddress]) -> dict[str, Sequence[socket.socket]]:
-    """Give the sockets of each name: those that are inherited, or else one that is bound here.
+    """The sockets of each name: the inherited ones, or else one that is bound here.
 
     Raises SettingsError.
     """
@@ -62,20 +62,20 @@ def listen(addresses: Mapping[str, ListenAddress]) -> dict[str, Sequence[socket.
 def _refuse_idle(found: Listeners, addresses: Mapping[str, ListenAddress]) -> None:
     for name in found.keys() - addresses.keys():
         raise SettingsError(
-            f"a socket {name!r} is inherited, but nothing is served on it: switch it on in the "
-            "settings, or take the socket from the unit"
+            f"a socket {name!r} is inherited, but this process serves nothing on it: switch it on "
+            "in the settings, or take the socket from the unit"
         )
 
 
 def inherited(
     environ: MutableMapping[str, str] = os.environ, first: int | None = None
 ) -> dict[str, Sequence[socket.socket]]:
-    """Take over what was handed over to this process; a name may have several sockets.
+    """Take over the sockets that were handed over to this process; a name may have several.
 
     Raises SettingsError.
     """
     pid, count, listed = (environ.pop(variable, "") for variable in _VARIABLES)
-    if pid != str(os.getpid()):  # there is none, or they are another process's
+    if pid != str(os.getpid()):  # no sockets, or they belong to another process
         return {}
     names = listed.split(":") if listed else []
     if not count.isdecimal() or int(count) != len(names):
@@ -107,12 +107,12 @@ def bind(address: ListenAddress) -> socket.socket:
 
 
 def hand_over(listeners: Listeners) -> dict[str, str]:
-    """Put them where the next program finds them, and give the variables that tell it so.
+    """Move sockets to the numbers that the next program expects; returns its variables.
 
-    Only for a process that does nothing else before it executes that program: it loses its files.
+    Only for a process that executes that program immediately: its other files are lost.
     """
     named = [(name, each.fileno()) for name, its in listeners.items() for each in its]
-    # Out of the way first: a file that is still to be moved may stand where another belongs.
+    # First to unused numbers: a target number may be in use by a file that is still to be moved.
     moved = [fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, _FIRST + len(named)) for _, file in named]
     for target, file in enumerate(moved, _FIRST):
         os.dup2(file, target)
@@ -123,7 +123,7 @@ def hand_over(listeners: Listeners) -> dict[str, str]:
 
 
 def url(listener: socket.socket) -> str:
-    """Where it listens, for a log line: `http://127.0.0.1:8797`, or `unix:` and a path."""
+    """The address of a socket for a log line: `http://127.0.0.1:8797`, or `unix:` and a path."""
     name = listener.getsockname()
     if isinstance(name, tuple):
         host, port = name[:2]
@@ -132,7 +132,6 @@ def url(listener: socket.socket) -> str:
 
 
 def close(listeners: Listeners) -> None:
-    """Close them all."""
     for sockets in listeners.values():
         for each in sockets:
             each.close()
@@ -163,5 +162,5 @@ def _take_over(file: int, name: str) -> socket.socket:
 def _listens(listener: socket.socket) -> bool:
     try:
         return bool(listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
-    except OSError:  # not known to this system, whose supervisor is trusted then
+    except OSError:  # the system cannot find out: trust the supervisor
         return True

@@ -1,4 +1,4 @@
-"""What `inboxd run`, `inboxd receive` and `inboxd admin` start: a process, and what it hosts.
+"""Starts `inboxd run`, `inboxd receive` and `inboxd admin`: a process with its programs.
 
 *See:* `daemon/process.py`, `daemon/hosted_worker.py`, `daemon/receiver.py`.
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def run(settings: Settings, *, config: Path | None = None) -> int:
     """Run the daemon until it is told to stop; returns the exit code.
 
-    `config` is what HUP reads again. Raises InboxdError when it cannot start.
+    config: read again at HUP. Raises InboxdError if it cannot start.
     """
     _configure_log(settings)
     receives = settings.inbound.http.enabled
@@ -44,7 +44,7 @@ def run(settings: Settings, *, config: Path | None = None) -> int:
 def receive(settings: Settings, *, config: Path | None = None) -> int:
     """Run the receiver alone until it is told to stop; returns the exit code.
 
-    It loads no handlers, claims nothing, and is no worker. As `run` otherwise.
+    It loads no handlers, claims nothing, and is not a worker. Otherwise as `run`.
     """
     _configure_log(settings)
     process = Process(
@@ -59,7 +59,7 @@ def receive(settings: Settings, *, config: Path | None = None) -> int:
 def administer(settings: Settings, *, config: Path | None = None) -> int:
     """Serve the screens and the admin API alone until told to stop; returns the exit code.
 
-    It loads no handlers, claims nothing, and is no worker. As `run` otherwise.
+    It loads no handlers, claims nothing, and is not a worker. Otherwise as `run`.
     """
     _configure_log(settings)
     process = Process(
@@ -72,7 +72,7 @@ def administer(settings: Settings, *, config: Path | None = None) -> int:
 
 
 def _receiver(process: Process) -> Program:
-    # Late: what it needs costs memory, and few daemons receive.
+    # Imported late: costs memory, and few daemons receive.
     from inboxd.daemon.receiver import HostedReceiver  # noqa: PLC0415
 
     return HostedReceiver(process)
@@ -85,7 +85,7 @@ def _admin(process: Process, spool: "HostedSpool | None" = None) -> Program:
 
 
 def _spool(settings: Settings) -> "HostedSpool | None":
-    from inboxd.daemon.hosted_spool import hosted_spool  # noqa: PLC0415 - as the receiver is
+    from inboxd.daemon.hosted_spool import hosted_spool  # noqa: PLC0415 - few daemons serve it
 
     return hosted_spool(settings)
 

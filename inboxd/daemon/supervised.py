@@ -1,10 +1,10 @@
-"""All children of one supervisor: started, watched, started again, ended together.
+"""All children of one supervisor: starts, watches, restarts and ends them.
 
-Owns which child counts. Of each number there is one in its place, or one that is to start; beside
-it may be a successor, while the program is upgraded, and one that drains. Promises: a child that
-ends is started again, at once the first time, then after pauses that grow; one that shows no life
-for `patience` is killed; successors take their places when all of them are ready, and if one of
-them ends before, they are given up and the others go on. Nothing here waits.
+Each number has one child in its place, or a child that will start. During an upgrade of the program
+it may also have a successor, and a child that drains. Promises: a child that ends is started again,
+at once the first time, then after growing pauses; a child without a sign of life for `patience`
+seconds is killed; successors take their places when all of them are ready; if a successor ends
+before that, all successors are abandoned and the old children stay. Nothing here waits.
 """
 
 import asyncio
@@ -21,20 +21,20 @@ from inboxd.telemetry import logs
 
 _log = logs.get_logger(__name__)
 
-# Exit code: settings, plugins or schema; no restart mends them.
+# Exit code for settings, plugins or a schema that a restart would not change.
 SETTINGS = 78
-# A child that has lived for so long began well: the pauses begin anew. In seconds, as the rest.
-_SETTLED = 60.0
+# Seconds after which a start counts as good, and the pauses begin again; the longest pause.
+_SETTLED_SECONDS = 60.0
 _LONGEST_PAUSE = 30.0
-# What a child gets until it first shows life: it imports the plugins.
-_START_PATIENCE = 90.0
+# Seconds for a child's first sign of life: it imports the plugins.
+_START_SECONDS = 90.0
 
 
 class Supervised:
     """The children.
 
-    Public attributes: `have_been_ready`, all of them at once; `code`, how the supervisor is to end,
-    once it drains; `serial`, how many were started; `restarts`, by number.
+    have_been_ready: whether all were ready at the same time; code: the supervisor's exit code, set
+    when it drains; serial: number of started children; restarts: by number.
     """
 
     def __init__(
@@ -61,48 +61,48 @@ class Supervised:
 
     @property
     def numbers(self) -> Iterable[int]:
-        """The places."""
+        """The numbers of the places."""
         return range(1, self._plan.processes + 1)
 
     @property
     def all(self) -> list[Child]:
-        """Every child that lives."""
+        """Every child that is alive."""
         return list(self._children.values())
 
     @property
     def upgrading(self) -> bool:
-        """Whether there are successors."""
+        """Whether there are successors, during an upgrade."""
         return bool(self._successors)
 
     @property
     def reloading(self) -> bool:
-        """Whether a child reads its settings again."""
+        """Whether a child is reading its settings again."""
         return any(child.reloading for child in self._children.values())
 
     @property
     def has_unkillable(self) -> bool:
-        """Whether a child shows no life, and was killed more than once: only its host may help."""
+        """Whether a silent child was killed more than once: then only the host can help."""
         return any(child.kills > 1 for child in self._children.values())
 
     def in_place(self, number: int) -> Child | None:
-        """The child that counts, if it lives."""
+        """The child that counts for a number, if it is alive."""
         for child in self._children.values():
             if child.number == number and not child.leaving and child not in self._successors:
                 return child
         return None
 
     def pause(self, number: int) -> float | None:
-        """In how many seconds a child is to be started; None: it is not waited for."""
+        """Seconds until a child is started; None: no start is planned."""
         handle = self._waiting.get(number)
         return None if handle is None else max(0.0, handle.when() - _loop().time())
 
     @property
     def ready(self) -> int:
-        """How many are ready of those in their places."""
+        """How many children in their places are ready."""
         return sum(bool((child := self.in_place(each)) and child.ready) for each in self.numbers)
 
     def begin(self, adopted: Iterable[Child] = ()) -> None:
-        """Start them all; as successors of those that there are."""
+        """Start all children, as successors of the adopted children if there are any."""
         for child in adopted:
             self._add(child)
         before = any(not child.leaving for child in self._children.values())
@@ -113,7 +113,7 @@ class Supervised:
         self._note_readiness()
 
     def states(self) -> Mapping[str, int]:
-        """How many are in which state."""
+        """How many children are in each state."""
         places = [self.in_place(number) for number in self.numbers]
         ready = sum(bool(child and child.ready) for child in places)
         leaving = sum(child.leaving for child in self._children.values())
@@ -122,16 +122,16 @@ class Supervised:
         return {"ready": ready, "starting": starting, "leaving": leaving, "waiting": waiting}
 
     def ended(self, pid: int, code: int) -> None:
-        """Take note of the end of a process, if it was one of them."""
+        """Handle the end of a process, if it was a child."""
         if (child := self._children.get(pid)) is not None:
             self._ended(child, code)
 
     def watch(self) -> None:
-        """Kill those that show no life."""
+        """Kill children without a sign of life."""
         now = time.monotonic()
         for child in self._children.values():
             patience = (
-                self._plan.patience if child.heard else max(_START_PATIENCE, self._plan.patience)
+                self._plan.patience if child.heard else max(_START_SECONDS, self._plan.patience)
             )
             if now - child.beat > patience:
                 _log.critical(
@@ -145,12 +145,12 @@ class Supervised:
                 child.kill()
 
     def reload(self) -> None:
-        """Have all read their settings again."""
+        """Let all children read their settings again."""
         for child in self._children.values():
             child.hang_up()
 
     def drain(self, code: int = 0) -> None:
-        """Come to an end with all of them."""
+        """Let all children end, and start no new ones."""
         self.draining = True
         self.code = code
         for handle in self._waiting.values():
@@ -160,7 +160,7 @@ class Supervised:
             child.drain()
 
     def kill(self) -> int:
-        """Kill all that are left; how many."""
+        """Kill all remaining children; returns their number."""
         for child in self._children.values():
             child.kill()
         return len(self._children)
@@ -222,14 +222,14 @@ class Supervised:
             _log.error("a process cannot start with these settings: all end", **told)
             self.drain(SETTINGS)
         else:
-            if child.ready and time.monotonic() - child.started > _SETTLED:
+            if child.ready and time.monotonic() - child.started > _SETTLED_SECONDS:
                 self._failures[child.number] = 0
             pause = self._start_later(child.number)
             _log.warning("a process has ended and is started again", in_seconds=pause, **told)
         self._on_change()
 
     def _has_older(self, child: Child) -> bool:
-        """Whether another goes on with the program, or the settings, from before."""
+        """Whether another child still runs with the previous program or settings."""
         return (
             any(other.adopted and not other.leaving for other in self._children.values())
             and not child.adopted
@@ -245,7 +245,7 @@ class Supervised:
                 self._start_later(number)
 
     def _start_later(self, number: int) -> float:
-        """Start it after its pause, which is returned."""
+        """Start a child after its pause; returns the pause in seconds."""
         failures = self._failures[number]
         pause = min(2.0 ** (failures - 1), _LONGEST_PAUSE) if failures else 0.0
         self._failures[number] += 1
@@ -254,7 +254,7 @@ class Supervised:
 
     def _start_again(self, number: int) -> None:
         del self._waiting[number]
-        if not self._successors:  # else one of them takes the place, or the place is filled then
+        if not self._successors:  # else a successor takes the place, or the place is filled later
             self.restarts[number] += 1
             self._start(number)
         self._on_change()

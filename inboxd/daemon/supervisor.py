@@ -1,15 +1,15 @@
 """The supervisor: starts, watches and ends the processes of one worker or receiver.
 
 `inboxd run --processes N` becomes it (`daemon/launch.py`). It holds the listening sockets, which
-its children share or answer through, speaks with the service manager for all of them, and shows
-their metrics and health on one port. Promises: it does none of the work, has no connection to the
-database, waits for nothing but events, and imports little, so it is small and goes on when they do
-not; TERM and INT drain all together, a second one ends them at once, HUP goes to each; USR2 starts
-the program anew in this place, with the same number and the same sockets: no connection is refused,
-and if the new program cannot start, the old children go on. If it is killed itself, its children
-drain (`daemon/children.py`).
-Known limit: its own lines have the log level of its start or its last upgrade.
-*See:* `daemon/supervised.py` has the children, `daemon/supervisor_http.py` the port.
+its children share or answer through, talks to the service manager for all of them, and shows their
+metrics and health on one port. Promises: it processes no rows, has no connection to the database,
+waits only for signals and messages, and imports little, so it is small and survives its children;
+TERM and INT drain all children, a second signal ends them at once, HUP goes to each child; USR2
+replaces the program, with the same pid and the same sockets: no connection is refused, and if the
+new program cannot start, the old children stay. If the supervisor is killed, its children drain
+(`daemon/children.py`).
+Known limit: its own lines have the log level of its start or last upgrade. *See:*
+`daemon/supervised.py` for children, `daemon/supervisor_http.py` for the port.
 """
 
 import asyncio
@@ -35,11 +35,11 @@ from inboxd.errors import SettingsError
 from inboxd.telemetry import logs
 from inboxd.telemetry.systemd import Notifier
 
-_log = logs.get_logger("inboxd.daemon.supervisor")  # it is the main module
+_log = logs.get_logger("inboxd.daemon.supervisor")  # __name__ is "__main__" here
 
-# As a shell has it for a process that a signal ended.
+# The exit code of shells for a process that a signal ended.
 _BY_SIGNAL = 128
-# What a second signal leaves for goodbyes: more than a child takes for its own. In seconds.
+# Seconds for last actions after a second signal: more than a child takes for its own.
 _COURTESY = 3.0
 _LONGEST_LOOK = 1.0
 
@@ -53,7 +53,6 @@ class Supervisor:
         listeners: Mapping[str, Sequence[socket.socket]],
         handover: Handover | None = None,
     ) -> None:
-        """Prepare; `run` brings it to life."""
         self._plan = plan
         self._listeners = dict(listeners)
         self._before = handover
@@ -65,14 +64,14 @@ class Supervisor:
         self._reloading = False
         self._stopping = False
         self._over = asyncio.Event()
-        # Processes beside the children that somebody waits for.
+        # Other processes whose end is awaited.
         self._exits: dict[int, asyncio.Future[int]] = {}
         self._replacing = False
         self._face = anyio.CancelScope()
-        self._faceless = anyio.Event()
+        self._not_serving = anyio.Event()
 
     async def run(self) -> int:
-        """Live until all children have ended; the exit code."""
+        """Run until all children have ended; returns the exit code."""
         loop = asyncio.get_running_loop()
         try:
             async with anyio.create_task_group() as group:
@@ -82,7 +81,7 @@ class Supervisor:
                 for number in (signal.SIGTERM, signal.SIGINT):
                     loop.add_signal_handler(number, self._stop, number)
                 self._begin()
-                # Blocked since before the exec: what came meanwhile arrives now.
+                # Blocked since before the exec: signals since then arrive now.
                 signal.pthread_sigmask(signal.SIG_UNBLOCK, upgrade.SIGNALS)
                 group.start_soon(self._watch)
                 group.start_soon(self._notifier.feed_watchdog, self._is_healthy)
@@ -103,7 +102,7 @@ class Supervisor:
         for each in self._listeners.get(sockets.HTTP, ()):
             _log.info("health and metrics", url=sockets.url(each))
         self._children.begin(before)
-        self._reap()  # also what ended while one program became the other
+        self._reap()  # also children that ended during the exec
         self._changed()
 
     async def _watch(self) -> None:
@@ -112,27 +111,27 @@ class Supervisor:
             self._children.watch()
 
     async def _serve(self) -> None:
-        self._faceless = anyio.Event()
+        self._not_serving = anyio.Event()
         with anyio.CancelScope() as self._face:
             await serve_all(self._listeners.get(sockets.HTTP, ()), self._children)
-        self._faceless.set()
+        self._not_serving.set()
 
     def _is_healthy(self) -> bool:
-        """Whether each child lives, or is being replaced."""
+        """Whether no silent child had to be killed twice."""
         return not self._children.has_unkillable
 
     def _changed(self) -> None:
-        """Tell the service manager."""
+        """Report the state to the service manager."""
         children, all_ = self._children, self._plan.processes
         if children.draining:
             if not self._stopping:
                 self._stopping = True
                 self._notifier.stopping()
-            self._tell(f"draining: {len(children.all)} of {all_} processes")
+            self._report_status(f"draining: {len(children.all)} of {all_} processes")
             if not children.all:
                 self._over.set()
             return
-        self._tell(f"{children.ready} of {all_} processes")
+        self._report_status(f"{children.ready} of {all_} processes")
         if children.have_been_ready and not self._up:
             self._up = True
             self._notifier.ready()
@@ -141,13 +140,13 @@ class Supervisor:
             self._reloading = False
             self._notifier.ready()
 
-    def _tell(self, status: str) -> None:
+    def _report_status(self, status: str) -> None:
         if status != self._status:
             self._status = status
             self._notifier.status(status)
 
     def _reap(self) -> None:
-        """See which have ended: also orphans, where this is the first process of a container."""
+        """Collect ended processes; as the first process of a container, orphans, too."""
         with suppress(ChildProcessError):
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
                 pid, code = ended[0], os.waitstatus_to_exitcode(ended[1])
@@ -170,19 +169,19 @@ class Supervisor:
             await self._replace()
         except (upgrade.CannotUpgrade, SettingsError, OSError) as error:
             _log.error("not upgraded: the old processes go on", reason=str(error))
-            if self._faceless.is_set():
+            if self._not_serving.is_set():
                 group.start_soon(self._serve)
         finally:
             self._replacing = False
 
     async def _replace(self) -> None:
-        """Execute the new program in this place. Raises what keeps it from that."""
+        """Execute the new program in this process. Raises the reason if that is impossible."""
         _log.info("upgrading")
         plan = await upgrade.ask(self._plan, self._handover(), self._exit_of)
         self._listen(plan)
-        # What it has accepted is answered; what comes now waits for the new program.
+        # Accepted requests are answered; later ones wait for the new program.
         self._face.cancel()
-        await self._faceless.wait()
+        await self._not_serving.wait()
         if self._children.draining:
             raise upgrade.CannotUpgrade("it drains")
         if self._reloading:
@@ -197,7 +196,7 @@ class Supervisor:
         return Handover(str(self._folder), self._children.serial, listeners, children)
 
     def _listen(self, plan: SupervisorPlan) -> None:
-        """Have the sockets that the new program needs. Raises SettingsError."""
+        """Bind and close sockets as the new program needs. Raises SettingsError."""
         for name, address in plan.addresses.items():
             if name not in self._listeners:
                 self._listeners[name] = [sockets.bind(address)]
@@ -230,7 +229,7 @@ class Supervisor:
 
 
 def main() -> int:
-    """Follow the plan of the environment; the exit code."""
+    """Follow the plan in the environment; returns the exit code."""
     plan, handover = read(os.environ.pop(SUPERVISOR))
     logs.configure(plan.log_level, plan.log_format, worker=plan.worker)
     try:

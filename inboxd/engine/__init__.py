@@ -1,16 +1,16 @@
-"""What events and commands share: the processor's loop, wake-ups, lease, execution of handlers.
+"""Shared by events and commands: the processor's loop, wake-ups, lease, execution of handlers.
 
 - The loop: `processor`; its sleep: `wakeup`, `listener`.
-- A handler's run: `execution`, in a thread by `threads`, in a process by `handler_process`. What
-  its end means: `judge`, `outcomes`; whose failure it is: `losses` (outages), `versions` (payloads
-  too new for this worker). What is logged of it: `row_log`. What it counts for: `batch_folder`.
-- For plugins: `resources` (what their lifespans open), `hooks` (whom they want to be told).
-- Targets: `breakers` (which are down), `breaker_upkeep` (how other workers know), `target_calls`
-  (what breakers are told of a run), `endpoints` (who gets webhooks, and how that goes).
-- The worker: `lease` (its heartbeat), `controls` (what is left alone), `queues` (their
-  settings by now), `exclusive_run` (a suspect
-  runs with nothing beside it), `fleet` (the other workers), `parts` (what all of these are given).
+- A handler's run: `execution`, in a thread by `threads`, in a process by `handler_process`. Its
+  outcome: `judge`, `outcomes`; failures that the row did not cause: `losses` (outages), `versions`
+  (payloads too new for this worker). Its log lines: `row_log`. Its batch: `batch_folder`.
+- For plugins: `resources` (opened by their lifespans), `hooks` (called at starts, ends, failures).
+- Targets: `breakers` (state of each target), `breaker_upkeep` (shares states with other workers),
+  `target_calls` (reports runs to breakers), `endpoints` (of webhooks, and their failures).
+- The worker: `lease` (its heartbeat), `controls` (which lanes it leaves alone), `queues` (their
+  current settings), `exclusive_run` (a suspect runs alone), `fleet` (the other workers), `parts`
+  (the objects that all of these share).
 
-Known limit: which rows come, and what a page of them is, is for `inboxd.events` and
-`inboxd.commands`; the engine knows neither.
+Known limit: the engine knows neither events nor commands; `inboxd.events` and `inboxd.commands`
+decide which rows are claimed, and run a page of them.
 """

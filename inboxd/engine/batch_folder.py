@@ -1,10 +1,10 @@
-"""Folds: after commands of a batch have ended, count them, and release what waited for the batch.
+"""Folds batches: counts their ended commands, and releases rows that waited for a batch.
 
-Owns when which batch is folded by this worker. Promises (promise 6) that what ended here is folded
-as soon as its settlement has committed, one fold of a batch at a time, and that what ended while a
-fold was under way is folded after it; a batch that cannot have ended yet, having many members left,
-is folded a few times a second, so that a large batch costs its commands next to nothing. A sweep
-finds what workers that died have left to fold.
+Owns the times at which this worker folds each batch. Promises (promise 6) that a batch is folded as
+soon as a settlement of its members has committed on this worker, and that members which end during
+a fold are counted by the next fold. A batch with many members left cannot have ended yet; it is
+folded only a few times a second, so that its commands run at full speed. A sweep finds batches that
+dead workers have not folded.
 Known limit: batches are folded one after the other, a few in one transaction.
 *See:* `commands/settler.py`, before it; `store/batches.py`, after it.
 """
@@ -27,17 +27,19 @@ from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
 
-# Folded in one transaction, which holds their rows until it commits.
+# Batches folded in one transaction, which locks their rows until it commits.
 _AT_ONCE = 20
-# With so few members left, the next page of settlements may be the last.
+# With at most this many members left, the next page of settlements may end the batch.
 _FEW = 1_000
-# Faster than workers settle: a batch with more members left cannot end before it is folded again.
+# Members per second, more than workers can settle: sets the pause between two folds of a large
+# batch.
 _MOST_PER_SECOND = 200_000
 _LONGEST_PAUSE = 0.5
-# A batch whose row somebody keeps locked, such as a producer that is slow to commit its close,
-# waits its turn, and the others do not wait for it.
+# Lock timeout of a fold. A batch that is locked, for example by a slow producer, is folded later,
+# so that other batches do not wait for it.
 _PATIENCE = "100ms"
-# Seconds after an outage, and those that others have to fold what they have settled.
+# Seconds until a retry after an outage; and age in seconds at which a sweep folds what other
+# workers have left unfolded.
 _RETRY = 0.5
 _LEFT_BEHIND = 2.0
 
@@ -46,14 +48,14 @@ class BatchFolder:
     """This worker's folds; `run` in the task group of the incarnation."""
 
     def __init__(self, pool: Pool, sql: Statements) -> None:
-        """Fold on connections of `pool`."""
         self._pool = pool
         self._sql = sql
-        # Batches to fold, and from when on each may be.
+        # Earliest time of the next fold, by batch.
         self._noted: dict[int, float] = {}
-        # Until when batches that were folded rest.
+        # No fold before this time, by batch.
         self._resting: dict[int, float] = {}
-        # Something ended that others wait for: a batch that nobody here noted may have to start.
+        # Look for batches that are not noted here: an awaited command has ended, which may start
+        # one.
         self._look = False
         self._work = asyncio.Event()
         self._under_way = 0
@@ -62,16 +64,16 @@ class BatchFolder:
 
     @property
     def is_busy(self) -> bool:
-        """Whether there is something to fold, or to look for."""
+        """Whether a fold, or a search for batches, is due or under way."""
         return bool(self._noted or self._look or self._under_way)
 
     def look(self) -> None:
-        """Fold at once what others have left to fold, too."""
+        """Search the database at once for batches to fold, also those of other workers."""
         self._look = True
         self._work.set()
 
     def on_settled(self, rows: Iterable[ClaimedCommand]) -> None:
-        """Commands have ended, and that has committed."""
+        """Note the batches of commands whose end has committed."""
         for row in rows:
             if row["batch_id"] is not None:
                 self.note(row["batch_id"])
@@ -80,13 +82,13 @@ class BatchFolder:
                 self._work.set()
 
     def note(self, batch: int) -> None:
-        """Something happened to a batch, and has committed."""
+        """Note a batch whose change has committed."""
         if batch not in self._noted:
             self._noted[batch] = self._resting.get(batch, 0.0)
             self._work.set()
 
     async def run(self) -> None:
-        """Fold what is noted, until cancelled."""
+        """Fold noted batches, until cancelled."""
         while True:
             soonest = min(self._noted.values(), default=None)
             with anyio.move_on_after(None if soonest is None else soonest - monotonic()):
@@ -95,13 +97,13 @@ class BatchFolder:
             await self._turn(monotonic())
 
     async def finish(self) -> None:
-        """Fold all that is noted, resting or not."""
+        """Fold all noted batches at once, without pauses."""
         while self._noted or self._look or self._under_way:
             await self._turn(float("inf"))
-            await anyio.sleep(0.01)  # in an outage all of it is noted again
+            await anyio.sleep(0.01)  # after an outage the batches are noted again
 
     async def sweep(self) -> None:
-        """Note what was left behind: a maintenance task."""
+        """Note the batches that no worker has folded: a maintenance task."""
         now = monotonic()
         self._resting = {batch: at for batch, at in self._resting.items() if at > now}
         await self._find(_LEFT_BEHIND)
@@ -121,10 +123,10 @@ class BatchFolder:
             try:
                 await self._find(0.0)
             except Exception as error:  # noqa: BLE001 - the sweep finds it
-                OUTAGE.warn(_log.warning, "batches are looked for later", error)
+                OUTAGE.warn(_log.warning, "batches to fold are looked for later", error)
 
     async def _fold(self, ids: Sequence[int]) -> None:
-        for batch in ids:  # what is noted from here on may be missed by the fold
+        for batch in ids:  # changes that are noted from here on need another fold
             self._noted.pop(batch, None)
         self._under_way += 1
         try:
@@ -140,7 +142,7 @@ class BatchFolder:
             self._follow(each)
 
     def _follow(self, folded: Folded) -> None:
-        """Note what comes after a fold, and let a batch rest that has a long way to go."""
+        """Note the batches that this fold affects; pause a batch with many members left."""
         if folded.unsettled > _FEW and not folded.more:
             pause = min(folded.unsettled / _MOST_PER_SECOND, _LONGEST_PAUSE)
             self._resting[folded.id] = monotonic() + pause
@@ -155,7 +157,7 @@ class BatchFolder:
             self._work.set()
 
     async def _failed(self, ids: Sequence[int], error: Exception) -> None:
-        if len(ids) > 1:  # a deadlock, or one that spoils it for the others
+        if len(ids) > 1:  # a deadlock, or one batch that fails the transaction
             for batch in ids:
                 await self._fold([batch])
             return

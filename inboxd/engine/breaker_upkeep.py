@@ -1,10 +1,9 @@
-"""Upkeep of a worker's breakers: what calls made of them is written, and what others did is read.
+"""Shares breakers between workers: writes this worker's changes, and reads other changes.
 
-Owns the loop that does so, and that takes a probe when a break is over: when a change is notified,
-and twice a second, so that all workers obey within a second. Promises that a probe is one worker's
-alone. Known limit: a probe for which nothing waits here is given to others only when its time is
-over.
-*See:* `breakers`, before it; `store/breakers.py`, after it.
+Owns a loop that runs twice a second and at each notified change, so that all workers follow within
+a second. The loop also takes a probe when a break is over. Promises that a probe belongs to one
+worker. Known limit: a probe for which no row waits here passes to other workers only when its time
+is over. *See:* `breakers`, before it; `store/breakers.py`, after it.
 """
 
 import time
@@ -23,30 +22,27 @@ from inboxd.telemetry.metrics import Metrics
 _log = get_logger(__name__)
 
 _EVERY = 0.5
-# Seconds for which a probe is taken, and by how much less this worker relies on it.
+# Seconds for which the database reserves a probe; this worker stops using it a margin earlier.
 _PROBE, _MARGIN = 10.0, 1.0
-# Seconds for which others have the first go at a probe that was over without a result here.
+# Seconds for which other workers may take the next probe first, after a probe here had no result.
 _OTHERS_TURN = 2.0
 
 
 class BreakerUpkeep:
-    """That of one worker."""
-
     def __init__(
         self, breakers: Breakers, pool: Pool, sql: Statements, me: UUID, metrics: Metrics
     ) -> None:
-        """Keep `breakers` current, for the worker `me`."""
         self._breakers = breakers
         self._pool = pool
         self._sql = sql
         self._me = me
         self._metrics = metrics
         self._reads = True
-        # Until when others have the first go, by the monotonic clock.
+        # Time (monotonic) until which other workers may take the probe first, by breaker.
         self._rests: dict[str, float] = {}
 
     async def keep(self) -> None:
-        """Stay current until cancelled."""
+        """Keep the breakers current until cancelled."""
         while True:
             await self._breakers.wait(_EVERY)
             try:
@@ -58,7 +54,7 @@ class BreakerUpkeep:
                 self._reads = False
 
     async def turn(self) -> None:
-        """Write what has changed here, read what others changed, probe what is due."""
+        """Write this worker's changes, read the other workers' changes, and take due probes."""
         if not self._breakers.by_name:
             return
         for name, breaker in self._breakers.by_name.items():
@@ -104,12 +100,12 @@ class BreakerUpkeep:
             rest = 0.0
             version = await store.close(connection, self._sql, name, breaker.version)
         if version is None or breaker.unwritten != change:
-            return  # somebody was quicker: what is read next says what they made of it
+            return  # another worker was faster: the next reading finds its change
         breaker.written(version)
-        self._tell(breaker, change, rest)
+        self._report(breaker, change, rest)
 
     async def _probe(self, connection: Connection, breaker: Breaker) -> None:
-        """Take the probe of one that is due, or keep the one that is in use."""
+        """Take the breaker's probe if it is due; renew a probe that is in use."""
         now, name = time.monotonic(), breaker.name
         if breaker.is_probing and breaker.in_use and breaker.probe_until - now < _PROBE / 2:
             if await store.keep_probe(
@@ -120,20 +116,20 @@ class BreakerUpkeep:
             version = await store.take_probe(connection, self._sql, name, self._me, _PROBE)
             if version is not None:
                 breaker.took_probe(version, now, _PROBE - _MARGIN)
-                self._tell(breaker, "half-open", 0.0)
+                self._report(breaker, "half-open", 0.0)
 
-    def _tell(self, breaker: Breaker, to: str, rest: float) -> None:
+    def _report(self, breaker: Breaker, to: str, rest: float) -> None:
         """Count and log a transition that this worker made."""
         self._metrics.breaker_transitions.labels(breaker.name, to).inc()
         if to == "open":
             _log.warning(
-                "breaker opens: what needs it waits",
+                "breaker opens: rows that need it wait",
                 breaker=breaker.name,
                 seconds=round(rest, 1),
                 breaks=breaker.opens,
                 reason=breaker.reason,
             )
         elif to == "half-open":
-            _log.info("breaker is tried", breaker=breaker.name, probes=breaker.rules.probes)
+            _log.info("breaker is probed", breaker=breaker.name, probes=breaker.rules.probes)
         else:
             _log.info("breaker closes", breaker=breaker.name)

@@ -1,12 +1,11 @@
-"""Breakers, as this worker knows them: what is left alone since its target is down.
+"""Breakers of one worker: rows that need a target which is down are not claimed.
 
-Owns the breakers of one worker, and what follows from them. Promises that a type whose breaker is
-open is left alone as a paused one is, that a probe is this worker's alone, that with the database
-away breakers go on by what was seen here, and that names which only calls give (a host of
-`http.request`, `ctx.breaker`) are bounded: each that is called has a breaker, and the one that was
-called the longest ago is forgotten for it.
-*See:* `inboxd.resilience.breaker`, which decides; `breaker_upkeep`, which shares them with other
-workers; `controls`, which asks; `target_calls`.
+Owns the breakers, and the lists of rows that must wait for them. Promises that a type whose breaker
+is open is treated like a paused type; that only one worker uses a probe; that breakers still follow
+this worker's own calls while the database is away; and that the number of undeclared breakers
+(hosts of `http.request`, names of `ctx.breaker`) is bounded: a new one replaces the least recently
+called one. *See:* `inboxd.resilience.breaker`, which decides; `breaker_upkeep`, which shares them
+with other workers; `controls`, which asks; `target_calls`.
 """
 
 import time
@@ -24,51 +23,50 @@ from inboxd.telemetry.metrics import Metrics
 
 # A row, by its kind and id.
 Holder = tuple[str, int]
-# Breakers that nobody declares: each costs memory, and series of metrics.
+# Maximum number of undeclared breakers: each needs memory and series of metrics.
 _MOST_UNDECLARED = 1000
 
 
 class Breakers:
-    """All breakers of one worker."""
-
     def __init__(self, registry: Registry, metrics: Metrics, on_change: Callable[[], None]) -> None:
-        """Nothing is open until `keep` has read otherwise, or calls fail.
+        """All breakers are closed until other states are read, or calls fail.
 
-        on_change: called when more, or less, is left alone.
+        on_change: called when the set of rows that must wait changes.
         """
         self._registry = registry
         self._rules = registry.breakers
         self._metrics = metrics
         self._on_change = on_change
         self.by_name: dict[str, Breaker] = {}
-        # Of them those that only calls named; what was called last is last.
+        # Undeclared breakers, in the order of their last calls.
         self._called_names: dict[str, None] = {}
-        # The names of those that let nothing pass: for events, and for commands, which may have a
-        # fallback instead. probing: those whose probe is this worker's.
+        # `shut`: breakers that let no call pass. `_shut_commands`: shut breakers without a
+        # fallback, so commands wait for them. `_shut_topics`: topics in which every type must wait.
+        # `probing`: breakers that this worker probes.
         self.shut: frozenset[str] = frozenset()
         self._shut_commands: frozenset[str] = frozenset()
         self._shut_topics: frozenset[str] = frozenset()
         self.probing: frozenset[str] = frozenset()
         # Rows that may begin as probes, with their tickets.
         self.held: dict[Holder, list[tuple[Breaker, Ticket]]] = {}
-        # Grows with each change, for who must look whether there was one.
+        # Change counter.
         self.version = 0
         self.work = anyio.Event()
         self._told: dict[str, tuple[int, ...]] = {}
-        # The breakers that whole queues need.
+        # Breaker by queue.
         self._of_queues: dict[str, str] = {}
-        # What of these, and of new rules, is not written down yet.
+        # Uses of breakers, and new rules, that are not in the database yet.
         self.undeclared: set[tuple[str, str | None]] = set()
         for name, _ in registry.breaker_uses:
             self.declared(name)
 
     def declared(self, name: str) -> Breaker:
-        """The breaker of this name, which stays."""
+        """The breaker of a declared name; it is never forgotten."""
         self._called_names.pop(name, None)
         return self.by_name.get(name) or self._make(name)
 
     def called(self, name: str) -> Breaker:
-        """The breaker of this name; one that nobody declares has the default rules."""
+        """The breaker of a name that a call gave; an undeclared one has the default rules."""
         found = self.by_name.get(name)
         if found is not None and name not in self._called_names:
             return found
@@ -80,14 +78,14 @@ class Breakers:
 
     def _make(self, name: str) -> Breaker:
         made = self.by_name[name] = Breaker(name, self._rules.get(name, BreakerRules()))
-        self.work.set()  # others may know of it
+        self.work.set()  # the database may have its state
         return made
 
     def _make_room(self) -> None:
-        """Forget the one that was called the longest ago, if possible one that lets all pass.
+        """Forget the least recently called undeclared breaker, a closed one if possible.
 
-        Of one that is open the database knows, so this worker does again half a second after the
-        next call. What is probed, or has a change to be written, is kept.
+        An open one is in the database: after the next call this worker reads it again within half a
+        second. Breakers that are probed, or have an unwritten change, are kept.
         """
         names = [
             name
@@ -103,7 +101,7 @@ class Breakers:
             self.look()
 
     def need(self, queues: Mapping[str, str]) -> None:
-        """The breakers that queues need, all of them: in place of those that they needed before."""
+        """Replace the breakers that queues need."""
         if queues == self._of_queues:
             return
         new = queues.items() - self._of_queues.items()
@@ -116,7 +114,7 @@ class Breakers:
         self._on_change()
 
     def take_over(self, rules: Mapping[str, BreakerRules]) -> None:
-        """Go on by these rules, all of them: in place of those that were declared before."""
+        """Replace the rules of the declared breakers."""
         new = rules.keys() - self._rules.keys()
         self._rules = rules
         self.undeclared |= {(name, None) for name in new}
@@ -132,11 +130,11 @@ class Breakers:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether all of them let everything pass."""
+        """Whether all breakers let everything pass."""
         return not (self.shut or self.probing)
 
     def allow(self, kind: str, lane: str, type_: str) -> bool:
-        """Whether rows of a lane may be claimed, as far as breakers go; `kind`: topic or queue."""
+        """Whether breakers allow rows of a lane to be claimed; kind: topic or queue."""
         if kind == "queue":
             return self._shut_commands.isdisjoint(self._needed(kind, lane, type_))
         if kind != "topic" or not self.shut:
@@ -147,12 +145,15 @@ class Breakers:
         return not any(each.breaker in self.shut for each in handlers if not each.command_type)
 
     def room(self, kind: str, lane: str, type_: str) -> int | None:
-        """How many rows of a lane may be claimed as probes; None: they are none."""
+        """How many rows of a lane may be claimed as probes; None: this worker does not probe it."""
         needed = self._needed(kind, lane, type_)
         return min((self.by_name[n].room for n in needed if n in self.probing), default=None)
 
     def admit(self, kind: str, lane: str, type_: str, row_id: int) -> bool:
-        """Whether a claimed row may begin; where this worker probes, it is a probe then."""
+        """Whether a claimed row may begin.
+
+        If this worker probes its breaker, the row becomes a probe.
+        """
         names = [name for name in self._needed(kind, lane, type_) if name in self.probing]
         holder = (kind, row_id)
         if not names or holder in self.held:
@@ -171,13 +172,13 @@ class Breakers:
         return True
 
     def is_admitted(self, kind: str, lane: str, type_: str, row_id: int) -> bool:
-        """Whether a row that is claimed and has not begun may still begin."""
+        """Whether a claimed row that has not begun may still begin."""
         if any(name in self.probing for name in self._needed(kind, lane, type_)):
             return (kind, row_id) in self.held
         return self.allow(kind, lane, type_)
 
     def release(self, kind: str, row_id: int) -> None:
-        """A row that was a probe has ended, or did not begin after all."""
+        """Give back the tickets of a row that has ended, or did not begin."""
         held = self.held.pop((kind, row_id), None)
         if held is not None:
             for breaker, ticket in held:
@@ -185,7 +186,7 @@ class Breakers:
             self.look()
 
     def falls_back(self, queue: str, type_: str, row_id: int) -> tuple[str, str] | None:
-        """The type of the command that is sent instead of this one, and why; None: it runs."""
+        """The command type to send instead, and the breaker; None: the command itself runs."""
         if self.is_quiet or ("queue", row_id) in self.held:
             return None
         for name in self._needed("queue", queue, type_):
@@ -195,7 +196,7 @@ class Breakers:
         return None
 
     def needed_by(self, handler: Handler, queue: str | None) -> Collection[str]:
-        """The breakers that a handler needs; queue: that its command is in."""
+        """The breakers that a handler needs. queue: the command's queue, or None for an event."""
         of_queue = self._of_queues.get(queue) if queue is not None else None
         if of_queue is None or of_queue == handler.breaker:
             return () if handler.breaker is None else (handler.breaker,)
@@ -213,7 +214,7 @@ class Breakers:
     # ----------------------------------------------------------------------------------- calls
 
     def begin(self, name: str, holder: Holder) -> Ticket | None:
-        """A call begins; its ticket, or None: nothing may begin now."""
+        """Begin a call; returns its ticket, or None if no call may begin now."""
         breaker = self.called(name)
         if self.held:
             for each, ticket in self.held.get(holder, ()):
@@ -235,16 +236,16 @@ class Breakers:
         after: float = 0.0,
         reason: str = "",
     ) -> None:
-        """A call has ended; failed: None, if that says nothing of its target.
+        """End a call; failed: None if the end says nothing about the target.
 
-        began: when, by the monotonic clock.
+        began: when it began, by the monotonic clock.
         """
-        breaker = self.called(name)  # it may have been forgotten while the call was out
+        breaker = self.called(name)  # the breaker may have been forgotten during the call
         held = self.held.get(holder)
         if held is not None:
             rest = [each for each in held if each[0] is not breaker]
             if len(rest) == len(held) and ticket == breaker.generation and breaker.is_probing:
-                return  # of a row that is one probe, and has told what it tells
+                return  # the row counts as one probe, and its result is already known
             self.held[holder] = rest
         if failed is None:
             breaker.give_back(ticket)
@@ -260,25 +261,25 @@ class Breakers:
             self.look()
 
     def rejected(self, name: str) -> float:
-        """A handler's own call may not begin; in how many seconds it may be tried again."""
+        """Count a handler's refused call; returns the seconds until the next call may be tried."""
         breaker = self.by_name[name]
         breaker.rejected += 1
         return breaker.rest(time.monotonic())
 
-    # ------------------------------------------------------------------------------ the others
+    # ------------------------------------------------------------------------------ other workers
 
     def on_notify(self) -> None:
-        """A change was notified: read at once."""
+        """Read at once, since a change was notified."""
         self.work.set()
 
     async def wait(self, within: float) -> None:
-        """Wait until something is to be written or read, for so many seconds at most."""
+        """Wait until something must be written or read, at most `within` seconds."""
         with anyio.move_on_after(within):
             await self.work.wait()
         self.work = anyio.Event()
 
     def look(self) -> None:
-        """Find out what is left alone by now, and tell if that has changed."""
+        """Determine which rows must wait, and report a change."""
         breakers = self.by_name.items()
         shut = frozenset(name for name, each in breakers if not each.passes)
         probing = frozenset(name for name, each in breakers if each.is_probing)
@@ -293,10 +294,10 @@ class Breakers:
         self.version += 1
         self._on_change()
 
-    # ----------------------------------------------------------------------------------- shown
+    # ----------------------------------------------------------------------------------- metrics
 
     def show(self) -> None:
-        """Tell the metrics; called about once a second, since each call would cost too much."""
+        """Set the metrics, about once a second: once per call would cost too much."""
         metrics = self._metrics
         for name, breaker in self.by_name.items():
             is_open = breaker.mode == "open" or (breaker.mode == "auto" and breaker.state == "open")
@@ -314,12 +315,12 @@ class Breakers:
 
 
 def _forget_series(metrics: Metrics, name: str) -> None:
-    """Show nothing more of a breaker that is forgotten."""
+    """Remove the metrics of a forgotten breaker."""
     of_name = (metrics.breaker_state, metrics.breaker_forced, metrics.breaker_rejected)
     series: list[tuple[Gauge | Counter, tuple[str, ...]]] = [(each, (name,)) for each in of_name]
     outcomes, states = ("succeeded", "failed", "slow"), ("open", "half-open", "close")
     series += [(metrics.breaker_calls, (name, outcome)) for outcome in outcomes]
     series += [(metrics.breaker_transitions, (name, to)) for to in states]
     for metric, labels in series:
-        with suppress(KeyError):  # older versions of the library raise it for what is not there
+        with suppress(KeyError):  # older libraries raise KeyError
             metric.remove(*labels)

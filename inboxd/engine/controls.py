@@ -1,10 +1,9 @@
-"""What is left alone, as this worker knows it: what is paused, or needs an open breaker.
+"""Controls of one worker: lanes that are paused, or that need an open breaker.
 
-Owns the current controls, and the loop that keeps them current: they are read when a change is
-notified, and twice a second, so that all workers obey within a second. The queues of disabled
-endpoints are left alone as paused ones are. Promises that nothing is claimed before they were read
-once, and that who asked for it is called at each change. Known limit: while the database is away
-they are what they were.
+Owns the current controls, and the loop that reads them twice a second and at each notified change,
+so that all workers follow within a second. Queues of disabled endpoints are treated like paused
+queues. Promises that nothing is claimed before the first reading, and that `on_change` is called at
+each change. Known limit: while the database is away, the last known controls apply.
 """
 
 from collections.abc import Callable, Iterable
@@ -24,16 +23,16 @@ _EVERY = 0.5
 
 
 class Controls:
-    """The types, topics and queues that are left alone now."""
+    """The types, topics and queues from which nothing may be claimed now."""
 
     def __init__(self, on_change: Callable[[], None], breakers: Breakers) -> None:
-        """Nothing is paused until `read` says so; `on_change` is called when that changes.
+        """Nothing is paused before the first `read`; `on_change` is called at each change.
 
-        breakers: tell of their changes themselves.
+        breakers: report their own changes.
         """
         self.paused: frozenset[tuple[str, str]] = frozenset()
         self.breakers = breakers
-        # Queues that are left alone beside what operators paused.
+        # Queues of disabled endpoints: treated like paused queues.
         self._left: frozenset[str] = frozenset()
         self._changes = 0
         self._on_change = on_change
@@ -42,39 +41,39 @@ class Controls:
 
     @property
     def version(self) -> int:
-        """Grows with each change, for who must look whether there was one."""
+        """Change counter; includes the changes of breakers."""
         return self._changes + self.breakers.version
 
     @property
     def are_quiet(self) -> bool:
-        """Whether nothing is left alone, and nothing is claimed as a probe."""
+        """Whether every lane may be claimed, and no lane is probed."""
         return not (self.paused or self._left) and self.breakers.is_quiet
 
     def allow(self, kind: str, lane: str, type_: str) -> bool:
-        """Whether a lane may be claimed; `kind` is what it is a lane of: topic or queue."""
+        """Whether a lane may be claimed; kind: topic or queue."""
         if not self.allow_pauses(kind, lane, type_):
             return False
         return not self.breakers.shut or self.breakers.allow(kind, lane, type_)
 
     def allow_row(self, kind: str, lane: str, type_: str, row_id: int) -> bool:
-        """Whether a row that is claimed may begin; of what is probed, a few may."""
+        """Whether a claimed row may begin; a probed lane admits only a few rows."""
         if not self.allow_pauses(kind, lane, type_):
             return False
         return self.breakers.is_quiet or self.breakers.is_admitted(kind, lane, type_, row_id)
 
     def allow_pauses(self, kind: str, lane: str, type_: str) -> bool:
-        """Whether no operator has paused a lane, and it is not one of a disabled endpoint."""
+        """Whether a lane is neither paused nor the queue of a disabled endpoint."""
         paused, left = self.paused, self._left
         if left and kind == "queue" and lane in left:
             return False
         return not paused or not ((kind, lane) in paused or ("type", type_) in paused)
 
     def named(self, kind: str) -> list[str]:
-        """The names of this kind that are paused."""
+        """The paused names of this kind."""
         return [name for paused, name in self.paused if paused == kind]
 
     def leave(self, queues: Iterable[str]) -> None:
-        """Leave these queues alone, beside what is paused: in place of those before."""
+        """Replace the queues that are treated like paused ones."""
         left = frozenset(queues)
         if left != self._left:
             self._left = left
@@ -82,12 +81,12 @@ class Controls:
             self._on_change()
 
     def on_notify(self) -> None:
-        """A change was notified, of pauses or of breakers: read at once."""
+        """Read at once, since a change of pauses or breakers was notified."""
         self._notified.set()
         self.breakers.on_notify()
 
     async def read(self, pool: Pool, sql: Statements) -> None:
-        """Take over what the table says."""
+        """Read the controls from their table."""
         async with borrow(pool) as connection:
             rows = await store.read(connection, sql)
         paused = frozenset((row["kind"], row["name"]) for row in rows)
@@ -102,7 +101,7 @@ class Controls:
             self._on_change()
 
     async def keep(self, pool: Pool, sql: Statements) -> None:
-        """Stay current until cancelled."""
+        """Keep the controls current until cancelled."""
         while True:
             with anyio.move_on_after(_EVERY):
                 await self._notified.wait()

@@ -1,12 +1,12 @@
-"""The endpoints of webhooks, as this worker knows them: read, and written down where they fail.
+"""Endpoints of webhooks on one worker: reads them, and writes when they fail or recover.
 
-Owns the loop that writes how deliveries went and reads what others wrote: when a change is
-notified, when a delivery has news, and every few seconds; and what follows for the queues of
-deliveries: limits, a breaker each, and that those of disabled endpoints are left alone. Promises
-that a transition is written by the one worker that knew the newest version, where an endpoint is
-disabled with its audit; and that a change of an endpoint is obeyed within a second. Known limit:
-with the database away endpoints are what they were, and what is unwritten waits.
-*See:* `inboxd.outbound.endpoints`, which decides; `queues` and `controls`, which are told.
+Owns the loop that writes the results of deliveries and reads the changes of other workers: every
+few seconds, at each notified change, and when a delivery changes an endpoint. Owns the effects on
+the endpoints' queues: limits, breakers, and a pause while an endpoint is disabled. Promises that a
+worker writes a transition only if it knew the endpoint's newest version, that disabling is written
+together with its audit entry, and that workers follow a change within a second.
+Known limit: while the database is away, the last known states apply, and transitions wait. *See:*
+`inboxd.outbound.endpoints`, which decides; `queues` and `controls`, which are updated.
 """
 
 import time
@@ -32,17 +32,15 @@ from inboxd.telemetry.metrics import Metrics
 
 _log = get_logger(__name__)
 
-# Seconds between two looks at what is unwritten, and between two readings.
+# Seconds between two checks for unwritten transitions, and between two readings.
 _EVERY, _READ_EVERY = 0.5, 5.0
 _MOST_AT_ONCE = 10_000
 ACTOR = "inboxd"
 
 
 class Endpoints:
-    """All endpoints, kept current."""
-
     def __init__(self, metrics: Metrics, queues: Queues, controls: Controls) -> None:
-        """There is none until `turn` has read them."""
+        """No endpoints are known before the first `turn`."""
         self.book = EndpointBook(self.on_notify)
         self._metrics = metrics
         self._queues = queues
@@ -51,16 +49,16 @@ class Endpoints:
         self._reads = True
         self._read_at = 0.0
         self._is_due = True
-        self._laid: object = None
+        self._applied: object = None
         self._shown: frozenset[str] = frozenset()
 
     def on_notify(self) -> None:
-        """A change was notified, or a delivery has news: see to it at once."""
+        """Handle at once a notified change, or an endpoint that a delivery has changed."""
         self._is_due = True
         self._work.set()
 
     async def keep(self, pool: Pool, sql: Statements) -> None:
-        """Stay current until cancelled."""
+        """Keep the endpoints current until cancelled."""
         while True:
             with anyio.move_on_after(_EVERY):
                 await self._work.wait()
@@ -74,9 +72,9 @@ class Endpoints:
                 self._reads, self._is_due = False, True
 
     async def turn(self, pool: Pool, sql: Statements) -> None:
-        """Write what deliveries made of endpoints, and read them if that may bring something."""
+        """Write transitions of endpoints, and read all endpoints if something may have changed."""
         now = time.monotonic()
-        self._lay()  # what is gone is left alone before that is written
+        self._apply()  # a disabled endpoint's queue is paused even before the transition is written
         unwritten = self.book.unwritten(now)
         is_due = self._is_due or bool(unwritten) or now - self._read_at >= _READ_EVERY
         if not is_due:
@@ -88,22 +86,22 @@ class Endpoints:
                     written = await _write(Session(connection, sql), endpoint, news)
                 if written:
                     endpoint.wrote(news, time.monotonic())
-                    self._tell(endpoint, news)
+                    self._report(endpoint, news)
             taken_over = self.book.reading()
-            # Before it, so that what another worker wrote is rather too early here than too late:
-            # a success that came after a failure must not count as one before it.
+            # Taken before the reading, so that changes of other workers seem older than they are,
+            # never newer: a success after a failure must not seem older than the failure.
             self._read_at = time.monotonic()
             async with transaction(pool, connection):
                 rows = await store.read(connection, sql)
         self.book.take_over(rows, self._read_at)
-        for name in rows:  # from 0 on: a counter that is born at 1 has never grown
+        for name in rows:  # start at 0: a counter that begins at 1 shows no increase
             for by in ("failures", "gone"):
                 self._metrics.endpoints_disabled.labels(name, by)
-        self._lay()
+        self._apply()
         taken_over()
 
     async def finish(self, pool: Pool, sql: Statements) -> None:
-        """Note the successes of this worker's last minute: nobody else knows of them."""
+        """Write the successes of the last minute, which are only in this worker's memory."""
         unnoted = [each for each in self.book.endpoints if not each.is_noted]
         if not unnoted:
             return
@@ -113,20 +111,20 @@ class Endpoints:
                     known = (each.written.name, *each.success(time.monotonic()))
                     async with transaction(pool, connection):
                         await store.note_success(connection, sql, *known, last=True)
-        except Exception as error:  # noqa: BLE001 - the worker ends all the same
+        except Exception as error:  # noqa: BLE001 - the worker must end anyway
             _log.warning("endpoints cannot be written", reason=explain(error).error)
 
-    def _lay(self) -> None:
-        """Lay what the endpoints say over their queues, if that has changed."""
+    def _apply(self) -> None:
+        """Apply changed limits and states of endpoints to their queues."""
         known = [(each, each.written) for each in self.book.endpoints]
-        laid = {row.name: (row.rate, row.concurrency, each.is_open) for each, row in known}
-        if laid == self._laid:
+        states = {row.name: (row.rate, row.concurrency, each.is_open) for each, row in known}
+        if states == self._applied:
             return
-        self._laid = laid
+        self._applied = states
         self._queues.add({each.queue: _queue_of(each) for each, _ in known})
         self._controls.leave(each.queue for each, _ in known if not each.is_open)
 
-    def _tell(self, endpoint: ServedEndpoint, news: News) -> None:
+    def _report(self, endpoint: ServedEndpoint, news: News) -> None:
         """Count and log a transition that this worker wrote."""
         name, reason = endpoint.written.name, endpoint.reason
         if news == "failing":
@@ -144,7 +142,7 @@ class Endpoints:
             )
 
     def show(self) -> None:
-        """Tell the metrics; called about once a second."""
+        """Set the metrics; called about once a second."""
         now, metrics = time.monotonic(), self._metrics
         for each in self.book.endpoints:
             name = each.written.name
@@ -158,7 +156,7 @@ class Endpoints:
 
 
 async def _write(session: Session, endpoint: ServedEndpoint, news: News) -> bool:
-    """Write one transition; False: somebody was quicker, and what is read next says who."""
+    """Write one transition; False: another worker was faster (the next reading finds that)."""
     connection, sql = session.connection, session.sql
     row, status, reason = endpoint.written, endpoint.status, endpoint.reason
     known, now = (row.name, row.version), time.monotonic()
@@ -176,7 +174,7 @@ async def _write(session: Session, endpoint: ServedEndpoint, news: News) -> bool
         if await store.note_success(connection, sql, row.name, *success, last=False):
             endpoint.noted(succeeded)
         return True
-    # Not what it answered, which may quote what it was sent.
+    # Not the text of the answer: it may quote the request.
     why = "no answer came" if status is None else f"it answered {status}"
     if await store.give_up(connection, sql, *known, news, why, (status, reason)) is None:
         return False
@@ -196,7 +194,7 @@ def _queue_of(endpoint: ServedEndpoint) -> Queue:
 
 
 def _rate(text: str | None) -> Rate | None:
-    """A rate that is higher than any limit is none."""
+    """The rate; None if it is so high that it needs no limit."""
     try:
         return None if text is None else parse_rate(text)
     except ValueError:

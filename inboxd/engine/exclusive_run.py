@@ -1,21 +1,21 @@
 """The exclusive run: a suspect runs alone in this process, and events rest meanwhile.
 
-Owns whether it is wanted, and whether events rest. Promises that from `want` having returned True
-until `end` no handler of events runs here. Known limit: a page, or a chunk, that has begun ends
-first.
+Owns the request for it, and the state of events (resting or not). Promises that after `want` has
+returned True, no handler of events runs in this process until `end`. Known limit: a page or chunk
+that has begun ends first.
 """
 
 from collections.abc import Callable
 
 
 class ExclusiveRun:
-    """What the processors of events and commands agree on."""
+    """Shared by the processors of events and commands."""
 
     def __init__(self, on_change: Callable[[], None], on_rest: Callable[[], None]) -> None:
-        """Nobody wants to be alone yet.
+        """No exclusive run is wanted at first.
 
-        `on_change` wakes events, which are to rest or may go on; `on_rest` tells commands that they
-        rest.
+        on_change: wakes the processor of events, which must rest or may continue; on_rest: notifies
+        the processor of commands that events rest.
         """
         self.wanted = False
         self._resting = False
@@ -23,20 +23,20 @@ class ExclusiveRun:
         self._on_rest = on_rest
 
     def want(self) -> bool:
-        """Ask events to rest; whether they do."""
+        """Ask events to rest; returns whether they do."""
         if not self.wanted:
             self.wanted = True
             self._on_change()
         return self._resting
 
     def rest(self) -> None:
-        """No handler of events runs, and none will until `end`."""
+        """Events rest: none of their handlers runs, and none starts before `end`."""
         if self.wanted and not self._resting:
             self._resting = True
             self._on_rest()
 
     def end(self) -> None:
-        """Events go on."""
+        """Let the processing of events continue."""
         if self.wanted:
             self.wanted = self._resting = False
             self._on_change()

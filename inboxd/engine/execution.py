@@ -1,14 +1,14 @@
 """Running one handler: in the loop, in a thread or in a process, within its time limit.
 
 Owns the time limit, cancellation by request, and the record of what runs for the loop monitor.
-Promises that whatever a handler does comes back as a result or an exception of its own; that a
-cancellation of the daemon's passes through; and that neither context variables nor cancellations of
-a handler's own reach what runs next in the same task. A handler that never waits costs no timer.
-Known limits: a handler's time begins at its first wait, and one in the loop that never waits is not
-ended by it (`worker.stall_timeout` ends the process). A thread cannot be stopped: past its limit
-its result counts for nothing, but it goes on and keeps its place (`inboxd.engine.threads`); what
-must be killable runs with executor="process".
-*See:* `events/page_run.py`, `events/chunks/run.py` and `commands/run.py`, which call it.
+Promises that each call ends with the handler's result or the handler's own exception; that a
+cancellation by the daemon passes through; and that context variables and cancellations of a handler
+do not reach the next handler in the same task. A handler that never waits needs no timer.
+Known limits: a handler's time begins at its first wait, so a handler in the loop that never waits
+has no time limit (`worker.stall_timeout` ends the process). A thread cannot be stopped: past the
+limit the result is dropped, but the thread still runs and keeps its place
+(`inboxd.engine.threads`); a handler that must be killable runs with executor="process". *See:*
+`events/page_run.py`, `events/chunks/run.py` and `commands/run.py`, which call it.
 """
 
 import asyncio
@@ -32,20 +32,20 @@ from inboxd.engine.threads import Threads
 from inboxd.errors import HandlerCrashed, HandlerTimeout, InboxdError
 from inboxd.telemetry.monitor import LoopMonitor, Running
 
-# A handler that catches its cancellation is cancelled again this often.
-_INSIST = 1.0
-# Handlers that never wait hold the event loop no longer than this together, in seconds.
-_BREATH = 0.02
-# Loop iterations until a waiting task's statement is sent: one to write it, one to flush it.
+# Seconds after which a handler that catches its cancellation is cancelled again.
+_INSIST_SECONDS = 1.0
+# Seconds for which handlers that never wait may hold the event loop together.
+_BREATH_SECONDS = 0.02
+# Loop iterations that a waiting task needs to send its statement: one writes it, one flushes it.
 _TURNS = 2
 
 
-# The task that runs a handler: asked for once for many rows, as asking costs half a microsecond.
+# The task that runs a handler: read once for many rows, since reading it costs half a microsecond.
 Task: TypeAlias = "asyncio.Task[Any] | None"
 
 
 class HandlerStopped(InboxdError):
-    """The daemon stopped the handler: its lease, its time to drain, or an operator said so."""
+    """The daemon stopped the handler: its lease or drain time ended, or an operator cancelled."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -53,7 +53,7 @@ class HandlerStopped(InboxdError):
 
 
 class TimeLimit:
-    """The time that one execution has, and the handle by which it can be stopped earlier."""
+    """The time limit of one execution, and the handle to stop it earlier."""
 
     __slots__ = ("_cancelled", "_handle", "_on_stubborn", "_on_time", "_patience", "_task", "error")
 
@@ -64,7 +64,7 @@ class TimeLimit:
         on_stubborn: Callable[[], None],
         on_time: Callable[[], HandlerTimeout],
     ) -> None:
-        """Stop the current task's work after `seconds`; give up on it `patience` later."""
+        """Cancel the current task's work after `seconds`; call `on_stubborn` `patience` s later."""
         self._task = asyncio.current_task()
         self._cancelled = 0
         self._patience = patience
@@ -75,7 +75,7 @@ class TimeLimit:
         self._handle = loop.call_later(seconds, self._expire)
 
     def extend(self, seconds: float) -> None:
-        """Give back time that the handler spent waiting for what the daemon owed it."""
+        """Extend the limit by the time that the handler has waited for the daemon."""
         if self.error is None:
             self._handle.cancel()
             loop = asyncio.get_running_loop()
@@ -85,23 +85,23 @@ class TimeLimit:
         self.stop(self._on_time())
 
     def stop(self, error: InboxdError) -> None:
-        """Cancel the handler, and again until it obeys; `error` is what it failed with."""
+        """Cancel the handler, repeatedly until it ends; `error`: the failure to report."""
         self.error = self.error or error
         self._handle.cancel()
-        if self._cancelled * _INSIST > self._patience:
+        if self._cancelled * _INSIST_SECONDS > self._patience:
             self._on_stubborn()
         self._cancelled += 1
         if self._task is not None:
             self._task.cancel()
-        self._handle = asyncio.get_running_loop().call_later(_INSIST, self.stop, error)
+        self._handle = asyncio.get_running_loop().call_later(_INSIST_SECONDS, self.stop, error)
 
     def end(self) -> None:
-        """The handler ended: cancel nothing any more."""
+        """Cancel no more, since the handler has ended."""
         self._handle.cancel()
 
 
 class Executions:
-    """Runs handlers; knows what runs now."""
+    """Runs handlers; knows which handlers run now."""
 
     def __init__(
         self,
@@ -114,10 +114,10 @@ class Executions:
         resources: Resources | None = None,
         time_limit: type[TimeLimit] = TimeLimit,
     ) -> None:
-        """Bound threads and processes; `on_stubborn` is called for a handler that will not end.
+        """Limit threads and processes; `on_stubborn` is called for a handler that does not end.
 
-        `resources` are open, for the handlers that take them. `time_limit`: what each execution
-        has that waits.
+        resources: open ones, for handlers that take them. time_limit: the class for executions that
+        wait.
         """
         self._resources = resources or Resources()
         self.limits: dict[tuple[str, int], TimeLimit] = {}
@@ -131,7 +131,7 @@ class Executions:
 
     @property
     def left_behind(self) -> bool:
-        """Whether a handler that was given up goes on in its thread."""
+        """Whether the thread of an abandoned handler still runs."""
         return self._threads.any_given_up
 
     async def run(
@@ -145,18 +145,18 @@ class Executions:
         seconds: float,
         on_wait: Callable[[], None] | None = None,
     ) -> object:
-        """Run a handler in `task`, which is the current one; its result, or its exception.
+        """Run a handler in `task`, the current one; returns its result, or raises its exception.
 
-        `on_wait` is called when the handler first waits for something: until then it is one step
-        of this task, needs no timer, and nothing else could have run anyway.
+        on_wait: called when the handler first waits. Until then the handler is one step of this
+        task, needs no timer, and no other task can run.
         """
         before = 0 if task is None else task.cancelling()
         self._running[task] = Running(kind, handler.type, row_id)
-        # By identity: a handler's record lives as long as the registry.
+        # Keyed by identity: a handler's record lives as long as the registry.
         invoke = self._invokers.get(id(handler))
         if invoke is None:
             invoke = self._invokers[id(handler)] = self._make_invoker(handler)
-        # The handler's own context, since this task runs other rows later: 0.1 microseconds.
+        # A copy, since this task runs other rows later; costs 0.1 microseconds.
         context_vars = copy_context()
         coroutine: Coroutine[Any, Any, object] = invoke(payload, context)  # type: ignore[assignment]
         try:
@@ -238,31 +238,34 @@ class CooperativeYield:
         self.begin()
 
     def begin(self) -> None:
-        """The loop has just run."""
+        """Note that the loop has just run."""
         self._last = time.monotonic()
 
     def want(self) -> None:
-        """A task waits for what has just ended: it goes on before the next handler runs."""
+        """Let the task that waits for an outcome run before the next handler does."""
         self._wanted = _TURNS
 
     def served(self) -> None:
-        """The waiting task has gone on."""
+        """Note that the waiting task has run."""
         self._wanted = 0
 
     async def take(self) -> None:
-        """Yield to the loop if a task waits, or the last time was long ago; called between rows."""
+        """Yield to the loop if a task waits, or the last yield was long ago.
+
+        Call it between rows.
+        """
         if self._wanted:
             self._wanted -= 1
-        elif time.monotonic() - self._last <= _BREATH:
+        elif time.monotonic() - self._last <= _BREATH_SECONDS:
             return
         await anyio.lowlevel.checkpoint()
         self._last = time.monotonic()
 
 
 async def take_back(task: asyncio.Task[Any], before: int) -> None:
-    """Undo the cancellations of a handler that has ended: they were not meant for what follows."""
+    """Undo the cancellations of a handler that has ended: they must not reach later code."""
     try:
-        await asyncio.sleep(0)  # one that the handler has not met yet comes here
+        await asyncio.sleep(0)  # a pending cancellation is raised here
     except asyncio.CancelledError as error:
         if is_ours(error):
             raise
@@ -274,12 +277,13 @@ async def take_back(task: asyncio.Task[Any], before: int) -> None:
 def _resume(
     coroutine: Coroutine[Any, Any, object], yielded: Any, context: Context
 ) -> Generator[Any, Any, object]:
-    """Drive a coroutine on, in its context, that was started by hand and has yielded once."""
+    """Continue a coroutine, which has yielded once already, in its context."""
     while True:
         try:
             sent = yield yielded
         except BaseException as error:  # noqa: BLE001 - whatever the loop throws in is the handler's
-            # Without this function's frame: below the driver's it would look like the fault.
+            # Leave out this function's frame: below the driver's frames it would look like the
+            # cause.
             came_from = error.__traceback__ and error.__traceback__.tb_next
             step = partial(coroutine.throw, error.with_traceback(came_from))
         else:

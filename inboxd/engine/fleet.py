@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Fleet:
-    """What the last heartbeat said of the others."""
+    """The other workers at the last heartbeat. uniform: their declarations equal this worker's."""
 
     peers: int = 0
     uniform: bool = True
 
     @property
     def differs(self) -> bool:
-        """Whether another worker can do what this one cannot, or the other way round."""
+        """Whether a living peer declares something else than this worker."""
         return self.peers > 0 and not self.uniform

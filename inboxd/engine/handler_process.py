@@ -1,9 +1,9 @@
-"""A handler in a process of its own: what happens on both sides of the call.
+"""Runs a handler in a process of its own: both sides of the call.
 
-Owns the child's standard descriptors. Promises: whatever a handler, its libraries and the programs
-that they start write to standard output or read from standard input never meets the calls that the
-two processes exchange there; what they write goes nowhere, as what `print` writes does.
-*See:* `engine/execution.py`, which runs it within its time limit.
+Owns the child's standard descriptors. Promises that a handler, its libraries and the programs that
+they start cannot disturb the calls between the two processes, even if they write to standard output
+or read from standard input. Such output is dropped, like the output of `print`. *See:*
+`engine/execution.py`, which runs it within its time limit.
 """
 
 import io
@@ -20,30 +20,30 @@ _STANDARD = range(3)
 
 
 async def run(func: Callable[[Any], object], payload: object, limiter: CapacityLimiter) -> object:
-    """Run a handler's function in a process. Raises BrokenWorkerProcess, or what it raises."""
-    # As bytes: unpickling imports the plugin, which may write something already.
+    """Run a handler's function in a process. Raises its error, or BrokenWorkerProcess."""
+    # Bytes, since unpickling imports the plugin, whose import may already write output.
     call = pickle.dumps((func, payload), protocol=pickle.HIGHEST_PROTOCOL)
     return await anyio.to_process.run_sync(_answer, call, cancellable=True, limiter=limiter)
 
 
 def _answer(call: bytes) -> object:
-    """Run in the child: do what a call asks for."""
+    """Run in the child: execute a call."""
     _put_calls_aside()
-    func, payload = pickle.loads(call)  # noqa: S301 - from the process that has started this one
+    func, payload = pickle.loads(call)  # noqa: S301 - from the parent process
     return func(payload)
 
 
 def _put_calls_aside() -> None:
-    """Move the calls to other descriptors than 0 and 1, once in the life of a child.
+    """Move the exchange of calls away from descriptors 0 and 1, once in the life of a child.
 
-    anyio exchanges them there, and keeps only Python's own `sys.stdin` and `sys.stdout` away from
-    what runs here: not what writes to the descriptor, nor programs, which inherit it.
+    anyio uses 0 and 1 for calls. It protects them only from Python's `sys.stdin` and `sys.stdout`,
+    not from direct writes to the descriptors or from programs that inherit them.
     """
     for stream, mode in ((sys.__stdin__, "rb"), (sys.__stdout__, "wb")):
         if stream is None or (standard := stream.fileno()) > _STANDARD[-1]:
             continue
         raw: Any = getattr(stream.buffer, "raw", stream.buffer)
-        # In its place: anyio holds the stream. A copy is not inherited.
+        # Changed in place, since anyio holds the stream. Programs do not inherit a duplicate.
         io.FileIO.__init__(raw, os.dup(standard), mode)
         nowhere = os.open(os.devnull, os.O_RDWR)
         os.dup2(nowhere, standard)

@@ -1,14 +1,12 @@
-"""Hooks of plugins: told of the worker's start and end, and of attempts that failed.
+"""Hooks of plugins: called at the worker's start and end, and after attempts that failed.
 
-Owns when hooks are called and how long they may take; `inboxd.api.hooks` says what they are given.
-What happened waits in a queue with one consumer, so nothing that a hook does, or does not do, holds
-up a settlement. Promises that a hook changes no outcome: its failure is logged, once until it has
-succeeded again, and counted; when the queue is full, what happens is dropped, counted and logged;
-at the end, and whatever ends the worker, a lost resource too, the queue is emptied within a bound,
-then `on_stop` is called. Known limits: hooks are
-called one after the other, so one that hangs delays the others; one that ignores its cancellation
-stays behind (`left`), for the process to end.
-*See:* `resources`, which gives hooks what they take; `judge`.
+Owns the times and time limits of calls; `inboxd.api.hooks` describes the arguments. Calls wait in a
+queue with one consumer, so a hook never delays a settlement. Promises that a hook changes no
+outcome: its failure is counted, and logged once until it has succeeded again. When the queue is
+full, calls are dropped, counted and logged. When the worker ends for any reason, the queue is
+emptied within a time limit, then `on_stop` is called. Known limits: hooks run one after the other,
+so a hanging hook delays the next ones; a hook that ignores its cancellation runs on until the
+process ends (`left`). *See:* `resources`, which gives hooks what they take; `judge`.
 """
 
 import asyncio
@@ -34,9 +32,9 @@ _log = get_logger(__name__)
 
 # Seconds for one call of a hook.
 _CALL = 10.0
-# Failed attempts that wait for their hooks: each holds its exception, with the frames of that.
+# Failed attempts that may wait for hooks: each holds its exception with all frames.
 _MOST_WAITING = 1_000
-# Seconds, at the end, for what still waits; for a call that was cancelled; for all of `on_stop`.
+# Seconds at the end: for waiting calls; for a cancelled call; for all of `on_stop`.
 _REMAINING = 5.0
 _PATIENCE = 1.0
 _STOPPING = 5.0
@@ -46,37 +44,36 @@ class Hooks:
     """Calls the hooks of all plugins; `run` in a task group, which `finish` alone ends."""
 
     def __init__(self, hooks: Sequence[Hook], resources: Resources, metrics: Metrics) -> None:
-        """Call `hooks` with their resources, which are open."""
         self._calls = {
             moment: [(hook, resources.bound(hook)) for hook in hooks if hook.moment == moment]
             for moment in ("on_start", "on_stop", "on_error")
         }
         self._counts = metrics.hook_calls
         self._waiting: asyncio.Queue[tuple[Moment, object]] = asyncio.Queue(_MOST_WAITING)
-        # A cancellation of the worker does not end it: what waits is to be told.
+        # Shielded: waiting calls are made although the worker is cancelled.
         self._scope = anyio.CancelScope(shield=True)
         self._ended = anyio.Event()
         self._now: Hook | None = None
         self._broken: set[str] = set()
         self._drops = False
-        # The name of a hook that ignores its cancellation.
+        # Names of hooks that ignore their cancellation.
         self.left: list[str] = []
 
     @property
     def want_failures(self) -> bool:
-        """Whether anybody is to be told of failed attempts."""
+        """Whether a hook wants failed attempts."""
         return bool(self._calls["on_error"])
 
     def start(self, worker: WorkerInfo) -> None:
-        """The worker is ready."""
-        self._tell("on_start", worker)
+        """Call the `on_start` hooks: the worker is ready."""
+        self._enqueue("on_start", worker)
 
     def report(self, failed: FailedAttempt) -> None:
-        """An attempt failed, and that is committed. Never waits, never raises."""
-        self._tell("on_error", failed)
+        """Call `on_error` hooks for a failed attempt that has committed. Never waits or raises."""
+        self._enqueue("on_error", failed)
 
     async def run(self) -> None:
-        """Call hooks for what happens, until `finish`."""
+        """Make the calls that wait, until `finish`."""
         try:
             with self._scope:
                 while True:
@@ -88,7 +85,7 @@ class Hooks:
             self._ended.set()
 
     async def finish(self, worker: WorkerInfo | None) -> None:
-        """Call hooks for what still waits, and for the end of the worker, each within a bound.
+        """Make the calls that still wait, and those for the worker's end, each within a bound.
 
         worker: None, if it was never ready. A cancellation does not shorten it.
         """
@@ -107,7 +104,7 @@ class Hooks:
             self._counts.labels("on_error", "dropped").inc(left)
             _log.warning("failed attempts were not reported before the end", dropped=left)
         if worker is not None:
-            # In a task of its own, which can be left: a scope waits for what ignores it.
+            # In a task of its own, which can be abandoned; a cancel scope would wait for it.
             last = asyncio.ensure_future(self._stop(worker))
             await asyncio.wait([last], timeout=_STOPPING + _PATIENCE)
             if not last.done() and self._now is not None:
@@ -117,7 +114,7 @@ class Hooks:
         with anyio.move_on_after(_STOPPING):
             await self._call_all("on_stop", worker)
 
-    def _tell(self, moment: Moment, given: object) -> None:
+    def _enqueue(self, moment: Moment, given: object) -> None:
         if not self._calls[moment]:
             return
         try:
@@ -151,7 +148,7 @@ class Hooks:
             self._counts.labels(hook.moment, "succeeded").inc()
         finally:
             if task is not None and task.cancelling() > before:
-                await take_back(task, before)  # its own, not the worker's
+                await take_back(task, before)  # cancellations by the hook, not by the worker
 
     def _failed(self, hook: Hook, reason: str) -> None:
         self._counts.labels(hook.moment, "failed").inc()
@@ -161,7 +158,6 @@ class Hooks:
 
 
 def worker_info(me: WorkerIdentity) -> WorkerInfo:
-    """What hooks are told of a worker."""
     return WorkerInfo(id=me.id, name=me.name, version=me.version)
 
 
@@ -174,9 +170,9 @@ def failed_attempt(
     *,
     events: int | None = None,
 ) -> FailedAttempt | None:
-    """What hooks are told of an attempt; None: it did not fail, but was put off.
+    """The report of a failed attempt for hooks; None: the attempt was deferred, not failed.
 
-    events: of a chunk, how many it has.
+    events: the number of events in a chunk.
     """
     if not isinstance(outcome, Retrying | Dead):
         return None

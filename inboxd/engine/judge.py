@@ -1,7 +1,8 @@
-"""What follows from an error of a row: another attempt, a wait, or a dead letter.
+"""Judges an error of a row: another attempt, a wait, or a dead letter.
 
-Owns what metrics and the log tell of a failure. Promises that events and commands are judged alike,
-and that what another worker can read is left to it. *See:* `inboxd.model.outcome`, which decides.
+Owns the counting and logging of failures. Promises that events and commands are judged by the same
+rules, and that a row which only another worker can read is left to that worker. *See:*
+`inboxd.model.outcome`, which decides.
 """
 
 from datetime import timedelta
@@ -20,14 +21,13 @@ class Judge:
     """Judges all events, or all commands, of a worker."""
 
     def __init__(self, parts: Parts) -> None:
-        """Tell the metrics of `parts`."""
         self._tally = parts.metrics.tally
         self._versions = VersionExemptions(parts)
 
     def outcome(
         self, error: BaseException, row: ClaimedRow, handler: Handler | None, policy: Policy
     ) -> Unsuccessful:
-        """What follows from an error by a policy; LeftToPeer: another worker has the first go."""
+        """Judge an error by a policy; LeftToPeer: another worker should take the row first."""
         left = self._versions.are_anothers(error, row["id"])
         if left:
             error = FOR_ANOTHER

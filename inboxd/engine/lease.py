@@ -1,12 +1,12 @@
 """The lease: this worker's heartbeat, in a thread of its own.
 
 Owns the heartbeat's thread and connection, and the judgement of this worker's own lease. Promises
-that a blocked event loop does not look like a death, that work is suspended before the lease can
-end when it could not be renewed, and that a flag left at 0 by a page that takes too long is raised
-where other workers live.
-Known limit: code that holds the interpreter's lock for a whole lease stops this thread too; what
-it does then is fenced (promise 3). *See:* `daemon/incarnation.py`, which suspends the work;
-`maintenance/reaper.py`, which looks at the heartbeats of others.
+that a worker with a blocked event loop is not taken for dead; that work is suspended before a lease
+that was not renewed can end; and that during a slow page the wake-up flag is set from 0 to 1 if
+other workers live.
+Known limit: code that holds the interpreter's lock for a whole lease stops this thread, too; later
+writes are then fenced (promise 3). *See:* `daemon/incarnation.py`, which suspends the work;
+`maintenance/reaper.py`, which checks the heartbeats of other workers.
 """
 
 import asyncio
@@ -29,18 +29,18 @@ from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
 
-# Work is suspended when this share of the lease has passed without a renewal.
+# Work is suspended when this share of the lease has passed without a heartbeat.
 _SAFE_SHARE = 0.7
-# A page that takes longer must not keep producers silent (design section 5).
+# Seconds: during a longer page, producers must notify again (design section 5).
 _LONGEST_SILENCE = 0.05
 _GUARD_INTERVAL = 0.25
-# A beat that failed is tried again after twice so many seconds, then twice as many, up to an
-# interval: a session that was ended must not cost the lease a whole one.
+# The first retry of a failed beat comes after twice this many seconds; each further pause doubles,
+# up to an interval. So an ended session does not cost a whole interval of the lease.
 _FIRST_RETRY = 0.025
 
 
 class Lease:
-    """One incarnation's lease. `run` in the daemon's task group; the thread lives within it."""
+    """The lease of one incarnation: `run` in the daemon's task group starts and ends the thread."""
 
     def __init__(
         self,
@@ -53,9 +53,9 @@ class Lease:
         on_cancel: Callable[[frozenset[int]], None],
         on_death: Callable[[], None],
     ) -> None:
-        """Prepare. in_flight: the rows of each kind that this worker handles.
+        """in_flight: the rows of each kind that this worker handles.
 
-        `on_cancel` is called with commands to cancel, `on_death` after a death.
+        on_cancel: called with commands to cancel; on_death: called after a worker's death.
         """
         self._state = "running"
         self.suspended = False
@@ -78,15 +78,15 @@ class Lease:
         self._stopping = False
 
     def drain(self) -> None:
-        """From now on heartbeats say that this worker drains."""
+        """Report in heartbeats, from now on, that this worker drains."""
         self._state = "draining"
 
     def age(self) -> float:
-        """Seconds since the last heartbeat that succeeded was sent."""
+        """Seconds since the last successful heartbeat was sent."""
         return time.monotonic() - self.renewed_at
 
     def holds(self) -> bool:
-        """Whether it was renewed so lately that nobody takes this worker for dead."""
+        """Whether the last heartbeat is so recent that no worker can declare this one dead."""
         return not self.dead and self.age() <= self._safe_age()
 
     def _safe_age(self) -> float:
@@ -95,9 +95,9 @@ class Lease:
     async def run(
         self, flags: Sequence[WakeUp], suspend: Callable[[], None], resume: Callable[[], None]
     ) -> None:
-        """Beat, and guard the lease, until the worker was declared dead or this is cancelled.
+        """Beat, and guard the lease, until this worker is declared dead or the call is cancelled.
 
-        `suspend` is called when the lease could not be renewed in time, `resume` when it was again.
+        suspend: called when a heartbeat is late; resume: called at the next successful one.
         """
         self._wakeups = flags
         self._home = asyncio.get_running_loop()
@@ -125,12 +125,12 @@ class Lease:
             resume()
 
     def beat_soon(self) -> None:
-        """Another worker joined: the next heartbeat, which knows of it, is due now."""
+        """Send the next heartbeat now, so that this worker knows of a worker that has joined."""
         self._joined = True
         self.draw_attention()
 
     def draw_attention(self) -> None:
-        """A flag is to be watched, or a heartbeat is due: the thread looks at once."""
+        """Wake the thread: it must watch a flag, or send a heartbeat."""
         if self._away is not None and not self._away.is_closed():
             self._away.call_soon_threadsafe(self._attention.set)
 
@@ -148,7 +148,8 @@ class Lease:
         while not (self._stopping or self.dead):
             try:
                 if connection is None or connection.is_closed():
-                    # Bounded by its own time-out: several hosts may need longer than a beat.
+                    # `connect` has its own time limit: trying several hosts may take longer than a
+                    # beat.
                     connection = await connect(self._settings.database, "heartbeat")
                 async with asyncio.timeout(interval):
                     if self._joined or time.monotonic() >= due:
@@ -158,7 +159,7 @@ class Lease:
                         OUTAGE.over()
                     await self._break_silence(connection)
                 retry = _FIRST_RETRY
-            except Exception as error:  # noqa: BLE001 - whatever it was, the next beat tries again
+            except Exception as error:  # noqa: BLE001 - the next beat tries again
                 OUTAGE.warn(_log.warning, "heartbeat failed", error)
                 retry = min(1.0, interval, 2 * retry)
                 due, self._joined = time.monotonic() + retry, False
@@ -177,7 +178,7 @@ class Lease:
             pause = min(pause, _GUARD_INTERVAL)
         self._attention.clear()
         if self._stopping or self._joined:
-            # What was said during the beat was cleared with it.
+            # A call during the beat has set the event, which was just cleared.
             return
         try:
             async with asyncio.timeout(pause):
@@ -187,7 +188,7 @@ class Lease:
 
     async def _beat(self, connection: Connection) -> None:
         sent_at = time.monotonic()
-        # In a transaction, since behind a pooler a statement needs one to keep its session.
+        # In a transaction: behind a pooler, statements share a session only within one.
         async with connection.transaction():
             in_flight = self._in_flight()
             result = await workers.beat(
@@ -203,8 +204,8 @@ class Lease:
         for wakeup in self._wakeups:
             since, owed = wakeup.silent_since, wakeup.owed
             if since is not None:
-                # Whom nobody else could help need not be told: commits that notify wait for each
-                # other, which is worst where a page takes long because the disk does.
+                # Without peers no notification is needed. Commits that notify wait for each other,
+                # longest on a slow disk, which is also the reason for a slow page.
                 if self._fleet.peers and time.monotonic() - since > _LONGEST_SILENCE:
                     await wakeups.set_flag(connection, self._sql, wakeup.table, Flag.NOTIFY)
                     await wakeups.notify(connection, self._sql, wakeup.table)

@@ -1,9 +1,8 @@
-"""The listener: one connection for all notifications: rows, controls, workers that join.
+"""The listener: one connection for all notifications (of rows, controls and joining workers).
 
-Owns its reconnecting. Promises a sweep of both tables, and a heartbeat, after each connect, since
-whatever was notified before was lost. Known limit: while it is away, only the poll finds new rows
-(promise 4).
-*See:* `store/wakeups.py`, before it; `wakeup`, after it.
+Owns reconnecting. Promises a sweep of both tables and a heartbeat after each connect, since
+notifications were lost before it. Known limit: without the connection only polls find new rows
+(promise 4). *See:* `store/wakeups.py`, before it; `wakeup`, after it.
 """
 
 import random
@@ -21,7 +20,7 @@ from inboxd.telemetry.logs import get_logger
 _log = get_logger(__name__)
 
 _LONGEST_PAUSE = 10.0
-# Seconds, at least, between two tests of the listening connection.
+# Shortest and longest interval between tests of the listening connection, in seconds.
 _SHORTEST_CHECK, _LONGEST_CHECK = 1.0, 10.0
 
 
@@ -30,7 +29,7 @@ async def listen(
 ) -> None:
     """Listen until cancelled, reconnecting with growing pauses.
 
-    `on_joining` is called when another worker joins.
+    on_joining: called when another worker joins.
     """
     heartbeat = parts.settings.worker.heartbeat_interval.total_seconds()
     connected = parts.metrics.listener_connected
@@ -46,7 +45,7 @@ async def listen(
         connected.set(1)
         for wakeup in flags.values():
             wakeup.invalidate("reconnect")
-        on_joining()  # somebody may have, unheard
+        on_joining()  # a worker may have joined before this connection
 
     while True:
         try:
@@ -59,7 +58,7 @@ async def listen(
                 on_connected=on_connected,
                 check_interval=min(max(_SHORTEST_CHECK, heartbeat), _LONGEST_CHECK),
             )
-        except Exception as error:  # noqa: BLE001 - whatever it was, listen again
+        except Exception as error:  # noqa: BLE001 - any failure: listen again
             OUTAGE.warn(_log.warning, "listening again", error)
         finally:
             connected.set(0)

@@ -1,8 +1,8 @@
-"""Forgives a row its first lost connections, locks and prepared statements; blames it after that.
+"""Excuses the first losses of a row: of connections, locks and prepared statements.
 
-Owns the memory of such losses. An outage, or an operator's lock, is no row's failure (promise 7),
-but a handler that ends its own connection must not run for ever. Known limit: the memory is this
-process's, and bounded; a row that many workers run in turn is excused by each.
+Owns the counts of losses. An outage or an operator's lock is not the row's failure (promise 7), but
+a handler that ends its own connection must not be retried forever. Known limit: the counts are in
+this process's memory, and bounded; each worker that runs a row counts from 0.
 """
 
 from collections import OrderedDict
@@ -18,8 +18,8 @@ class LossExemptions:
         self._counts: OrderedDict[int, int] = OrderedDict()
 
     def excuse(self, row_id: int) -> bool:
-        """Count a loss; whether it is still taken for an outage."""
-        # It is remembered beyond that: a row that was blamed once has no new excuses.
+        """Count a loss; returns whether it is excused as an outage."""
+        # The count is kept after the limit: a row that was blamed once is not excused again.
         count = self._counts[row_id] = self._counts.pop(row_id, 0) + 1
         if len(self._counts) > _REMEMBERED:
             self._counts.popitem(last=False)

@@ -1,7 +1,7 @@
-"""From an outcome to what is written and counted.
+"""Turns outcomes into the values that are written and counted.
 
-Owns the shape of an entry in `errors` and the names of outcomes in statistics. Promises that events
-and commands fail in the same words.
+Owns the form of an entry in `errors` and the names of outcomes in statistics. Promises that
+failures of events and commands have the same form.
 """
 
 import asyncio
@@ -32,41 +32,42 @@ from inboxd.telemetry import tally
 
 
 def is_ours(error: BaseException) -> bool:
-    """Whether `error` is a cancellation by the daemon, which a handler's failure must not hide.
+    """Whether `error` is a cancellation by the daemon, not by the handler.
 
-    The daemon cancels by scopes only, so a scope around the runner tells; a count of cancellations
-    does not, since a handler (or a library of its) may have raised it and never taken it back.
+    The daemon cancels only by scopes, so the test is a cancelled scope around the runner. The
+    task's count of cancellations would not do: a handler or library may raise it without end.
     """
     stopping = anyio.current_effective_deadline() == -math.inf
     return stopping and isinstance(error, asyncio.CancelledError)
 
 
 def kind_of(row: ClaimedRow) -> tally.Kind:
-    """Which of the two a row is: an event has an `event_id`."""
+    """The kind of a row: an event has an `event_id`."""
     return "event" if "event_id" in row else "command"
 
 
 def uuid_of(row: ClaimedRow) -> UUID:
-    """The id that a row is known by outside the database."""
+    """The row's id outside the database."""
     return cast("Mapping[str, UUID]", row)[f"{kind_of(row)}_id"]
 
 
 def parent_of(row: ClaimedRow) -> Parent:
-    """A row as the creator of what its handlers send, with the lineage that it hands on."""
+    """The row as creator of the rows that its handlers send, with the lineage that they inherit."""
     mine = Lineage(row["correlation_id"], row["causation_id"], row["traceparent"])
     return Parent(kind_of(row), row["id"], child_of(mine, uuid_of(row)))
 
 
 def site_of(row: ClaimedRow, handler: Handler | None) -> Site:
-    """What tells this row's failures from those of others."""
+    """The site of this row's failures; different sites make different failure groups."""
     module = getattr(handler.func, "__module__", None) if handler else None
     return Site(row["type"], (module or "").partition(".")[0])
 
 
 def error_entry(failure: Failure, attempt: int, me: WorkerIdentity) -> str:
-    """The entry for the row's `errors`; its time is the database's, added when it is written.
+    """An entry for the row's `errors`; the database adds the time when it is written.
 
-    process: host and pid, since the worker's own row goes. release: the plugins that it ran.
+    process: host and pid, since the worker's own row is deleted later. release: the worker's
+    plugins.
     """
     entry: dict[str, Any] = {"attempt": attempt, "worker": str(me.id), "process": me.process}
     if me.release:
@@ -80,7 +81,7 @@ def error_entry(failure: Failure, attempt: int, me: WorkerIdentity) -> str:
 
 
 def requeue(outcome: Unsuccessful, row: ClaimedRow, me: WorkerIdentity, fence: int = 0) -> Requeue:
-    """What to write for a row that did not succeed."""
+    """The requeue of a row that did not succeed."""
     if isinstance(outcome, Deferred):
         return Requeue(row["id"], "pending", delay=outcome.delay, run_at=outcome.until, fence=fence)
     return Requeue(
@@ -95,7 +96,7 @@ def requeue(outcome: Unsuccessful, row: ClaimedRow, me: WorkerIdentity, fence: i
 
 
 def after(row: ClaimedRow) -> tally.After:
-    """What this execution of a row follows."""
+    """Whether this execution follows a failed attempt, or a replay."""
     if row["attempts"]:
         return "retry"
     return "replay" if row["replayed"] else ""

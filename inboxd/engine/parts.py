@@ -1,6 +1,6 @@
-"""What the parts of one incarnation share.
+"""Objects that the parts of one incarnation share.
 
-Promises that all of them speak of the same worker, the same schema and the same plugins.
+Promises that all parts use the same worker, the same schema and the same plugins.
 """
 
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ from inboxd.telemetry.metrics import Metrics
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """pool: the daemon's own connections; handler_pool: those of commands' handlers."""
+    """pool: the daemon's own connections; handler_pool: connections for handlers of commands."""
 
     settings: Settings
     sql: Statements

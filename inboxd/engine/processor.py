@@ -1,11 +1,11 @@
 """The processor: the loop that wakes, claims, runs and settles, the same for events and commands.
 
-Owns the order of things: pages from the cursors, sweeps from the beginning, sleep; where a stream
-of rows pauses, some more looks first. What a page is, it is given (`Work`). Promises to outlive any
-failure of the database: it forgets what it knew of the server and starts again, with growing waits.
-Known limit: sweeps are at least a second apart under backlog, and their share of the time is
-bounded, so a row that commits behind the cursor of a busy lane waits that long.
-*See:* `wakeup`; `events/processing.py` and `commands/processing.py`, after it.
+Owns the order of steps: pages from the cursors, sweeps from the beginning, sleep; when a stream of
+rows pauses, a few more pages first. `Work` defines a page. Promises to survive any failure of the
+database: the processor forgets its knowledge of the server and starts again, with growing pauses.
+Known limit: under backlog, sweeps are at least a second apart and take a bounded share of the time,
+so a row that commits behind the cursor of a busy lane waits for the next sweep. *See:* `wakeup`;
+`events/processing.py` and `commands/processing.py`, after it.
 """
 
 import time
@@ -28,23 +28,23 @@ _log = get_logger(__name__)
 
 # Seconds between sweeps under backlog.
 _SWEEP_INTERVAL = 1.0
-# A sweep may take this share of the time at most.
+# Maximum share of the time that sweeps may take.
 _SWEEP_SHARE = 1 / 30
-# Rows that trickle in, so many pages in a row, none of them full: a page's round trips are worth
-# more rows than the one or two that came during the last, so they are given a moment to gather.
+# After this many pages in a row that have rows and are not full, wait for rows to gather: a page's
+# round trips are too expensive for one or two rows.
 _TRICKLE = 4
-_GATHER = 0.002
-# Where a stream of rows pauses, it is looked for again after so many seconds.
-_LINGER = 0.005
+_GATHER_SECONDS = 0.002
+# Seconds until the next page when a stream of rows pauses.
+_LINGER_SECONDS = 0.005
 _SHORTEST_PAUSE = 0.1
 _LONGEST_PAUSE = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What one claim brought. busy: more rows may be due, but there is no room to take them now.
+    """The result of one claim. busy: more rows may be due, but the worker has no room for them now.
 
-    again: seconds after which a queue that lets nothing run now may let something.
+    again: seconds until a queue at its limit may run something again.
     """
 
     rows: int
@@ -55,28 +55,28 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What a look from the beginning saw: is any row due here; seconds until the next one is."""
+    """The result of a sweep. due: a row is due here; next: seconds until the next row is due."""
 
     due: bool
     next: float | None
 
     @classmethod
     def of(cls, seen: Sequence["Survey"]) -> "Survey":
-        """What several looks saw together."""
+        """Combine the results of several sweeps."""
         return cls(any(each.due for each in seen), soonest(each.next for each in seen))
 
 
 def soonest(waits: Iterable[float | None]) -> float | None:
-    """The shortest of these waits; None: nothing is waited for."""
+    """The shortest of these waits; None if all are None."""
     return min((each for each in waits if each is not None), default=None)
 
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """A sleep, and what is known during it: the look from the beginning that led to it.
+    """A sleep, and the sweep before it.
 
-    looked_at: when that look began (monotonic). due: it saw rows that are due, of which none could
-    be had. again: after so many seconds some may.
+    looked_at: when the sweep began (monotonic). due: the sweep found due rows, which could not be
+    claimed. again: seconds until they might be claimable.
     """
 
     looked_at: float
@@ -85,26 +85,26 @@ class Rest:
 
 
 class Work(Protocol):
-    """What a processor needs to know of its table."""
+    """A processor's access to its table."""
 
     async def page(self) -> Page:
-        """Claim from the cursors, and run, or start to run, what was claimed."""
+        """Claim from the cursors, and run the claimed rows, or start them."""
 
     async def survey(self) -> Survey:
-        """Look for due rows from the beginning, and rewind the cursors of lanes that have any."""
+        """Look for due rows from the beginning, and rewind the cursors of lanes with due rows."""
 
     async def room(self, within: float | None = None) -> None:
-        """Wait until there is room for more, so many seconds at most."""
+        """Wait until the worker has room for more rows, at most `within` seconds."""
 
     async def finish(self) -> None:
-        """Wait until what was begun is settled, as far as that is the processor's to wait for."""
+        """Wait until begun work is settled, if the processor must wait for it."""
 
     def forget(self) -> None:
-        """The connection was lost: forget what was known of the server."""
+        """Forget the knowledge about the server, since the connection was lost."""
 
 
 class Processor:
-    """One loop; `run` ends when it is told to stop."""
+    """One loop; `run` ends after `stop`."""
 
     def __init__(
         self,
@@ -115,7 +115,8 @@ class Processor:
     ) -> None:
         """Process `work`; `sweep_interval` in seconds."""
         self.healthy = False
-        # When the loop last came round (monotonic): one that waits for a vanished server does not.
+        # When the loop last began an iteration (monotonic); old while it waits for a vanished
+        # server.
         self.turned_at = time.monotonic()
         self._work = work
         self._wakeup = wakeup
@@ -127,29 +128,29 @@ class Processor:
         self._stopping = False
         self._stream = Stream()
         self.held_back: str | None = None
-        # While it sleeps; how many rows it has claimed, or begun to.
+        # Set during a sleep; number of claimed rows.
         self.rest: Rest | None = None
         self.claimed = 0
         self._look = Rest(0.0, due=False, again=None)
 
     def hold(self, reason: str | None) -> None:
-        """Claim nothing while there is a reason not to."""
+        """Pause claiming for this reason; None resumes."""
         if reason != self.held_back:
             self.held_back = reason
             self._wakeup.wake("timer")
 
     def sweep(self) -> None:
-        """Look from the beginning soon: rows became claimable without an INSERT."""
+        """Sweep soon: rows became claimable without an INSERT."""
         self._next_sweep = 0.0
         self._wakeup.wake("timer")
 
     def stop(self) -> None:
-        """Claim no more."""
+        """Claim no more rows, and end the loop."""
         self._stopping = True
         self._wakeup.wake("timer")
 
     async def run(self) -> None:
-        """Process until stopped, whatever happens to the database."""
+        """Process until stopped; survive failures of the database."""
         pause = 0.0
         while not self._stopping:
             started = time.monotonic()
@@ -157,7 +158,7 @@ class Processor:
                 await self._wakeup.start()
                 self.healthy = True
                 await self._loop()
-            except Exception as error:  # noqa: BLE001 - the loop must outlive what it cannot foresee
+            except Exception as error:  # noqa: BLE001 - the loop must survive unforeseen errors
                 lasted = time.monotonic() - started
                 pause = _SHORTEST_PAUSE if lasted > _LONGEST_PAUSE else 2 * pause
                 pause = min(max(_SHORTEST_PAUSE, pause), _LONGEST_PAUSE)
@@ -185,16 +186,18 @@ class Processor:
                 if time.monotonic() >= self._next_sweep:
                     await self._survey("sweep")
                 if streak >= _TRICKLE and not (page.full or page.busy):
-                    await anyio.sleep(_GATHER)
+                    await anyio.sleep(_GATHER_SECONDS)
             elif page.busy:
                 await self._work.room(page.again)
-            elif self._stream.lasts(time.monotonic()) and await self._wakeup.linger(_LINGER):
+            elif self._stream.lasts(time.monotonic()) and await self._wakeup.linger(
+                _LINGER_SECONDS
+            ):
                 continue
             else:
                 await self._rest(page.again)
 
     async def _rest(self, again: float | None) -> None:
-        """Sleep, unless that is not safe, or a look from the beginning finds what is due."""
+        """Sleep, unless that is not safe, or a sweep finds due rows."""
         if not await self._wakeup.arm():
             await self._wakeup.look_again()
         elif not await self._survey("sweep"):
@@ -202,7 +205,7 @@ class Processor:
         else:
             page = await self._page()
             if not (page.rows or page.busy):
-                # What is due is held by others, or its queues are full.
+                # Other workers hold the due rows, or their queues are full.
                 await self._sleep(page.again)
 
     async def _page(self) -> Page:
@@ -255,5 +258,5 @@ class Processor:
         try:
             with anyio.fail_after(5):
                 await self._wakeup.leave()
-        except Exception as error:  # noqa: BLE001 - without a database there is nobody to tell
-            _log.info("could not wake the others", reason=explain(error).error)
+        except Exception as error:  # noqa: BLE001 - without a database it cannot notify
+            _log.info("could not wake other workers", reason=explain(error).error)

@@ -1,9 +1,9 @@
-"""The settings of queues, as this worker has them by now: of `[queues]`, and of rows.
+"""The current settings of queues: those of `[queues]`, and those of endpoints.
 
-Owns what is laid over what: a setting that an operator wrote wins over that of a row, each by
-itself. Promises that whoever rests on them is told of each change. Known limit: what is added is
-this worker's alone; all workers read the same rows.
-*See:* `inboxd.commands.admission`, which obeys limits; `breakers`, which leaves queues alone.
+Owns their precedence: each setting in `[queues]` overrides the one of an endpoint. Promises that
+`on_change` is called at each change. Known limit: added queues are in this worker's memory; all
+workers read the same rows. *See:* `inboxd.commands.admission`, which applies limits; `breakers`,
+which stops queues.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,10 +12,8 @@ from inboxd.settings import Queue
 
 
 class Queues:
-    """Those of one worker."""
-
     def __init__(self, written: Mapping[str, Queue], on_change: Callable[[], None]) -> None:
-        """Begin with what the settings say; `on_change` is called when that is no longer all."""
+        """Begin with the settings; `on_change` is called at each change."""
         self._written = written
         self._added: Mapping[str, Queue] = {}
         self._on_change = on_change
@@ -28,17 +26,17 @@ class Queues:
         return {name: breaker for name, breaker in found.items() if breaker is not None}
 
     def reload(self, written: Mapping[str, Queue]) -> None:
-        """The settings have changed, or what goes with them."""
+        """Take over the settings of `[queues]` again."""
         self._written = written
-        self._lay()
+        self._merge()
 
     def add(self, queues: Mapping[str, Queue]) -> None:
-        """Queues that are rows, all of them: in place of those that were added before."""
+        """Set the queues that are rows, in place of all that were added before."""
         if queues != self._added:
             self._added = dict(queues)
-            self._lay()
+            self._merge()
 
-    def _lay(self) -> None:
+    def _merge(self) -> None:
         merged = dict(self._added)
         for name, queue in self._written.items():
             below = merged.get(name)

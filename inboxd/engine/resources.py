@@ -1,15 +1,16 @@
-"""Resources that are open: the lives of the plugins' lifespans, and what they yielded.
+"""Open resources: runs the plugins' lifespans, and holds the values that they yield.
 
-Owns opening, handing out and closing (`inboxd.api.resources` says what they are). Lifespans open
-one after the other, in the order in which they were declared, before the worker joins; they close
-in reverse when it has left. Each lives in a task of its own, since what a generator opens, such as
-a task group, must be closed by the task that opened it; a sync one lives in a thread of its own.
+Owns opening, handing out and closing resources (`inboxd.api.resources` defines them). Lifespans
+open one after the other, in the order of declaration, before the worker joins; they close in
+reverse order after it has left. Each runs in a task of its own, since things that a generator
+opens, such as a task group, must be closed by the same task; a sync lifespan runs in a thread of
+its own.
 
-Promises: a lifespan that raises or takes too long is a LifespanFailed (one that never yields, a
-PluginError: no restart mends that), and what was opened before it is closed; closing has a bound
-and raises nothing; a lifespan that fails while the worker runs ends the worker. Known limit: one
-that ignores its cancellation stays behind (`left`), for the process to end.
-*See:* `execution` and `hooks`, which call functions with their resources.
+Promises: a lifespan that raises or takes too long is a LifespanFailed (one that never yields is a
+PluginError: a restart does not help), and resources that were opened before it are closed; closing
+is bounded and raises nothing; a lifespan that fails while the worker runs ends the worker. Known
+limit: a lifespan that ignores its cancellation runs on until the process ends (`left`). *See:*
+`execution` and `hooks`, which call functions with their resources.
 """
 
 import asyncio
@@ -33,7 +34,7 @@ from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
 
-# Seconds in which all lifespans close, and what each of them has at least.
+# Seconds in which all lifespans must close, and the minimum for each of them.
 _CLOSING = 10.0
 _LEAST = 1.0
 # Seconds that a cancelled lifespan has to end.
@@ -42,7 +43,7 @@ _NOTHING = object()
 
 
 class Resources:
-    """What the lifespans of all plugins yield."""
+    """The values that the lifespans of all plugins yield."""
 
     def __init__(
         self, lifespans: Sequence[Lifespan] = (), given: Mapping[Any, object] | None = None
@@ -52,13 +53,13 @@ class Resources:
         self._given = list((given or {}).items())
         self._values: list[tuple[str, Any, object]] = []
         self._lives: list[_Life] = []
-        # The names of lifespans that ignore their cancellation.
+        # Names of lifespans that ignore their cancellation.
         self.left: list[str] = []
 
     async def open(self, tasks: TaskGroup) -> None:
         """Open all, each in a task of `tasks`. Raises LifespanFailed or PluginError.
 
-        However this ends, `close` closes what is open.
+        Call `close` in any case: it closes those that are open.
         """
         for lifespan in self._lifespans:
             if any(lifespan.yields == type_ for type_, _ in self._given):
@@ -70,7 +71,7 @@ class Resources:
             self._values.append((lifespan.plugin, lifespan.yields, value))
 
     async def close(self) -> None:
-        """Close what is open, the last one first; within a bound, and without an error."""
+        """Close open resources, the last one first, within a time limit; does not raise."""
         with anyio.CancelScope(shield=True):
             ends = anyio.current_time() + _CLOSING
             while self._lives:
@@ -79,7 +80,7 @@ class Resources:
                     self.left.append(life.name)
 
     def bound(self, dependent: Dependent) -> Callable[..., Any]:
-        """A function with its resources; the function itself if it takes none."""
+        """The function with its resources bound; the function itself if it needs none."""
         if not dependent.needs:
             return dependent.func
         found = {
@@ -106,9 +107,9 @@ async def opened(
 ) -> AsyncIterator[Resources]:
     """The resources of these lifespans, open within the `async with` block.
 
-    `given` has values by their types, such as a test's fakes: a lifespan that yields such a type is
-    not opened. `on_stubborn` is called for one that ignores its cancellation: the block would wait
-    for it. Raises LifespanFailed or PluginError.
+    given: values by type, such as fakes of a test; a lifespan that yields such a type is not
+    opened. on_stubborn: called for a lifespan that ignores its cancellation: the block waits for
+    it. Raises LifespanFailed or PluginError.
     """
     try:
         async with anyio.create_task_group() as tasks:
@@ -121,7 +122,7 @@ async def opened(
                 if resources.left and on_stubborn is not None:
                     on_stubborn(f"ignores its cancellation: {', '.join(resources.left)}")
     except BaseExceptionGroup as group:
-        error = only_error(group)  # what the block raised, or a lifespan: not a group of one
+        error = only_error(group)  # the error of the block or of a lifespan, not a group
         raise error from error.__cause__
 
 
@@ -139,11 +140,11 @@ class _Life:
         self._close = anyio.Event()
         self._ended = anyio.Event()
         self._closing = _CLOSING
-        # Whoever cancels the worker does not end it: it closes in its turn.
+        # Shielded: a cancelled worker closes its lifespans in order.
         self._scope = anyio.CancelScope(shield=True)
 
     async def run(self) -> None:
-        """Open, wait, close. Raises LifespanFailed if it ends in between."""
+        """Open, wait, close. Raises LifespanFailed if the lifespan ends while the worker runs."""
         started = time.monotonic()
         self._scope.deadline = anyio.current_time() + self._lifespan.timeout
         try:
@@ -158,7 +159,7 @@ class _Life:
             raise self._error
 
     async def opened(self) -> object:
-        """Wait until it has yielded; what it yielded. Raises what it failed with."""
+        """Wait for the yielded value, and return it. Raises the lifespan's failure."""
         with anyio.move_on_after(self._lifespan.timeout + _PATIENCE):
             await self._opened.wait()
         if self._error is None and self._phase == "opening":
@@ -168,7 +169,7 @@ class _Life:
         return self._value
 
     async def close(self, seconds: float) -> bool:
-        """Let it close within a time; False: it goes on in spite of its cancellation."""
+        """Let the lifespan close within `seconds`; False: it ignores its cancellation."""
         self._closing = min(seconds, self._lifespan.timeout)
         self._close.set()
         if self._phase == "opening":
@@ -183,11 +184,11 @@ class _Life:
                 self._value = await anext(generator, _NOTHING)
                 if self._value is _NOTHING:
                     self._error = PluginError(
-                        f"The lifespan {self._where} ended without a `yield`: let it yield its "
+                        f"The lifespan {self._where} ended without a `yield`: it must yield its "
                         "resource once."
                     )
                     return
-                if self._error is not None:  # it was given up
+                if self._error is not None:  # too late: the wait for it has ended
                     return
                 self._scope.deadline = math.inf
                 self._phase = "open"
@@ -205,7 +206,7 @@ class _Life:
             self._fail(error)
 
     async def _wait(self, generator: AsyncGenerator[object, None]) -> None:
-        """Wait for the end; what it runs in the background may fail, and cancel this task."""
+        """Wait for `close`; background work of the lifespan may fail, and cancel this task."""
         try:
             await self._close.wait()
         except BaseException as error:
@@ -222,7 +223,7 @@ class _Life:
         return f"{self.name} ({self._lifespan.place}) of the plugin {self._lifespan.plugin!r}"
 
     def _is_late(self) -> None:
-        """Its time was up, or nobody waits for it any more."""
+        """Report that the lifespan takes too long."""
         if self._phase == "closing":
             _log.error(
                 "a lifespan did not close in time", lifespan=self.name, seconds=self._closing
@@ -252,7 +253,7 @@ class _Life:
 
 
 async def _in_thread(generator: Generator[object, None, None]) -> AsyncGenerator[object, None]:
-    """The same as an async generator: one thread runs all of it, and holds up no process's end."""
+    """Run a sync generator as an async one, in one thread that does not delay the process's end."""
     loop = asyncio.get_running_loop()
     steps: queue.SimpleQueue[asyncio.Future[object] | None] = queue.SimpleQueue()
 
@@ -260,9 +261,9 @@ async def _in_thread(generator: Generator[object, None, None]) -> AsyncGenerator
         while (step := steps.get()) is not None:
             try:
                 done = partial(_answer, step.set_result, step, next(generator, _NOTHING))
-            except BaseException as error:  # noqa: BLE001 - raised where the step is awaited
+            except BaseException as error:  # noqa: BLE001 - raised in the task that awaits the step
                 done = partial(_answer, step.set_exception, step, error)
-            with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            with suppress(RuntimeError):  # the loop is closed: no task waits
                 loop.call_soon_threadsafe(done)
 
     threading.Thread(target=body, name="lifespan", daemon=True).start()
@@ -279,5 +280,5 @@ async def _in_thread(generator: Generator[object, None, None]) -> AsyncGenerator
 
 
 def _answer(give: Callable[[Any], None], step: asyncio.Future[object], value: object) -> None:
-    if not step.done():  # it was given up
+    if not step.done():  # its task no longer waits
         give(value)

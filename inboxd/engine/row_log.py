@@ -1,8 +1,8 @@
-"""What the log tells of single rows: that one starts, how it ended, and why it did not succeed.
+"""Log lines of single rows: the start, the end, and the reason of a failure.
 
-Owns these lines. Promises that a worker at its ordinary level pays nothing for an event that
-succeeds, and a look-up for a command: callers ask `logs_starts` or `logs_ends` first, once for a
-page of events. Known limit: a chunk is logged as a chunk, not event by event.
+Promises that at the ordinary log level a successful event costs nothing, and a command one look-up:
+callers ask `logs_starts` or `logs_ends` first, once for a page of events.
+Known limit: a chunk is logged as a chunk, not event by event.
 """
 
 import logging
@@ -17,68 +17,62 @@ from inboxd.telemetry.logs import ROWS, bound, get_logger
 
 _log = get_logger(__name__)
 _rows = get_logger(ROWS)
-# The standard library remembers its answers: a tenth of a microsecond.
+# Cached by the standard library: costs a tenth of a microsecond.
 _enabled = logging.getLogger(ROWS).isEnabledFor
 _debugs = logging.getLogger(__name__).isEnabledFor
 
 
 def logs_starts() -> bool:
-    """Whether the start of each row is logged."""
     return _enabled(logging.DEBUG)
 
 
 def logs_ends() -> bool:
-    """Whether each row that is settled is logged."""
     return _enabled(logging.INFO)
 
 
 def event_starts(row: ClaimedEvent) -> None:
-    """An event is handed to its handlers."""
-    _tell(_rows.debug, "event starts", row, topic=row["topic"], attempt=row["attempts"] + 1)
+    _log_row(_rows.debug, "event starts", row, topic=row["topic"], attempt=row["attempts"] + 1)
 
 
 def chunk_starts(info: ChunkInfo, first: ClaimedEvent, size: int) -> None:
-    """A chunk, or a part of one, is handed to its handler; `first` is its first event."""
+    """first: the first event of the chunk, or of the part of it that starts."""
     _rows.debug("chunk starts", topic=info.topic, key=info.key, id=first["id"], events=size)
 
 
 def command_starts(row: ClaimedCommand) -> None:
-    """A command is handed to its handler."""
-    _tell(_rows.debug, "command starts", row, queue=row["queue"], attempt=row["attempts"] + 1)
+    _log_row(_rows.debug, "command starts", row, queue=row["queue"], attempt=row["attempts"] + 1)
 
 
 def event_succeeded(row: ClaimedEvent, seconds: float, sent: int) -> None:
-    """An event is settled."""
     ms = _milliseconds(seconds)
-    _tell(_rows.info, "event succeeded", row, topic=row["topic"], ms=ms, sent=sent)
+    _log_row(_rows.info, "event succeeded", row, topic=row["topic"], ms=ms, sent=sent)
 
 
 def chunk_succeeded(info: ChunkInfo, size: int, seconds: float, sent: int) -> None:
-    """A chunk, or a part of one, is settled."""
+    """size: of the chunk, or of the part of it that is settled."""
     ms = _milliseconds(seconds)
     _rows.info("chunk succeeded", topic=info.topic, key=info.key, events=size, ms=ms, sent=sent)
 
 
 def command_ended(row: ClaimedCommand, status: str, seconds: float, sent: int) -> None:
-    """A command is settled: it has succeeded, or is cancelled."""
     text = "command succeeded" if status == "succeeded" else "command was cancelled"
-    _tell(_rows.info, text, row, queue=row["queue"], ms=_milliseconds(seconds), sent=sent)
+    _log_row(_rows.info, text, row, queue=row["queue"], ms=_milliseconds(seconds), sent=sent)
 
 
 def did_not_succeed(
     row: ClaimedRow, outcome: Unsuccessful, error: BaseException, package: str
 ) -> None:
-    """An attempt failed, or ended without a success; `package` is the handler's own."""
+    """Log a failed or deferred attempt. package: the handler's own."""
     dead, deferred = isinstance(outcome, Dead), isinstance(outcome, Deferred)
     below: dict[str, object] = {}
-    if not deferred and (place := place_of(error, package)):  # to put something off is no failure
+    if not deferred and (place := place_of(error, package)):  # a deferral is not a failure
         below["at"] = place
-        if _debugs(logging.DEBUG):  # with inboxd's frames, which `errors` leave out
+        if _debugs(logging.DEBUG):  # with inboxd's frames, which `errors` leaves out
             below["exception"] = whole_traceback(error)
         elif logs_ends():
             below["exception"] = "".join(own_frames(error, package).format())
     kind = kind_of(row)
-    _tell(
+    _log_row(
         _log.error if dead else _log.info if deferred else _log.warning,
         f"{kind} is a dead letter" if dead else f"{kind} did not succeed",
         row,
@@ -89,8 +83,8 @@ def did_not_succeed(
     )
 
 
-def _tell(say: Callable[..., object], text: str, row: ClaimedRow, **more: object) -> None:
-    """One line of a row, with its ids."""
+def _log_row(say: Callable[..., object], text: str, row: ClaimedRow, **more: object) -> None:
+    """Log one line of a row, with its ids."""
     own = uuid_of(row)
     with bound(**{f"{kind_of(row)}_id": own, "correlation_id": row["correlation_id"] or own}):
         say(text, type=row["type"], id=row["id"], **more)

@@ -1,7 +1,8 @@
-"""A call whose end a breaker is told of: a handler's run, or `ctx.breaker` in it.
+"""Calls that are reported to breakers: a handler's run, or `ctx.breaker` in it.
 
-Owns what counts as a failure of the target: whatever a handler raises, but verdicts on its payload,
-what its policy calls permanent, and what the daemon stopped. *See:* `breakers`.
+Owns the decision whether an error is a failure of the target: any error of a handler is, except a
+verdict on the payload, an error that the policy calls permanent, and a stop by the daemon. *See:*
+`breakers`.
 """
 
 import asyncio
@@ -29,8 +30,8 @@ from inboxd.model.outcome import explain, only_error
 
 Limits = Mapping[tuple[str, int], TimeLimit]
 
-# What a breaker refused comes again after this many seconds at least, and by this part later, so
-# that not all of it comes at once.
+# Minimum seconds until a row that a breaker refused runs again, and the random share that is added,
+# so that rows do not all return at once.
 _SOON, _SPREAD = 1.0, 0.5
 _IGNORED = (Reject, PayloadError, NoHandler, Defer, HandlerStopped, LeaseLost)
 
@@ -41,7 +42,7 @@ class TargetCall:
     __slots__ = ("_began", "_breakers", "_holder", "_name", "_ticket")
 
     def __init__(self, breakers: Breakers, name: str, holder: Holder) -> None:
-        """Begin it now. A call that may not begin, and does, says nothing."""
+        """Begin the call now. If the breaker does not allow it, nothing is reported."""
         self._breakers = breakers
         self._name = name
         self._holder = holder
@@ -49,14 +50,14 @@ class TargetCall:
         self._began = time.monotonic()
 
     def succeeded(self) -> None:
-        """It ended well."""
+        """Report that the call ended without an error."""
         if self._ticket is not None:
             self._breakers.end(
                 self._name, self._holder, self._ticket, failed=False, began=self._began
             )
 
     def failed(self, error: BaseException, policy: Policy | None) -> None:
-        """It raised an error, which is judged by the handler's policy."""
+        """Report an error; the handler's policy decides whether the target has failed."""
         if self._ticket is None:
             return
         error = only_error(error)
@@ -78,7 +79,7 @@ class HandlerCall(TargetCall):
     __slots__ = ("_limits",)
 
     def __init__(self, breakers: Breakers, limits: Limits, name: str, holder: Holder) -> None:
-        """Begin it. Raises BreakerOpen."""
+        """Raises BreakerOpen if the breaker refuses the call."""
         super().__init__(breakers, name, holder)
         if self._ticket is None:
             seconds = max(_SOON, breakers.rejected(name)) * (1 + random.uniform(0.0, _SPREAD))
@@ -86,7 +87,7 @@ class HandlerCall(TargetCall):
         self._limits = limits
 
     def ended(self, error: BaseException | None) -> None:
-        """It has ended; an execution whose time is up ends with a cancellation."""
+        """Report the end; an execution past its time limit ends with a cancellation."""
         if error is None:
             self.succeeded()
             return
@@ -101,9 +102,9 @@ class HandlerCall(TargetCall):
 def watch(
     breakers: Breakers, handler: Handler, row_id: int, queue: str | None = None
 ) -> Sequence[TargetCall]:
-    """The calls of a handler that runs, one for each breaker that it needs.
+    """Begin the calls of a handler that runs, one for each breaker that it needs.
 
-    queue: that of a command.
+    queue: of a command.
     """
     names = breakers.needed_by(handler, queue)
     if not names:
@@ -113,14 +114,14 @@ def watch(
 
 
 def is_ignored(error: BaseException, policy: Policy | None) -> bool:
-    """Whether an error says nothing of the target."""
+    """Whether an error reports nothing about the target."""
     if isinstance(error, _IGNORED) or is_ours(error):
         return True
     return policy is not None and policy.is_permanent(error)
 
 
 def _asked(error: BaseException) -> float:
-    """How long the target asked to be left alone."""
+    """Seconds for which the target wants no calls."""
     if not isinstance(error, Retry) or error.after is None:
         return 0.0
     try:

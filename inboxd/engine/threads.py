@@ -1,9 +1,9 @@
-"""The threads of sync handlers: a bounded number, also when handlers hang in them.
+"""Threads of sync handlers: a bounded number, even if handlers hang in them.
 
-Owns the places that threads take. Promises that a place is free again when its thread has ended,
-not when its handler was given up, so that hanging handlers cannot pile threads up (promise 9); and
-that the log says it, once, when those keep others waiting. Known limit: a thread that never ends
-keeps its place until the process ends.
+Owns the places of threads. Promises that a place is free when its thread has ended, not already
+when its handler was abandoned, so that hanging handlers cannot pile up threads (promise 9); and
+that the log reports once when such threads make other handlers wait. Known limit: a thread that
+never ends keeps its place until the process ends.
 """
 
 import asyncio
@@ -22,31 +22,32 @@ _log = get_logger(__name__)
 
 
 class Threads:
-    """A bounded number of threads; `waiting` are the tasks that wait for one."""
+    """A bounded number of threads; `waiting`: the tasks that wait for one."""
 
     def __init__(self, most: int) -> None:
         """Run at most `most` functions at a time."""
         self.waiting: set[asyncio.Task[Any] | None] = set()
         self._places = CapacityLimiter(most)
-        self._unbounded = CapacityLimiter(math.inf)  # the library's own; ours is the bound
+        self._unbounded = CapacityLimiter(math.inf)  # `_places` is the limit
         self._given_up: set[threading.Lock] = set()
-        self._told = False
+        self._reported = False
 
     def __str__(self) -> str:
         most, given_up = self._places.total_tokens, len(self._given_up)
         return (
             f"all {most:g} threads are held, {given_up} of them by handlers past their timeout; "
-            'what may hang needs time-outs of its own, or executor="process"'
+            'handlers that may hang need timeouts of their own, or executor="process"'
         )
 
     @property
     def any_given_up(self) -> bool:
-        """Whether some thread runs on past its handler's time."""
+        """Whether a thread still runs past its handler's time limit."""
         return bool(self._given_up)
 
     async def run(self, function: Callable[..., object], *args: Any) -> object:
-        """Call the function in a thread, as soon as there is one; a cancellation gives it up."""
-        # Whichever gets this lock gives the place back: the thread, or we if it never begins.
+        """Call a function in a free thread, or wait for one; a cancellation abandons the thread."""
+        # The holder of this lock frees the place: the thread, or this task if the thread never
+        # begins.
         begun = threading.Lock()
         loop = asyncio.get_running_loop()
         await self._take(begun)
@@ -57,7 +58,7 @@ class Threads:
             try:
                 return function(*args)
             finally:
-                with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+                with suppress(RuntimeError):  # the loop is closed: no task waits
                     loop.call_soon_threadsafe(self._give, begun)
 
         try:
@@ -74,8 +75,8 @@ class Threads:
     async def _take(self, place: threading.Lock) -> None:
         task = asyncio.current_task()
         self.waiting.add(task)
-        if self._given_up and not self._told and self._places.available_tokens <= 0:
-            self._told = True
+        if self._given_up and not self._reported and self._places.available_tokens <= 0:
+            self._reported = True
             _log.warning("sync handlers wait for threads", reason=str(self))
         try:
             await self._places.acquire_on_behalf_of(place)
@@ -85,4 +86,4 @@ class Threads:
     def _give(self, place: threading.Lock) -> None:
         self._places.release_on_behalf_of(place)
         self._given_up.discard(place)
-        self._told = self._told and bool(self._given_up)
+        self._reported = self._reported and bool(self._given_up)

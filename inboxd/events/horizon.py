@@ -1,10 +1,10 @@
-"""The horizon of arrivals, read when it is worth it: one for all topics of a worker.
+"""Reads the horizon of arrivals: one horizon for all topics of a worker.
 
-Owns how often the server is asked who may still commit: a look copies its whole lock table.
-Promises that rows which can be seen wait no longer for a look than is set here, and that looks take
-no more than a small share of the time. Known limit: with hundreds of thousands of locks held, a
-look takes tens of milliseconds, and the pauses between them are twenty times as long.
-*See:* `sources/sequential.py` and `chunks/processing.py`, which ask for it.
+Owns the interval of readings: each asks the server for open transactions, and copies its whole lock
+table. Promises that visible rows wait at most the interval below for a reading, and that readings
+take only a small share of the time. Known limit: with hundreds of thousands of locks held, a
+reading takes tens of milliseconds, and the pauses between readings are twenty times as long. *See:*
+`sources/sequential.py` and `chunks/processing.py`, which ask for it.
 """
 
 import time
@@ -15,16 +15,16 @@ from inboxd.store.connections import Connection
 from inboxd.store.statements import Statements
 from inboxd.telemetry.metrics import Metrics
 
-# Seconds between two readings: while rows wait for one, and while enough others may be taken.
-_HURRIED, _LEISURELY = 0.005, 0.1
-_SHARE = 20
+# Shortest interval between readings: while rows wait for one, and while other rows can be claimed.
+_HURRIED_SECONDS, _LEISURELY_SECONDS = 0.005, 0.1
+_SHARE = 20  # the pause after a reading, in durations of that reading
 
 
 class HorizonReader:
-    """`horizon`: what its readings say.
+    """Keeps `horizon` up to date.
 
-    rewinds: how often a reading found that ids were rewound, or the server is another one. Whoever
-    keeps cursors forgets them at another number than before, whoever it was that read.
+    rewinds: the number of readings that found rewound ids or another server. Each owner of cursors
+    forgets them when this number has changed.
     """
 
     def __init__(self, sql: Statements, metrics: Metrics) -> None:
@@ -38,11 +38,11 @@ class HorizonReader:
 
     def is_due(self, *, hurried: bool) -> bool:
         """Whether it is time for another reading."""
-        least = max(_HURRIED if hurried else _LEISURELY, _SHARE * self._took)
+        least = max(_HURRIED_SECONDS if hurried else _LEISURELY_SECONDS, _SHARE * self._took)
         return time.monotonic() - self._read_at >= least
 
     async def read(self, connection: Connection) -> None:
-        """Read; while another reading is under way, nothing is read: they have an order."""
+        """Read the horizon, unless another reading is under way: readings must keep their order."""
         if self._reading:
             return
         self._reading = True
@@ -52,7 +52,7 @@ class HorizonReader:
             self._reading = False
 
     async def read_if_due(self, connection: Connection) -> None:
-        """As `read`, while rows wait for it, if it is time for one."""
+        """Read the horizon for waiting rows, if the last reading is old enough."""
         if self.is_due(hurried=True):
             await self.read(connection)
 
@@ -66,6 +66,5 @@ class HorizonReader:
             self.rewinds += 1
 
     def forget(self) -> None:
-        """The connection was lost."""
         self.horizon.forget()
         self._read_at = self._took = 0.0

@@ -1,7 +1,7 @@
 """An event that runs alone after a death: a page of one, in two transactions.
 
-Owns what `quarantine` asks of an event. Promises that its line stands still until it has run.
-*See:* `processing`, which asks for it; `page`, whose failures are its own.
+Owns an event's side of the `quarantine` protocol. Promises that its line stands still until it has
+run. *See:* `processing`, which uses it; `page`, which handles its failures.
 """
 
 from dataclasses import replace
@@ -23,7 +23,7 @@ from inboxd.store.rows import ClaimedEvent
 
 
 class LoneEvent(EventPage):
-    """The next event, by itself. ran: False while somebody else has it."""
+    """The next event, alone. ran: False if another worker has it."""
 
     def __init__(
         self,
@@ -33,7 +33,6 @@ class LoneEvent(EventPage):
         sources: PageSources,
         quarantine: Quarantine,
     ) -> None:
-        """Take it from the sources."""
         super().__init__(parts, run, settling)
         self.ran = True
         self._sources = sources
@@ -42,11 +41,11 @@ class LoneEvent(EventPage):
 
     @property
     def keep(self) -> timedelta:
-        """As long as its session may live without a word."""
+        """How long the mark lasts: the time limit of an idle session in a transaction."""
         return self._parts.settings.database.idle_in_transaction_timeout
 
     async def run_alone(self) -> PageFailure | None:
-        """Mark it, and run it; the failure, if that spoils its transaction."""
+        """Mark the event and run it; returns the failure if its transaction fails."""
         error: Exception | None = None
         lost = False
         async with lend(self._parts.pool) as self._connection:
@@ -57,7 +56,7 @@ class LoneEvent(EventPage):
             if mark is not None:
                 try:
                     self.ran = await self._quarantine.run(self._connection, self, mark)
-                except Exception as caught:  # noqa: BLE001 - sorted out below
+                except Exception as caught:  # noqa: BLE001 - handled below
                     error, lost = caught, self._is_lost()
         if error is not None:
             return await self._fail(error, lost=lost)
@@ -66,7 +65,7 @@ class LoneEvent(EventPage):
         return None
 
     async def find(self, connection: Connection) -> Mark | None:
-        """Claim it; it is convicted here, or passed over if it may not run yet."""
+        """Claim an event; convict it, or pass it over if it must not run yet."""
         await self._take(connection, self._sources, 1)
         if self.claim is None:
             return None
@@ -81,13 +80,13 @@ class LoneEvent(EventPage):
         return None
 
     async def marked(self, connection: Connection) -> None:
-        """In a line it is lined up, so that the line stands still until it has run."""
+        """Line up an event with a key, so that its line stands still until it has run."""
         if self.results.order is not None:
             self.results.order.stop(self.rows[0])
         await self._settling.write(connection, self.results)
 
     async def find_again(self, connection: Connection) -> bool:
-        """Claim it by its id."""
+        """Claim the marked event by its id."""
         assert self.claim is not None  # noqa: S101 - it was marked
         self.results = self._afresh()
         await self.claim.hold(connection, self.rows[0], ())

@@ -1,10 +1,9 @@
-"""A page of events: one transaction from the claim to the settlement, and how it ended.
+"""A page of events: one transaction from the claim to the settlement.
 
-Owns what a page is, wherever its rows come from (`sources`). Promises (promise 2): the handlers'
-effects, the commands that they sent and the settlements commit together or not at all; and a page
-that did not commit knows why: it has requeued the event that spoiled it, or says how many rows may
-be tried without it, until that event stands alone. *See:* `processing`, which asks for pages;
-`page_run`, `settling`.
+Owns this transaction, for rows of any source (`sources`). Promises (promise 2): the handlers'
+effects, the commands that they sent and the settlements commit together or not at all. If a page
+fails to commit, the event at fault is requeued if it is known; otherwise the next page has fewer
+rows, until that event is alone. *See:* `processing`, which begins pages; `page_run`, `settling`.
 """
 
 import time
@@ -32,10 +31,11 @@ _log = get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class PageFailure:
-    """Why a page did not commit, and what follows.
+    """Why a page did not commit, and how to continue.
 
-    blamed: an event was requeued; settled: its id, unless somebody else has it. most: as many rows
-    may do. broken: the connection was lost in it. outage: no event is at fault; later.
+    blamed: one event was requeued, or set aside; settled: its id, if its outcome was written. most:
+    maximum rows of the next page. broken: the page lost its connection. outage: no event is at
+    fault; the processor tries again later.
     """
 
     blamed: bool = False
@@ -46,45 +46,43 @@ class PageFailure:
 
 
 class EventPage:
-    """One page. It is begun, then settled, which may go on while the next is run."""
+    """One page: it begins, then it is settled, if need be while the next page runs."""
 
     def __init__(self, parts: Parts, run: PageRun, settling: EventSettling) -> None:
-        """Nothing is claimed yet."""
         self.claim: Claim | None = None
         self.results = PageResults()
         self._parts = parts
         self._run = run
         self._settling = settling
         self._connection: Connection | None = None
-        # What ends the transaction.
+        # Closing it ends the transaction.
         self._open = AsyncExitStack()
         self._failure: PageFailure | None = None
         self._ended = anyio.Event()
 
     @property
     def rows(self) -> Sequence[ClaimedEvent]:
-        """What was claimed."""
         return () if self.claim is None else self.claim.rows
 
     @property
     def is_cut_short(self) -> bool:
-        """Whether some rows were not met: they are locked until this page has ended."""
+        """Whether the run left rows out; they stay locked until this page has ended."""
         return self.results.met < len(self.rows)
 
     @property
     def is_full(self) -> bool:
-        """Whether there may be more where its rows came from."""
+        """Whether the page's source may have more rows."""
         return self.claim is not None and self.claim.full
 
     @property
     def is_exclusive(self) -> bool:
-        """Whether nobody can take what it has before it has ended."""
+        """Whether its buckets are closed to other pages until this page has ended."""
         return self.claim is not None and self.claim.exclusive
 
     async def begin(self, sources: PageSources, most: int) -> PageFailure | None:
-        """Claim at most `most` rows and run them; the failure, if their run ends the page.
+        """Claim at most `most` rows and run them; returns the failure if the run ends the page.
 
-        Without rows, the transaction has ended; raises what goes wrong before there are any.
+        Without rows the transaction has ended. Errors before the claim are raised.
         """
         if not sources.are_known():
             return None
@@ -105,15 +103,15 @@ class EventPage:
         return None
 
     async def settle(self) -> None:
-        """Write what came of it and commit, or find out what follows. Does not raise."""
-        assert self.claim is not None  # noqa: S101 - it has begun
+        """Write the outcomes and commit, or handle the failure. Does not raise."""
+        assert self.claim is not None  # noqa: S101 - `begin` was called
         assert self._connection is not None  # noqa: S101 - as above
         error: Exception | None = None
         lost = False
         try:
             async with self._open:
                 await self._settling.write(self._connection, self.results)
-        except Exception as caught:  # noqa: BLE001 - `end` tells of it
+        except Exception as caught:  # noqa: BLE001 - `end` returns it
             error, lost = caught, self._is_lost()
         else:
             self._count()
@@ -125,14 +123,14 @@ class EventPage:
                 self._ended.set()
 
     def _count(self) -> None:
-        """Count what has committed: a mistake there must not look like a page that did not."""
+        """Count a committed page; an error here must not look like a failed commit."""
         try:
             self._settling.count(self.results)
         except Exception as error:  # noqa: BLE001 - as above
             _log.error("a page of events could not be counted", reason=explain(error).error)
 
     async def end(self) -> PageFailure | None:
-        """Wait until it is settled; the failure if it did not commit."""
+        """Wait for the settlement; returns the failure if the page did not commit."""
         await self._ended.wait()
         return self._failure
 
@@ -147,22 +145,22 @@ class EventPage:
     # -------------------------------------------------------------------------------- failures
 
     def _is_lost(self) -> bool:
-        """Whether its connection was lost; asked at once, since then it is another user's."""
+        """Whether the connection was lost; call it at once, before another task borrows it."""
         return self._connection is None or self._connection.is_closed()
 
     async def _fail(self, error: Exception, *, lost: bool) -> PageFailure:
-        """What follows from an error: nothing that was claimed is settled. Does not raise."""
+        """Handle an error; no claimed row is settled. Does not raise."""
         try:
             return await self._sort_out(error, lost=lost)
-        except Exception as again:  # noqa: BLE001 - in an outage nobody is blamed
-            # Of an event that spoiled its page it is known which it was: none needs to run alone.
+        except Exception as again:  # noqa: BLE001 - in an outage no event is blamed
+            # If the event at fault is known, the next events need not run alone.
             return PageFailure(broken=lost and self.results.spoiled is None, outage=again)
 
     async def _sort_out(self, error: Exception, *, lost: bool) -> PageFailure:
         error = self.results.spoiled or error
         if isinstance(error, PageFailedBy):
             if lost and self._settling.losses.excuse(error.row["id"]):
-                # If it is an outage, the next page will tell by failing to begin.
+                # In an outage, the next page fails to begin.
                 _log.warning("a page lost its connection", rows=len(self.rows), reason=str(error))
                 return PageFailure()
             return await self._blame(error)
@@ -174,41 +172,46 @@ class EventPage:
         if len(suspects) == 1:
             row = suspects[0]
             handlers = self._parts.registry.handlers_of(row["topic"], row["type"])
-            # A chunk of one has none: its topic's rule is for it.
+            # A chunk of one has no handler of its own: the rule of its topic applies.
             return await self._blame(
                 PageFailedBy(row, next(iter(handlers), None), error), broken=lost
             )
         return PageFailure(most=len(self._before(suspects[len(suspects) // 2])), broken=lost)
 
     async def _blame(self, spoiled: PageFailedBy, *, broken: bool = False) -> PageFailure:
-        """Fail the one event, on a connection that works: in an outage nobody is blamed."""
+        """Fail the event at fault, on a working connection: in an outage no event is blamed."""
         row_id = spoiled.row["id"]
         try:
             found = await self._requeue(spoiled, self._settling.fail)
         except Exception as error:
             if not is_refusal(error):
                 raise
-            # What cannot be requeued would come first in each page: nothing else would be handled.
+            # An event that cannot be requeued would come first in each page, and block all later
+            # ones.
             reason = explain(error).error
             _log.error("an event cannot be requeued", id=row_id, reason=reason)
             found = await self._bury(PageFailedBy(spoiled.row, spoiled.handler, error))
-        # Else its lost session may hold it still.
+        # If the event was not found, the lost session may still hold it.
         return PageFailure(blamed=True, settled=row_id if found else None, broken=broken)
 
     async def _bury(self, spoiled: PageFailedBy) -> bool:
-        """Make it a dead letter, which needs the least; else pass it over for a while."""
+        """Make the event a dead letter, which has the least to refuse; if refused, set it aside."""
         try:
             return await self._requeue(spoiled, self._settling.bury)
         except Exception as error:
             if not is_refusal(error):
                 raise
             reason = explain(error).error
-            _log.error("an event is left where it is", id=spoiled.row["id"], reason=reason)
+            _log.error(
+                "an event is set aside: the database refuses its outcome",
+                id=spoiled.row["id"],
+                reason=reason,
+            )
             self._run.aside.put(spoiled.row["id"])
             return False
 
     async def _requeue(self, spoiled: PageFailedBy, judge: NoteFailure) -> bool:
-        """Write what becomes of an event in a transaction of its own; False: it is not free."""
+        """Write an event's outcome in a transaction of its own; False: the row is not free."""
         assert self.claim is not None  # noqa: S101 - it has rows
         results = self._afresh()
         async with self._run.turn, transact(self._parts.pool) as connection:
@@ -221,16 +224,16 @@ class EventPage:
         return row is not None
 
     def _afresh(self) -> PageResults:
-        """No line stands still in a transaction that has just begun."""
+        """Empty results for a new transaction, in which no line stands still yet."""
         in_lines = self.claim is not None and self.claim.order is not None
         return PageResults(order=PageOrder(self._parts) if in_lines else None)
 
     def _before(self, row: ClaimedEvent) -> Sequence[ClaimedEvent]:
-        """What was claimed before this row."""
+        """The rows that were claimed before this one."""
         ids = [each["id"] for each in self.rows]
         return self.rows[: ids.index(row["id"])]
 
     def _emitters(self) -> Sequence[ClaimedEvent]:
-        """Those whose handlers emitted events."""
+        """The events whose handlers emitted events."""
         ids = {parent.id for _, parent in self.results.emitted}
         return [row for row in self.rows if row["id"] in ids]

@@ -1,10 +1,10 @@
-"""Which lines of a page stand still, and what then has to be lined up.
+"""Decides which lines of a page stand still, and which of their events are lined up.
 
 Owns the rule of order within one page (promise 5): after an event of a line that cannot be settled
-now, no later one of that line is run; those that have just arrived are lined up behind it. Promises
-that every row that was met and not settled has a position when the page commits, or is a dead
-letter that left its line. Known limit: it trusts that rows of a line come in their order.
-*See:* `page_run`, which asks it; `settling`, which writes what it noted.
+now, no later event of that line runs; later arrivals are lined up behind it. Promises that every
+row that was reached and not settled has a position when the page commits, or is a dead letter that
+left its line. Known limit: the rows of a line must come in order. *See:* `page_run`, which asks it;
+`settling`, which writes its notes.
 """
 
 from dataclasses import dataclass, field
@@ -15,24 +15,25 @@ from inboxd.store.rows import ClaimedEvent
 
 @dataclass(slots=True)
 class PageOrder:
-    """One page's lines. lined_up: arrivals that have to be; leaving: dead letters that go."""
+    """One page's lines. lined_up: arrivals to line up; leaving: dead letters that leave (ids)."""
 
     parts: Parts
     lined_up: list[int] = field(default_factory=list)
     leaving: list[int] = field(default_factory=list)
     lines: set[tuple[str, str | None]] = field(default_factory=set)
-    # What is served, as it was found at first; a change of the controls ends the page.
+    # Whether a topic and type are served, by the first look-up; a change of the controls ends the
+    # page.
     _serves: dict[tuple[str, str], bool] = field(default_factory=dict)
 
     def may_run(self, row: ClaimedEvent) -> bool:
-        """Whether the event may run; if not, its line stands still from here on."""
+        """Whether the event may run; if not, its line stands still."""
         if self.can_run(row) and self._may_probe(row):
             return True
         self.stop(row)
         return False
 
     def can_run(self, row: ClaimedEvent) -> bool:
-        """Whether it may, as far as its line and its type go; nothing is noted."""
+        """Whether its line and type allow the event to run; nothing is noted."""
         stands = row["behind"] or not row["ready"]
         if self.lines and not stands:
             stands = (row["topic"], row["ordering_key"]) in self.lines
@@ -45,12 +46,12 @@ class PageOrder:
         return found
 
     def _may_probe(self, row: ClaimedEvent) -> bool:
-        """Whether it may begin: of what is probed, a few may."""
+        """Whether a breaker's probe admits the event."""
         breakers = self.parts.breakers
         return not breakers.probing or breakers.admit("topic", row["topic"], row["type"], row["id"])
 
     def requeue(self, row: ClaimedEvent, *, dead: bool) -> None:
-        """The event did not succeed: it waits where it is, or it is a dead letter."""
+        """Note that the event failed: its line stands still, or goes on without a dead letter."""
         topic = self.parts.registry.topics.get(row["topic"])
         if dead and topic is not None and topic.on_failure == "skip":
             if row["position"] is not None:
@@ -59,7 +60,7 @@ class PageOrder:
             self.stop(row)
 
     def stop(self, row: ClaimedEvent) -> None:
-        """The line stands still: what has just arrived needs a position."""
+        """Let the line stand still; a new arrival needs a position."""
         self.lines.add((row["topic"], row["ordering_key"]))
         if row["position"] is None:
             self.lined_up.append(row["id"])

@@ -1,10 +1,9 @@
-"""The run of a page's events: each through its handlers, and what then has to be written.
+"""Runs a page's events through their handlers, and notes the outcomes for the settlement.
 
-Owns what happens between claimed events and the statements that settle them. Promises (promise 2)
-that an event's failure is undone by its savepoint and costs the others nothing, and that an event
-which ends the page's connection, or its transaction, is known by name. Known limit: the handlers of
-one page run one after the other; slow work is a command.
-*See:* `page`, before it; `engine/execution.py`, then `settling`, after it.
+Promises (promise 2) that an event's failure is rolled back to its savepoint without harm to other
+events, and that the event which ends the page's connection or transaction is known. Known limit:
+the handlers of one page run one after the other; slow work is a command. *See:* `page`, before it;
+`engine/execution.py`, then `settling`, after it.
 """
 
 import asyncio
@@ -40,7 +39,7 @@ from inboxd.telemetry.logs import bound, get_logger
 
 _handler_log = get_logger("inboxd.handler")
 
-# Commands and events sent by a page, after which it starts no more events: they are in memory.
+# A page starts no further event after this many sent commands and events, which are in memory.
 _MOST_SENT = 10_000
 
 
@@ -55,18 +54,13 @@ class ChunkOfOne(Protocol):
         payloads: Mapping[int, str],
         results: PageResults,
     ) -> None:
-        """Run it, and note what has to be written."""
+        """Run the event, and note its outcome."""
 
 
 class PageRun:
-    """Runs the events of pages."""
-
     def __init__(self, parts: Parts, settling: EventSettling, chunks: ChunkOfOne) -> None:
-        """Run events with the plugins of `parts`.
-
-        chunks: runs what batch topics have in lanes: retries and replays, each a chunk of one.
-        """
-        # Handlers of two pages never run at the same time; nor is one that failed sorted out then.
+        """chunks: runs the single events of batch topics (retries, replays), one by one."""
+        # Held while handlers of a page run, and while a failed page is handled.
         self.turn = asyncio.Lock()
         self.aside = SetAside()
         self._parts = parts
@@ -76,11 +70,10 @@ class PageRun:
     async def run(
         self, connection: Connection, rows: Sequence[ClaimedEvent], results: PageResults
     ) -> None:
-        """Run events until the page's time, or its room for what they send, is spent.
+        """Run events up to the page's limits of time and of sent commands and events.
 
-        What may not run yet, in a line, is passed over and noted.
-
-        A change of the controls ends it too: what is paused now is not begun.
+        Events of a line that must wait are passed over and noted. A change of the controls ends the
+        page, too, so that a paused event does not begin.
         """
         controls, breakers = self._parts.controls, self._parts.breakers
         version = controls.version
@@ -118,7 +111,7 @@ class PageRun:
                     return
 
     def _may_probe(self, row: ClaimedEvent) -> bool:
-        """Whether an event may begin: of what is probed, a few may."""
+        """Whether a breaker's probe admits the event."""
         breakers = self._parts.breakers
         return not breakers.probing or breakers.admit("topic", row["topic"], row["type"], row["id"])
 
@@ -151,7 +144,7 @@ class PageRun:
                 raise
             await savepoint.undo()
             if savepoint.broken:
-                # Remembered: the driver raises an error of its own when the transaction is left.
+                # Kept, since leaving the transaction raises another error of the driver.
                 results.spoiled = PageFailedBy(row, handler, error)
                 raise results.spoiled from error
             if connection.is_closed():
@@ -166,7 +159,7 @@ class PageRun:
             _succeeded(row, seconds, sent, results)
 
     def _is_excused(self, savepoint: PageSavepoint, row: ClaimedEvent) -> bool:
-        """Whether it met a prepared statement that is void, and may run again for that."""
+        """Whether the event met a void prepared statement, so that it may run again."""
         if not savepoint.void:
             return False
         self._parts.pool.prepare_anew()
@@ -213,7 +206,7 @@ class PageRun:
 
 
 def _succeeded(row: ClaimedEvent, seconds: float, sent: Outgoing, results: PageResults) -> None:
-    """Note what has to be written and told of an event that is done."""
+    """Note the rows to write and the report of an event that succeeded."""
     results.done.append((row["id"], seconds))
     if sent.drafts or sent.events or sent.plans:
         sent.note(parent_of(row), results)

@@ -1,11 +1,11 @@
-"""The event processor's work: it asks for pages, and goes on by how they ended (promise 2).
+"""The work of the event processor: it begins pages, and handles failed ones (promise 2).
 
-Owns which sources are asked, how many rows a page has, and when events run alone. After a page that
-did not commit, pages are halved until the event that spoils them stands alone; after a death in the
-middle of a page, events run alone, each counted before it runs, until the poison is found (ADR 3).
-While the server settles one page, the next is claimed and run on another connection (ADR 7). Known
-limit: handlers of two pages never run at the same time; more of that needs more workers. *See:*
-`engine.processor`, the loop; `page`; `lone_event`; `chunks.processing`.
+Owns the choice of sources, the number of rows in a page, and the decision that events run alone.
+After a page that did not commit, pages are halved until the event at fault is alone; after a death
+during a page, events run alone, each counted as a crash before it runs, until the event that kills
+workers is found (ADR 3). While the server settles one page, the next is claimed and run on another
+connection (ADR 7). Known limit: handlers of two pages never run at the same time; for that, start
+more workers. *See:* `engine.processor`, the loop; `page`; `lone_event`; `chunks.processing`.
 """
 
 from collections.abc import Callable
@@ -32,17 +32,15 @@ from inboxd.events.sources.source import PageSources, look
 from inboxd.settings import Events as Limits
 from inboxd.store.pools import borrow
 
-# Seconds for giving back a mark at once; otherwise the next page does.
-_SOON = 1.0
-# Seconds between two looks at relays while a page of other events runs.
-_TEND = 0.1
-# Nothing was settled, but the same rows, or half of them, may be had at once.
+# Time limit for removing a mark at once; otherwise the next page does it.
+_SOON_SECONDS = 1.0
+# Interval for starting relays while a page of other events runs.
+_RELAYS_SECONDS = 0.1
+# Nothing was settled, and the same rows, or half of them, can be claimed at once.
 _COME_AGAIN = Page(0, again=0.0)
 
 
 class EventProcessing:
-    """The event processor's work."""
-
     def __init__(
         self,
         parts: Parts,
@@ -50,10 +48,9 @@ class EventProcessing:
         wake: Callable[[], None],
         holds_lease: Callable[[], bool],
     ) -> None:
-        """Process the events that the plugins serve; pages are settled in tasks of `tasks`.
+        """Process the events that the plugins handle; pages are settled in tasks of `tasks`.
 
-        wake: ends the processor's sleep. holds_lease: whether this worker surely is not taken for
-        dead.
+        wake: ends the processor's sleep. holds_lease: whether no worker can take this one for dead.
         """
         self._parts = parts
         self._tasks = tasks
@@ -68,49 +65,49 @@ class EventProcessing:
         self._sources = PageSources(SingleSource(parts), SequentialSource(parts, reader))
         self._quarantine = Quarantine(parts, "event")
         self._most = settling.limits.page_rows
-        # The page that runs, and the one before it while that is being settled.
+        # The page that runs, and the page before it while that is being settled.
         self._running: EventPage | None = None
         self._behind: EventPage | None = None
 
     @property
     def in_flight(self) -> int:
-        """Events that are claimed and not settled yet."""
+        """Number of claimed events that are not settled yet."""
         pages = {self._running, self._behind} - {None}
         beside = self._chunks.in_flight + self._relays.in_flight
         return beside + sum(len(page.rows) for page in pages if page is not None)
 
     @property
     def holds_up_the_loop(self) -> bool:
-        """Whether handlers run that the processor's loop may wait for; it waits for no relay."""
+        """Whether handlers run that block the processor's loop; relays do not block it."""
         return self.in_flight > self._relays.in_flight
 
     @property
     def is_busy(self) -> bool:
-        """Whether something is claimed, or a bucket is visited."""
+        """Whether events are claimed, or a bucket is visited."""
         return self._chunks.is_visiting or self._relays.is_busy or bool(self.in_flight)
 
     def be_careful(self) -> None:
-        """Somebody died, perhaps in the middle of a page: run the next page's events alone."""
+        """Run the next events alone: a worker has died, perhaps during a page."""
         self._quarantine.begin(self._settling.limits.page_rows)
         self._chunks.be_careful()
         self._rewind()
 
     def forget(self) -> None:
-        """The connection was lost: another server may answer next."""
+        """Forget the server, since the connection was lost."""
         self._rewind()
         self._chunks.forget()
         self._relays.forget()
         self._reader.forget()
 
     def reload(self, limits: Limits) -> None:
-        """Take over what may change while running."""
+        """Take over the settings that can change while running."""
         self._settling.reload(limits)
 
     async def room(self, within: float | None = None) -> None:
-        """A page is run before the next is claimed: there is always room."""
+        """Do nothing: there is always room, since a page has run before the next claim."""
 
     async def survey(self) -> Survey:
-        """Look at everything from its beginning."""
+        """Survey all sources from their beginnings."""
         async with borrow(self._parts.pool) as connection:
             looked = await look(connection, self._parts.sql, self._reader)
             seen = [await self._sources.survey(connection, looked)]
@@ -118,9 +115,9 @@ class EventProcessing:
             return Survey.of([*seen, await self._relays.survey(connection, looked)])
 
     async def page(self) -> Page:
-        """Claim a page, run its events, and have it settled; that may go on during the next.
+        """Claim a page, run its events, and start its settlement, which may overlap the next page.
 
-        Chunks and relays run in tasks of their own, and are only begun here.
+        Chunks and relays are only started here, in tasks of their own.
         """
         if self._parts.exclusive_run.wanted:
             return await self._rest()
@@ -137,40 +134,39 @@ class EventProcessing:
             await self._relays.finish()
 
     async def tend_relays(self) -> None:
-        """Until cancelled, let relays go on while handlers keep the processor busy."""
+        """Start relays while handlers keep the processor busy, until cancelled."""
         while True:
-            await anyio.sleep(_TEND)
+            await anyio.sleep(_RELAYS_SECONDS)
             if self._running is not None and not self._parts.exclusive_run.wanted:
                 self._relays.start()
 
     def stop(self) -> None:
-        """The worker drains: publish no more."""
+        """Publish no more, since the worker drains."""
         self._relays.stop()
 
     def suspend(self) -> None:
-        """The lease could not be renewed in time: what is published may be another worker's."""
+        """Publish nothing: without a lease, another worker may publish the same events."""
         self._relays.suspend()
 
     def resume(self) -> None:
-        """The lease was renewed."""
         self._relays.resume()
 
     async def give_back(self) -> None:
-        """Take back the marks of runs that ended without an outcome; say goodbye to brokers."""
+        """Remove the marks of runs that ended without an outcome; close brokers' connections."""
         await self._quarantine.give_back()
         await self._chunks.give_back()
         await self._relays.close()
 
     async def _rest(self) -> Page:
-        """A command is to run alone here: what was begun ends, and nothing begins meanwhile."""
+        """Wait until everything that was begun has ended, since a command must run alone here."""
         await self._quarantine.give_back()
         failed = await self._end_behind()
         if failed is None and not (self._chunks.is_visiting or self._relays.is_busy):
             self._parts.exclusive_run.rest()
-        return failed or Page(0, again=_SOON)
+        return failed or Page(0, again=_SOON_SECONDS)
 
     def _chunk_was_left(self) -> None:
-        """Events of a chunk are a peer's: what was seen may be forgotten before its page."""
+        """Wake the processor, since events were left to a peer and the cursors are forgotten."""
         self._rewind()
         self._wake()
 
@@ -181,18 +177,19 @@ class EventProcessing:
                 return await self._end_behind() or await self._alone()
             return await self._overlapping()
         except Exception:
-            # Before the loop's pause, which may last until the event is no longer kept from others.
-            with suppress(Exception), anyio.move_on_after(_SOON):
+            # At once: until then the mark keeps the event from other workers, perhaps longer than
+            # the loop's pause.
+            with suppress(Exception), anyio.move_on_after(_SOON_SECONDS):
                 await self._quarantine.give_back()
             raise
         finally:
             self._running = None
 
     async def _overlapping(self) -> Page:
-        """Claim a page and run it, while the one before it is settled; then have it settled."""
+        """Claim and run a page while the page before it is settled; then start its settlement."""
         page, failure = await self._begin(self._most)
         if not page.rows and self._behind is not None and self._behind.is_exclusive:
-            # What that page has is nobody's before it has ended: look once more then.
+            # The page that is being settled has all buckets: claim again after its end.
             if failed := await self._end_behind():
                 return failed
             page, failure = await self._begin(self._most)
@@ -203,11 +200,11 @@ class EventProcessing:
             self._tasks.start_soon(page.settle)
         failed = await self._end(behind)
         if page.is_cut_short:
-            # The rest is locked until this page has ended: the next claim must not pass it by.
+            # Rows that did not run are locked until this page has ended: claim only after that.
             failed = await self._end_behind() or failed
         if page.results.left_to_peer:
             self._rewind()
-        # Those that are passed over are no progress, unless others come behind them.
+        # Events that are set aside are no progress, unless other events may be behind them.
         rows = page.results.met - (0 if page.is_full else page.results.aside)
         return failed or Page(rows, full=page.is_full, again=self._again())
 
@@ -216,7 +213,7 @@ class EventProcessing:
         return page, await page.begin(self._sources, most)
 
     async def _alone(self) -> Page:
-        """Run the next event by itself."""
+        """Run the next event alone, after marking it."""
         if not self._sources.are_known():
             return Page(0)
         page = self._running = LoneEvent(
@@ -232,7 +229,7 @@ class EventProcessing:
         return Page(1) if page.rows else Page(0, again=self._again())
 
     async def _end_behind(self) -> Page | None:
-        """Wait until no page is being settled; what follows if that failed."""
+        """Wait for the settlement of the page behind; returns the continuation if it failed."""
         behind, self._behind = self._behind, None
         return await self._end(behind)
 
@@ -242,18 +239,18 @@ class EventProcessing:
         failure = await page.end()
         if failure is not None:
             return self._after(failure)
-        # A page from before the last one that failed says nothing of the halves of that one.
+        # A larger page began before the last failure: its success proves nothing about the halves.
         if len(page.rows) <= self._most:
             self._most = min(2 * self._most, self._settling.limits.page_rows)
         return None
 
     def _after(self, failure: PageFailure) -> Page:
-        """Go on after a page that did not commit. Raises what ended it in an outage."""
+        """Continue after a page that did not commit. Raises the outage."""
         self._rewind()
         if failure.settled is not None:
             self._quarantine.settled(failure.settled)
         if failure.broken:
-            # An outage, most likely; alone, the next ones will tell.
+            # Most likely an outage; if not, running events alone shows the one at fault.
             self.be_careful()
         if failure.outage is not None:
             raise failure.outage
@@ -265,6 +262,6 @@ class EventProcessing:
         self._sources.forget()
 
     def _again(self) -> float | None:
-        """When rows that could not be had now may be had."""
+        """Seconds until rows that could not be claimed now may be claimable."""
         beside = (self._chunks.again, self._relays.again, self._run.aside.again)
         return soonest([self._sources.again, *beside])

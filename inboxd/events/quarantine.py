@@ -1,10 +1,11 @@
-"""Quarantine: after a worker's death, what may have killed it runs alone (ADR 3).
+"""Quarantine: after a worker's death, rows that may have killed it run alone (ADR 3).
 
-Owns the protocol, the same for single events and for chunks, and which rows are marked. A crash is
-counted in a first transaction, and the row kept from others; a second one takes the mark back and
-runs the row. If the worker dies in between, the crash stays counted, and a row that has as many of
-them as `worker.crash_limit` is convicted. Promises that a run which ended without an outcome, while
-this process lives, is no crash: its mark is given back. *See:* `lone_event`, `chunks.processing`.
+Owns the protocol for single events and chunks, and the list of marked rows. A first transaction
+marks the row: it counts a crash, and keeps the row from other workers. A second transaction removes
+the mark and runs the row. If the worker dies before the second one commits, the crash stays
+counted; a row with `worker.crash_limit` crashes is convicted. Promises that a run which ends
+without an outcome while this process lives is not a crash: its mark is removed. *See:*
+`lone_event`, `chunks.processing`.
 """
 
 from datetime import timedelta
@@ -23,30 +24,30 @@ _log = get_logger(__name__)
 
 
 class Suspect(Protocol):
-    """What may kill its worker: how to find it, to find it again, and to run it."""
+    """A row that may kill its worker."""
 
     @property
     def keep(self) -> timedelta:
-        """How long nobody else touches it once it is marked."""
+        """How long a mark keeps the row from other workers."""
 
     async def find(self, connection: Connection) -> Mark | None:
-        """Find the row to be marked, as it is; None: nothing is to run now."""
+        """Find the row to mark, and return its present values; None: no row may run now."""
 
     async def marked(self, connection: Connection) -> None:
-        """Write what has to commit together with the mark."""
+        """Write the changes that must commit together with the mark."""
 
     async def find_again(self, connection: Connection) -> bool:
-        """Find it in a later transaction; False: somebody else has it."""
+        """Find the row in a later transaction; False: another worker has it."""
 
     async def run(self, connection: Connection) -> None:
-        """Run it, and write what came of it."""
+        """Run the row, and write its outcome."""
 
 
 class Quarantine:
-    """What runs alone: how much is left of it, and what is marked now."""
+    """Rows that run alone: how many are left, and which are marked now."""
 
     def __init__(self, parts: Parts, noun: str) -> None:
-        """Run each `noun` alone; nothing as long as nobody has died."""
+        """noun: names a row in the log. Before `begin`, no row runs alone."""
         self._parts = parts
         self._noun = noun
         self._left = 0
@@ -54,32 +55,32 @@ class Quarantine:
 
     @property
     def is_on(self) -> bool:
-        """Whether the next one runs alone."""
+        """Whether the next row runs alone."""
         return self._left > 0
 
     def begin(self, most: int) -> None:
-        """Somebody died: run as many alone as it may have had."""
+        """Run the next `most` rows alone, since a worker has died: it had at most this many."""
         self._left = most
 
     def one_less(self) -> None:
-        """One of them had its turn."""
+        """Note that one of these rows has run."""
         self._left = max(0, self._left - 1)
 
     async def mark(self, connection: Connection, suspect: Suspect) -> Mark | None:
-        """Count a crash beforehand, in a transaction of its own; None: nothing is to run."""
+        """Count a crash before the run, in a transaction of its own; None: no row may run."""
         async with transaction(self._parts.pool, connection):
             mark = await suspect.find(connection)
             if mark is not None:
-                self._marks[mark.id] = mark  # before it commits: the answer may be lost
+                self._marks[mark.id] = mark  # before the commit, whose answer may be lost
                 await events.mark_crash(connection, self._parts.sql, mark.id, suspect.keep)
                 await suspect.marked(connection)
         return mark
 
     async def run(self, connection: Connection, suspect: Suspect, mark: Mark) -> bool:
-        """Run what was marked, in the transaction that takes the mark back.
+        """Run the marked row, in the transaction that removes the mark.
 
-        False: somebody else has it. Another worker's claim that began before the mark was there
-        locks the row as it passes it by, and keeps it until it has ended.
+        False: another worker has locked the row: its claim began before the mark was written. The
+        lock ends with that worker's page.
         """
         async with transaction(self._parts.pool, connection):
             found = await suspect.find_again(connection)
@@ -91,22 +92,22 @@ class Quarantine:
         return found
 
     def settled(self, row_id: int) -> None:
-        """The row has an outcome, which took the mark back."""
+        """Forget the mark of a row, since its outcome has removed it."""
         self._marks.pop(row_id, None)
 
     async def give_back(self) -> None:
-        """Take back the marks of runs that ended without an outcome: this process lives."""
+        """Remove the marks of runs that ended without an outcome, since this process is alive."""
         for mark in list(self._marks.values()):
             async with borrow(self._parts.pool) as connection:
                 await events.unmark_crash(connection, self._parts.sql, mark)
             self.settled(mark.id)
 
     def is_guilty(self, crashes: int) -> bool:
-        """Whether this number of crashes convicts."""
+        """Whether a row with this number of crashes is convicted."""
         return crashes >= self._parts.settings.worker.crash_limit
 
     def convict(self, crashes: int, site: Site, **names: object) -> Failure:
-        """What the dead letter says; `names` tell the log which one it is."""
+        """The failure for the dead letter; `names` identify the row in the log."""
         self._parts.metrics.crashes.labels("event").inc(crashes)
         _log.error(f"{self._noun} is a dead letter: it kills its worker", **names)
         text = f"its worker died {crashes} times while it ran this {self._noun}"

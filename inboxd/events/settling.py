@@ -1,8 +1,8 @@
-"""Settling: what the run of events has to write, and the few statements that write it.
+"""Settling: collects the outcomes of a page's events, and writes them by a few statements.
 
-Owns by which rule an event that failed is judged, and the order of a page's statements. Promises
-that a page is written by a fixed number of statements, and counted only when it has committed.
-*See:* `page_run` and `chunks.run`, which note what came of events; `engine.judge`.
+Owns the rule by which a failed event is judged, and the order of a page's statements. Promises that
+a fixed number of statements writes a page, and that it is counted only after its commit.
+*See:* `page_run` and `chunks.run`, which note outcomes of events; `engine.judge`.
 """
 
 import time
@@ -35,7 +35,7 @@ from inboxd.telemetry.tally import After
 
 
 class EventExecution(NamedTuple):
-    """An event that was executed, for the tally; times in seconds."""
+    """An executed event, for the tally; times in seconds."""
 
     topic: str
     type: str
@@ -48,20 +48,20 @@ class EventExecution(NamedTuple):
 
 
 def counted(row: ClaimedEvent, outcome: Outcome, seconds: float) -> EventExecution:
-    """What is counted of an event."""
+    """An event's entry for the tally."""
     waited = max(0.0, row["waited"])
     kept = (row["topic"], row["type"], row["tenant"])
     return EventExecution(*kept, outcome, seconds, waited, row["age"], after(row))
 
 
 def ended_story(row: ClaimedEvent, seconds: float) -> list[tuple[str, float]]:
-    """What is noted of an event that succeeded and brought nothing about, if its story tells."""
+    """The story that ended with an event without effects: its type, and its seconds if known."""
     age = story_age(row["correlation_id"], row["created_at"], row["age"])
     return [] if age is None else [(row["type"], age + seconds)]
 
 
 class PageFailedBy(InboxdError):
-    """A transaction cannot commit because of one event, or of a chunk that begins with it."""
+    """A transaction that cannot commit because of one event, or of the chunk it begins."""
 
     def __init__(
         self, row: ClaimedEvent, handler: EventHandler | None, error: BaseException
@@ -74,7 +74,7 @@ class PageFailedBy(InboxdError):
 
 @dataclass(slots=True)
 class PageResults:
-    """What a page has to write, and what it has counted; spoiled: by whom, if it is known."""
+    """Results of a page to write and to count; spoiled: the event at fault, if known."""
 
     done: list[tuple[int, float]] = field(default_factory=list)
     requeues: list[Requeue] = field(default_factory=list)
@@ -84,34 +84,34 @@ class PageResults:
     # Batches to fold once the page has committed.
     fold: list[int] = field(default_factory=list)
     counts: list[EventExecution] = field(default_factory=list)
-    # Of events that succeeded and brought nothing about: type, and seconds since the story began.
+    # Stories that ended with events without effects: type, and seconds since their beginning.
     stories: list[tuple[str, float]] = field(default_factory=list)
     spoiled: PageFailedBy | None = None
-    # Of events in lines: which lines stand still, and what is lined up for that.
+    # The lines of the page; None: its events have no lines.
     order: PageOrder | None = None
-    # What the log and hooks are told once the page has committed; tells: whether of single events.
+    # Reports for log and hooks after the commit; tells: whether the log reports single events.
     tells: bool = False
     told: list[Callable[[], None]] = field(default_factory=list)
-    # Events that were run, or left where they are for those before them.
+    # Number of events that ran, or stay behind earlier events of their line.
     met: int = 0
-    # Of them those that are passed over, since nothing can be written of them.
+    # How many of these were passed over, since their outcome cannot be written.
     aside: int = 0
-    # An event was left to another worker, which should have the first go at its lane now.
+    # Whether an event was left to another worker, which should claim first from its lane.
     left_to_peer: bool = False
-    # Its rows were not locked while they were processed: operators may have put some away.
+    # Whether the rows were not locked during the run, so that operators may have changed some.
     unlocked: bool = False
 
     def sizes(self) -> tuple[int, int, int]:
-        """How much there is to write that handlers sent: commands, events, plans."""
+        """The numbers of rows that handlers have sent: commands, events, plans."""
         return len(self.sent), len(self.emitted), len(self.planned)
 
     def cut(self, sizes: tuple[int, int, int]) -> None:
-        """Forget what was sent since these were the sizes."""
+        """Forget the rows that were sent since `sizes` returned these numbers."""
         sent, emitted, planned = sizes
         del self.sent[sent:], self.emitted[emitted:], self.planned[planned:]
 
 
-# Notes in the results what becomes of an event that failed with an error, in one of its handlers.
+# Notes the outcome of an event that failed with an error, in one of its handlers.
 NoteFailure: TypeAlias = Callable[
     [BaseException, ClaimedEvent, EventHandler | None, PageResults], Unsuccessful
 ]
@@ -119,46 +119,45 @@ NoteFailure: TypeAlias = Callable[
 
 @dataclass(slots=True)
 class Outgoing:
-    """What the handlers of one row sent; nothing of it is written unless all of them end well."""
+    """Rows sent by the handlers of one row; written only if all handlers succeed."""
 
     drafts: list[CommandDraft] = field(default_factory=list)
     events: list[EmittedDraft] = field(default_factory=list)
     plans: list[Plan] = field(default_factory=list)
 
     def __len__(self) -> int:
-        """How many commands and events."""
+        """The number of commands and events."""
         return len(self.drafts) + len(self.events)
 
     def note(self, parent: Parent, results: PageResults) -> None:
-        """It is to be written, as what `parent` brought about."""
+        """Add the rows to the results, as children of `parent`."""
         results.sent += [(draft, parent) for draft in self.drafts]
         results.emitted += [(draft, parent) for draft in self.events]
         results.planned += [Planned(plan, parent) for plan in self.plans]
 
 
 class EventSettling:
-    """Judges, writes and counts what came of events. limits: what settings allow a page."""
+    """Judges, writes and counts outcomes of events. limits: those of a page, from the settings."""
 
     def __init__(self, parts: Parts) -> None:
-        """Settle as the worker of `parts`."""
         self.limits = parts.settings.events
         self._parts = parts
         self.losses = LossExemptions()
         self._judge = Judge(parts)
 
     def reload(self, limits: Limits) -> None:
-        """Take over what may change while running."""
+        """Take over the settings that can change while running."""
         self.limits = limits
 
     def policy(self, topic: str, handler: EventHandler | None) -> Policy:
-        """The rule of a handler, or of its topic, or the one for all."""
+        """The retry policy of the handler, else of its topic, else the default."""
         declared = self._parts.registry.topics.get(topic)
         return (handler and handler.retry) or (declared and declared.retry) or self._parts.policy
 
     def judge(
         self, error: BaseException, row: ClaimedEvent, handler: EventHandler | None
     ) -> Unsuccessful:
-        """What follows from an error, by the handler's own rule."""
+        """Judge an error by the handler's own policy."""
         return self._judge.outcome(error, row, handler, self.policy(row["topic"], handler))
 
     def fail(
@@ -168,7 +167,7 @@ class EventSettling:
         handler: EventHandler | None,
         results: PageResults,
     ) -> Unsuccessful:
-        """Judge an event that did not succeed, and note what becomes of it and of its line."""
+        """Judge a failed event, and note the outcome for it and its line."""
         return self._note(error, row, handler, self.judge(error, row, handler), results)
 
     def bury(
@@ -178,7 +177,7 @@ class EventSettling:
         handler: EventHandler | None,
         results: PageResults,
     ) -> Unsuccessful:
-        """Note that an event becomes a dead letter, whatever its rule says."""
+        """Note that an event becomes a dead letter, whatever its policy allows."""
         dead = Dead(explain(error, site_of(row, handler)))
         return self._note(error, row, handler, dead, results)
 
@@ -207,7 +206,7 @@ class EventSettling:
         *,
         events: int | None = None,
     ) -> None:
-        """Let hooks be told of a failed attempt once this has committed; `events`: of a chunk."""
+        """Report a failed attempt to hooks after the commit; events: their number in a chunk."""
         hooks = self._parts.hooks
         if hooks.want_failures:
             me = self._parts.me
@@ -216,10 +215,9 @@ class EventSettling:
                 results.told.append(partial(hooks.report, failed))
 
     async def write(self, connection: Connection, results: PageResults) -> None:
-        """Insert what the handlers sent, and settle: a fixed number of statements.
+        """Insert the rows that handlers sent, and settle, by a fixed number of statements.
 
-        Rows of lines come last: what leaves its line or is lined up then finds its line as it will
-        be.
+        Lines are changed late, so that events that leave or join a line find its final state.
         """
         started = time.monotonic()
         sql, me = self._parts.sql, self._parts.me.id
@@ -234,10 +232,10 @@ class EventSettling:
             await lines.leave_line(connection, sql, order.leaving)
         if order is not None and order.lined_up:
             await lines.line_up(connection, sql, order.lined_up)
-        if results.emitted:  # last: who waits for its keys, or in its lines, waits less
+        if results.emitted:  # last: so that its keys and lines are locked for a shorter time
             await emitted.write(connection, sql, results.emitted)
         left = results.requeues or (order is not None and order.lines)
-        if left and self._parts.fleet.differs:  # some may wait for who can read or run them
+        if left and self._parts.fleet.differs:  # another worker may be able to run the events
             await wakeups.notify(connection, sql, "events")
         self._parts.metrics.settle_duration.labels("event").observe(time.monotonic() - started)
 
@@ -253,6 +251,6 @@ class EventSettling:
         self.tell(results)
 
     def tell(self, results: PageResults) -> None:
-        """Tell the log and hooks of what has committed."""
+        """Report the committed outcomes to the log and to hooks."""
         for say in results.told:
             say()

@@ -1,9 +1,9 @@
-"""What the settings of topics allow a page: how many rows, and how many pages at a time.
+"""The limits of topics for pages: maximum rows, and maximum pages at a time.
 
-Owns `page_rows` and `total_concurrency` of topics. A page that begins with a topic whose pages are
-bounded has events of that topic alone. A topic with a total concurrency has that many slots,
-advisory locks that a page holds until its transaction ends. Promises that topics without either
-cost nothing. Known limit: a slot is held for a page that then finds no row of the topic.
+Owns `page_rows` and `total_concurrency` of topics. If the topic that is due first has `page_rows`,
+the page has only events of that topic. A total concurrency of N means N slots, advisory locks that
+a page holds until its transaction ends. Promises that topics without either limit cost nothing.
+Known limit: a page holds a slot even if it then finds no row of the topic.
 """
 
 from collections.abc import Iterable
@@ -13,32 +13,29 @@ from inboxd.engine.parts import Parts
 from inboxd.store import topics
 from inboxd.store.connections import Connection
 
-# When to try again for a slot that others have, in seconds: its release wakes nobody.
-_SOON = 0.05
+# Seconds until the next try for a taken slot: its release sends no wake-up.
+_RETRY_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class TopicAllowance:
-    """The topics of a page, and how many rows it may have."""
+    """The topics of a page, and its maximum number of rows."""
 
     topics: frozenset[str]
     most: int
 
 
 class TopicLimits:
-    """The bounds of this worker's topics."""
-
     def __init__(self, parts: Parts) -> None:
-        """Heed what the topics of `parts` say."""
         self._parts = parts
         declared = parts.registry.topics.values()
         self._rows = {topic.name: topic.page_rows for topic in declared if topic.page_rows}
         self._slots = {
             topic.name: topic.total_concurrency for topic in declared if topic.total_concurrency
         }
-        # Seconds after which a slot may be free; None: none was wanted.
+        # Seconds until a slot may be free; None: no slot was refused.
         self.again: float | None = None
-        # Topics of which the last page that asked got no slot.
+        # Topics for which the last page got no slot.
         self.refused: frozenset[str] = frozenset()
 
     def are_limited(self, topic: str) -> bool:
@@ -48,7 +45,7 @@ class TopicLimits:
     async def allow(
         self, connection: Connection, wanted: Iterable[str], most: int
     ) -> TopicAllowance:
-        """What a page may take of the `wanted` topics, given in the order in which they are due."""
+        """The limits of a page; wanted: topics in the order of their due times."""
         found = list(dict.fromkeys(wanted))
         self.again, self.refused = None, frozenset()
         limited = [topic for topic in found if topic in self._slots]
@@ -57,7 +54,7 @@ class TopicLimits:
             had = await topics.try_slots(connection, self._parts.sql, limited, slots)
             found = [topic for topic in found if topic in had or topic not in self._slots]
             self.refused = frozenset(limited).difference(had)
-            self.again = _SOON if self.refused else None
+            self.again = _RETRY_SECONDS if self.refused else None
         if found and found[0] in self._rows:
             return TopicAllowance(frozenset(found[:1]), min(most, self._rows[found[0]]))
         return TopicAllowance(frozenset(topic for topic in found if topic not in self._rows), most)

@@ -1,1 +1,1 @@
-"""The receiver of webhooks: what comes in over HTTP is durable before it is answered."""
+"""The receiver of webhooks: a request is durable before it is answered."""

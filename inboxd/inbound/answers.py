@@ -1,7 +1,7 @@
-"""What the receiver answers: made once, as the messages that a server sends.
+"""The receiver's answers, made once as the two messages that a server sends.
 
-Owns the status codes, their headers and bodies. Promises: a refusal says what its status code says
-and no more (RFC 9457), so nobody learns which check failed; nothing of a request is in an answer.
+Owns the status codes, their headers and bodies. Promises: a refusal contains only its status (RFC
+9457), so a sender cannot find out which check failed; no answer contains data of the request.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from uuid import UUID
 import orjson
 
 _PROBLEM = b"application/problem+json"
-_LONGEST_WAIT = 3600
+_LONGEST_WAIT_SECONDS = 3600
 
 
 class Answer(NamedTuple):
@@ -25,10 +25,10 @@ class Answer(NamedTuple):
 
 
 class Refusal(Exception):
-    """A request is not accepted: the answer, and the reason that is counted and logged."""
+    """Raised for a request that is refused: the answer, and the reason to count and log."""
 
     def __init__(self, answer: Answer, reason: str, detail: str = "") -> None:
-        """`detail` is for the log only."""
+        """`detail` is only for the log."""
         super().__init__(reason)
         self.answer = answer
         self.reason = reason
@@ -53,24 +53,26 @@ UNAUTHORIZED = _refusal(HTTPStatus.UNAUTHORIZED, (b"www-authenticate", b"Signatu
 FORBIDDEN = _refusal(HTTPStatus.FORBIDDEN)
 NOT_FOUND = _refusal(HTTPStatus.NOT_FOUND)
 METHOD_NOT_ALLOWED = _refusal(HTTPStatus.METHOD_NOT_ALLOWED, (b"allow", b"POST"))
-# Whether the connection ends after an answer, such as one before the whole body, it says itself.
+# No `Connection: close` here: the connection adds it, for example before the end of a body.
 TOO_LARGE = _refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
 UNSUPPORTED = _refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, (b"accept-encoding", b"identity"))
 ERROR = _refusal(HTTPStatus.INTERNAL_SERVER_ERROR)
 
 
-@lru_cache(_LONGEST_WAIT)
+@lru_cache(_LONGEST_WAIT_SECONDS)
 def _with_wait(status: HTTPStatus, seconds: int) -> Answer:
     return _refusal(status, (b"retry-after", b"%d" % seconds))
 
 
 def too_many(seconds: float) -> Answer:
-    """The rate is used up: the next request may come in so many seconds."""
-    return _with_wait(HTTPStatus.TOO_MANY_REQUESTS, min(_LONGEST_WAIT, max(1, ceil(seconds))))
+    """The rate is used up: the next request is accepted after this time."""
+    return _with_wait(
+        HTTPStatus.TOO_MANY_REQUESTS, min(_LONGEST_WAIT_SECONDS, max(1, ceil(seconds)))
+    )
 
 
 def unavailable(seconds: int) -> Answer:
-    """Not now: it cannot be made durable, or there is no room."""
+    """The receipt cannot be made durable now, or there is no room for it."""
     return _with_wait(HTTPStatus.SERVICE_UNAVAILABLE, seconds)
 
 
@@ -79,7 +81,7 @@ _NOTHING = _answer(HTTPStatus.NO_CONTENT, [], b"")
 
 
 def accepted(status: int, receipt: UUID, events: Sequence[UUID]) -> Answer:
-    """It is durable: the ids of the receipt and of its events."""
+    """The receipt is durable; the body has the ids of the receipt and of its events."""
     if status == HTTPStatus.NO_CONTENT:
         return _NOTHING
     body = orjson.dumps({"receipt": receipt, "events": events}, default=str)

@@ -2,18 +2,23 @@
 
 Owns the order: route, address and its rate, size, body, authentication, the source's rate, events,
 commit, answer.
-Promises: what is answered with 2xx is durable; nothing of a body is decoded before it is authentic,
-and no body is read that is not wanted; who is not authentic spends nothing of a source's rate, only
-of its address's own; no answer and no log line holds a secret, or anything that a request holds,
-but its address; each refusal is counted, and a few a second are logged.
-Known limit: the body is in memory as a whole, since a signature is over all of it.
+Promises: a receipt is durable before a 2xx; no part of a body is decoded before the request is
+authentic, and an unwanted body is not read; requests that are not authentic count against the rate
+of their address, not of the source; a verification that may take longer than 5 ms (many keys, a
+large body) runs in one of two threads; answers and log lines contain no secret, and no data of a
+request except its address; each refusal is counted, and a few per second are logged.
+Known limit: the whole body is in memory, since the signature covers all of it.
 *See:* `sources.py`, `group_commit.py`, after it.
 """
 
+import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapping
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
+
+import anyio
+import anyio.to_thread
 
 from inboxd.errors import NotDurable
 from inboxd.inbound import answers
@@ -34,20 +39,22 @@ from inboxd.telemetry.webhooks import WebhookMetrics
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
-# Sends an answer: its two messages.
+# Sends an answer, given as its two messages.
 Reply: TypeAlias = Callable[[Mapping[str, Any], Mapping[str, Any]], None]
 Send: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[None]]
 
 ROUTE = "/in/"
-# Seconds after which a refused sender may come again.
-
-_WHEN_AWAY = 5
-_WHEN_PAUSED = 60
+# Values of Retry-After, in seconds.
+_SECONDS_WHEN_AWAY = 5
+_SECONDS_WHEN_PAUSED = 60
 _LENGTH_DIGITS = 18
+# A verification that may take longer than this runs in a thread, and does not block the loop.
+_BLOCKING_SECONDS = 0.005
+_VERIFYING_THREADS = 2
 
 
 class _Admitted(NamedTuple):
-    """A request whose body is wanted."""
+    """A request whose body must be read."""
 
     source: CompiledSource
     path: str
@@ -57,7 +64,7 @@ class _Admitted(NamedTuple):
 
 
 class Receiver:
-    """The application; one for each process that receives."""
+    """The ASGI application; one per process that receives."""
 
     def __init__(
         self,
@@ -78,11 +85,13 @@ class Receiver:
             allowed = allowance(settings.rate_per_address, settings.burst_per_address)
             self._addresses = AddressBuckets(allowed)
         metrics.watch(lambda: self.in_flight.requests, lambda: self.in_flight.bytes)
+        self._verifying = anyio.CapacityLimiter(_VERIFYING_THREADS)
+        self._tasks = set[asyncio.Task[None]]()
         self._sources: dict[str, CompiledSource] = {}
         self.take_over(sources)
 
     def take_over(self, sources: Mapping[str, CompiledSource]) -> None:
-        """Use other sources from now on; a bucket whose rate is the same keeps its tokens."""
+        """Replace the sources; a bucket whose rate is unchanged keeps its tokens."""
         before = self._sources
         self._sources = {ROUTE + name: source for name, source in sources.items()}
         for path, source in self._sources.items():
@@ -90,7 +99,6 @@ class Receiver:
         self._metrics.declare(sources)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
         if scope["type"] != "http":
             raise RuntimeError(f"the receiver answers HTTP requests, not {scope['type']}")
         try:
@@ -103,12 +111,15 @@ class Receiver:
         await send(answer.body)
 
     def take(self, scope: Scope, body: bytes, answer: Reply) -> None:
-        """Answer a request that is there as a whole, without a task of its own (`whole.py`)."""
+        """Answer a request whose body is given, usually without a task (`whole.py`)."""
         room: Room | None = None
         try:
             admitted = self._admitted(scope)
             room = Room(self.in_flight, admitted.address)
             take_room(len(body), room, admitted.source.max_body)
+            if _is_slow(admitted.source, body):
+                self._begin(self._answer_later(scope, admitted, body, room, answer))
+                return
             receipt = self._receipt(admitted, body)
             self._commit.submit(
                 receipt, partial(self._finish, scope, admitted, receipt, room, answer)
@@ -127,7 +138,7 @@ class Receiver:
         answer: Reply,
         outcome: Stored | NotDurable,
     ) -> None:
-        """Answer what `take` has begun."""
+        """Answer a request of `take`, after its commit."""
         room.leave()
         try:
             if isinstance(outcome, NotDurable):
@@ -138,19 +149,41 @@ class Receiver:
             found = self._answer_to(error, scope)
         answer(*found)
 
+    def _begin(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        """Run it in a task, and keep a reference to the task, which the loop does not."""
+        task = asyncio.get_running_loop().create_task(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _answer_later(
+        self, scope: Scope, admitted: _Admitted, body: bytes, room: Room, answer: Reply
+    ) -> None:
+        """Answer a request of `take` with a slow verification."""
+        try:
+            receipt = await self._receipt_aside(admitted, body)
+            found = self._accepted(admitted.source, receipt, await self._commit.store(receipt))
+        except Exception as error:  # noqa: BLE001 - answered
+            found = self._answer_to(error, scope)
+        finally:
+            room.leave()
+        answer(*found)
+
     async def _answer(self, scope: Scope, receive: Receive) -> Answer:
-        """The answer of a success. Raises Refusal or ClientGone."""
+        """Return the answer of a success. Raises Refusal or ClientGone."""
         admitted = self._admitted(scope)
         room = Room(self.in_flight, admitted.address)
         try:
             body = await room.fill(receive, admitted.source.max_body)
-            receipt = self._receipt(admitted, body)
+            if _is_slow(admitted.source, body):
+                receipt = await self._receipt_aside(admitted, body)
+            else:
+                receipt = self._receipt(admitted, body)
             return self._accepted(admitted.source, receipt, await self._commit.store(receipt))
         finally:
             room.leave()
 
     def _admitted(self, scope: Scope) -> _Admitted:
-        """All that is known before the body. Raises Refusal."""
+        """Check everything that is known before the body arrives. Raises Refusal."""
         source = self._sources.get(scope["path"])
         if source is None:
             raise Refusal(answers.NOT_FOUND, "unknown")
@@ -171,24 +204,34 @@ class Receiver:
         return _Admitted(source, scope["path"], headers, address, is_proxied)
 
     def _receipt(self, admitted: _Admitted, body: bytes) -> Receipt:
-        """What is stored of an authentic request. Raises Refusal for any other."""
-        source, path, headers, address, is_proxied = admitted
+        """Authenticate the request and make its receipt. Raises Refusal."""
         now = time.time_ns()
-        key_id = _verify(source, SignedRequest(headers, body, path, is_proxied), now)
+        return self._receipt_of(admitted, body, now, _verify(admitted, body, now))
+
+    async def _receipt_aside(self, admitted: _Admitted, body: bytes) -> Receipt:
+        """Like `_receipt`, with the verification in a thread."""
+        now = time.time_ns()
+        limit = self._verifying
+        key_id = await anyio.to_thread.run_sync(_verify, admitted, body, now, limiter=limit)
+        return self._receipt_of(admitted, body, now, key_id)
+
+    def _receipt_of(self, admitted: _Admitted, body: bytes, now: int, key_id: str) -> Receipt:
+        """Make the receipt of an authentic request. Raises Refusal."""
+        source, _, headers, address, _ = admitted
         if source.bucket is not None and (wait := source.bucket.take(time.monotonic())):
             raise Refusal(answers.too_many(wait), "rate", f"inbound.webhooks.{source.name}.rate")
         request = AuthenticRequest(headers, body, address, key_id, traceparent(headers), now)
         return source.receipt(self._uuids, request)
 
     def _admit(self, source: CompiledSource, address: str | None) -> None:
-        """Judge address, rate and pause. Raises Refusal."""
+        """Check address, rate and pause. Raises Refusal."""
         if source.addresses and (address is None or address not in source.addresses):
             raise Refusal(answers.FORBIDDEN, "address")
         buckets, now = self._addresses, time.monotonic()
         if buckets is not None and address is not None and (wait := buckets.take(address, now)):
             raise Refusal(answers.too_many(wait), "rate", "inbound.http.rate_per_address")
         if source.refuses:
-            raise Refusal(answers.unavailable(_WHEN_PAUSED), "paused")
+            raise Refusal(answers.unavailable(_SECONDS_WHEN_PAUSED), "paused")
 
     def _accepted(self, source: CompiledSource, receipt: Receipt, stored: Stored) -> Answer:
         outcome = stored.outcome
@@ -202,11 +245,11 @@ class Receiver:
         return answers.accepted(source.answer, receipt.receipt_id, stored.event_ids)
 
     def _answer_to(self, error: Exception, scope: Scope) -> Answer:
-        """Count and log what went wrong, and say no more than its status."""
+        """Count and log an error; the answer contains only its status."""
         source = self._sources.get(scope["path"])
         name = "" if source is None else source.name
         if isinstance(error, NotDurable):
-            error = Refusal(answers.unavailable(_WHEN_AWAY), "not_durable", str(error))
+            error = Refusal(answers.unavailable(_SECONDS_WHEN_AWAY), "not_durable", str(error))
         if not isinstance(error, Refusal):
             self._metrics.failed(name)
             self._log.failed(name, error)
@@ -221,7 +264,7 @@ _DEAD = frozenset({"broken", "contradiction"})
 
 
 def _headers_of(pairs: list[tuple[bytes, bytes]]) -> dict[str, str]:
-    """By lower-case names; a header that comes several times is joined by commas."""
+    """Headers by lower-case name; repeated headers are joined by commas."""
     found = {name.decode("latin-1"): value.decode("latin-1") for name, value in pairs}
     if len(found) != len(pairs):
         found = {}
@@ -232,19 +275,27 @@ def _headers_of(pairs: list[tuple[bytes, bytes]]) -> dict[str, str]:
 
 
 def _check_announced(source: CompiledSource, headers: Mapping[str, str]) -> None:
-    """Refuse a body that is too large by its Content-Length, if it has one. Raises Refusal."""
+    """Refuse a Content-Length that is above the source's limit. Raises Refusal."""
     text = headers.get("content-length")
     if text is None:
         return
     if not (text.isascii() and text.isdigit()):
         raise Refusal(answers.BAD_REQUEST, "malformed", "content-length")
-    # A number of twenty digits is none that is read.
+    # Bound the digits: int() of a long string is slow.
     if len(text) > _LENGTH_DIGITS or int(text) > source.max_body:
         raise Refusal(answers.TOO_LARGE, "too_large")
 
 
-def _verify(source: CompiledSource, request: SignedRequest, now: int) -> str:
+def _is_slow(source: CompiledSource, body: bytes) -> bool:
+    """Whether the verification would block the loop for too long."""
+    return source.verifier.seconds(len(body)) > _BLOCKING_SECONDS
+
+
+def _verify(admitted: _Admitted, body: bytes, now: int) -> str:
+    """Return the id of the key that signed the request. Raises Refusal."""
+    source, path, headers, _, is_proxied = admitted
     try:
+        request = SignedRequest(headers, body, path, is_proxied)
         return source.verifier.verify(request, now / 1e9)
     except Unauthentic as error:
         raise Refusal(answers.UNAUTHORIZED, "unauthentic", str(error)) from None

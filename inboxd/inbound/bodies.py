@@ -1,10 +1,9 @@
-"""Bodies as what events hold: JSON that PostgreSQL can store, and what a body is where it is not.
+"""Turns a body into the payload of an event: JSON that PostgreSQL can store.
 
-Owns the forms `json`, `form` and `text`. Promises: JSON is kept as it came, digit by digit; what is
-not JSON, or what jsonb cannot hold (NUL, half a surrogate pair, a number out of its range), is
-told from it before the database is asked, in words that hold nothing of it. Known limits: a byte
-order mark is left out; JSON of more than 1,024 levels, or with an integer beyond 1e308, is
-not taken for JSON.
+Owns the forms `json`, `form` and `text`. Promises: JSON is kept digit by digit; a body that is not
+JSON, or that jsonb cannot hold (NUL, half a surrogate pair, a number out of its range), is found
+before the database is asked, and the reason quotes none of it. Known limits: a byte order mark is
+dropped; JSON with more than 1,024 levels, or with an integer beyond 1e308, is not accepted as JSON.
 """
 
 import base64
@@ -19,21 +18,21 @@ from inboxd.model import storable
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _NUL = b"\\u0000"
-# A number with digits behind the point that PostgreSQL's numeric has no room for; seldom one is.
+# For a quick check: a number that may have more decimals than PostgreSQL's numeric can hold.
 _MOST_DIGITS = 16_383
 _LONG_NUMBER = re.compile(rb"\.[0-9]{8000}|[0-9][eE]-0*(?:[4-9][0-9]{2}|[1-9][0-9]{3})")
-# Numbers that are smaller than any float: a few bytes each, of which PostgreSQL writes out so many
-# zeros. What the database refuses in mass (migrations/functions/put_body.sql).
+# Numbers smaller than any float: a few bytes each, which PostgreSQL writes as this number of zeros.
+# The database refuses a document with many of them (migrations/functions/put_body.sql).
 _SMALLEST, _MOST_ZEROS = -400, 2_000
 _MOST_FIELDS = 10_000
 
 
 class BrokenBody(Exception):
-    """No event can be made of a body: the reason, which holds nothing of it."""
+    """No event can be made of a body: the reason, which quotes none of it."""
 
 
 def from_json(body: bytes) -> tuple[str, object]:
-    """Its text, and what it says. Raises BrokenBody."""
+    """The text of the payload, and the decoded document. Raises BrokenBody."""
     body = body.removeprefix(_BYTE_ORDER_MARK)
     try:
         document = orjson.loads(body)
@@ -47,7 +46,7 @@ def from_json(body: bytes) -> tuple[str, object]:
 
 
 def as_far_as_read(body: bytes) -> tuple[object, str]:
-    """What JSON says that cannot be stored, and its text; None and "" for what is none."""
+    """A JSON document and its text, without checks for storage; None and "" if it is not JSON."""
     try:
         return orjson.loads(body.removeprefix(_BYTE_ORDER_MARK)), body.decode("utf-8-sig")
     except ValueError:
@@ -55,7 +54,7 @@ def as_far_as_read(body: bytes) -> tuple[object, str]:
 
 
 def from_form(body: bytes) -> tuple[str, object]:
-    """An object with a text for each name; an array of texts for one that comes several times.
+    """An object with a string for each name, or an array of strings for a repeated name.
 
     Raises BrokenBody.
     """
@@ -92,7 +91,7 @@ def from_text(body: bytes) -> tuple[str, object]:
 
 
 def as_it_is(body: bytes) -> str:
-    """JSON text of any body: a string, or an object with it in base64."""
+    """JSON text of any body: a string, or an object with the body in base64."""
     try:
         return from_text(body)[0]
     except BrokenBody:
@@ -100,7 +99,7 @@ def as_it_is(body: bytes) -> str:
 
 
 def exact_text(text: str | bytes) -> object:
-    """A document with each number as the text that it is. Raises BrokenBody."""
+    """A document whose numbers are kept as texts. Raises BrokenBody."""
     try:
         return json.loads(text, parse_int=str, parse_float=str)
     except RecursionError:
@@ -121,7 +120,7 @@ def _check_numbers(body: bytes) -> None:
         if isinstance(exponent, int) and exponent < -_MOST_DIGITS:
             raise BrokenBody(
                 "the body is JSON that PostgreSQL cannot store: a number has more than "
-                f"{_MOST_DIGITS} digits behind the point"
+                f"{_MOST_DIGITS} digits after the decimal point"
             )
         return number
 

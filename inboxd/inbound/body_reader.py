@@ -1,8 +1,8 @@
-"""Reads the body of a request, and no more of it than is wanted.
+"""Reads the body of a request, up to the bound of its source.
 
-Promises: a body in one piece is handed on as it came; of one that is too large nothing is kept; who
-gives way to others leaves its room at once. Known limit: the time that a body may take is the
-listener's to watch (`protocol.py`), which ends the request.
+Promises: a body in one piece is not copied; no part of a too large body is kept; a request that is
+ended for other requests frees its room at once. Known limit: the time limit for a body is the
+listener's (`protocol.py`), which ends the request.
 """
 
 from collections.abc import Awaitable, Callable, MutableMapping
@@ -17,22 +17,22 @@ from inboxd.model.addresses import subscriber
 
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
 
-_WHEN_BUSY = 1
+_SECONDS_WHEN_BUSY = 1
 
 
 class ClientGone(Exception):
-    """The client closed its connection: nobody waits for an answer."""
+    """The client closed its connection: an answer cannot be sent."""
 
 
 class Room:
-    """What one request takes of what may be in flight: for itself, and for what has come of it."""
+    """One request's share of the requests and bytes in flight."""
 
     __slots__ = ("_address", "_coming", "_in_flight", "_left", "_size")
 
     def __init__(self, in_flight: InFlight, address: str | None) -> None:
         """Take room for a request of this address. Raises Refusal."""
         if not in_flight.begin(address):
-            raise Refusal(answers.unavailable(_WHEN_BUSY), "busy", "max_requests")
+            raise Refusal(answers.unavailable(_SECONDS_WHEN_BUSY), "busy", "max_requests")
         self._address = None if address is None else subscriber(address)
         self._in_flight = in_flight
         self._coming: ComingBody | None = None
@@ -44,20 +44,20 @@ class Room:
         more = size - self._size
         if more > 0:
             if not self._in_flight.reserve(more, self._address, self._coming):
-                raise Refusal(answers.unavailable(_WHEN_BUSY), "busy", "max_bytes")
+                raise Refusal(answers.unavailable(_SECONDS_WHEN_BUSY), "busy", "max_bytes")
             self._size = size
 
     def leave(self) -> None:
-        """Give it back; only the first time counts."""
+        """Free the room; repeated calls do nothing."""
         if not self._left:
             self._left = True
             self._in_flight.requests -= 1
             self._in_flight.bytes -= self._size
 
     async def fill(self, receive: Receive, most: int) -> bytes:
-        """The body. Raises Refusal: too large, no room, or too slow while others want its room.
+        """Read the body. Raises Refusal or ClientGone.
 
-        Raises ClientGone.
+        Refused: a too large body, no room, or a slow body whose room other requests need.
         """
         with anyio.CancelScope() as scope:
 
@@ -70,7 +70,7 @@ class Room:
                 chunks, more = list[bytes](), True
                 while more:
                     message = await receive()
-                    if self._left:  # it came in the moment in which this one gave way
+                    if self._left:  # this request was ended while the part arrived
                         break
                     if message["type"] == "http.disconnect":
                         raise ClientGone
@@ -83,12 +83,12 @@ class Room:
                     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
             finally:
                 self._in_flight.coming.discard(coming)
-                self._coming = None  # it refers to this room: no cycle is left for the collector
-        raise Refusal(answers.unavailable(_WHEN_BUSY), "busy", "its body came too slowly")
+                self._coming = None  # it refers to this room: avoids a reference cycle
+        raise Refusal(answers.unavailable(_SECONDS_WHEN_BUSY), "busy", "its body came too slowly")
 
 
 def take_room(size: int, room: Room, most: int) -> None:
-    """Take room for a body of this size. Raises Refusal."""
+    """Check the size, and take room for a body. Raises Refusal."""
     if size > most:
         raise Refusal(answers.TOO_LARGE, "too_large")
     room.grow(size)

@@ -1,7 +1,7 @@
-"""TLS of the listener's own: a certificate and its private key, from files.
+"""TLS of the listener: a certificate and its private key, read from files.
 
-Promises TLS 1.2 at least, HTTP/1.1 as the only protocol, and one clear error for files that cannot
-be used; a key with a passphrase is one of these, since nobody is there to be asked.
+Promises TLS 1.2 at least, HTTP/1.1 as the only protocol, and one clear error for unusable files. A
+key with a passphrase is unusable, since no person can be asked for it.
 """
 
 import ssl
@@ -27,7 +27,7 @@ def tls(
                 section, certificate, private_key, f"{path}: {error.strerror}"
             ) from error
     try:
-        context.load_cert_chain(certificate, private_key, password=_nobody)
+        context.load_cert_chain(certificate, private_key, password=_no_passphrase)
     except (ssl.SSLError, ValueError) as error:
         reason = getattr(error, "reason", None) or str(error)
         raise _unusable(
@@ -36,7 +36,7 @@ def tls(
     return context
 
 
-def _nobody() -> str:
+def _no_passphrase() -> str:
     raise ValueError("the private key has a passphrase")
 
 

@@ -1,10 +1,10 @@
-"""What the settings of a source make of what came: its events, or one broken event with the reason.
+"""Makes events of a request or message by the settings of its source, or one dead letter.
 
-Owns how the keys of an event are read, for webhooks and for messages alike. Promises: what no event
-can be made of is a dead letter that has the body, and those of its keys that can be read, so that
-an erasure finds it. Known limits: what makes an event stops at the first thing that is wrong, which
-is the reason; an array is of a tenant or an entity only where all its items that tell one agree.
-*See:* `sources.py`, webhooks; `messages/compiled.py`, messages.
+Owns the reading of an event's keys, for webhooks and messages. Promises: a body of which no event
+can be made becomes a dead letter with the body and all readable keys, so that an erasure finds it.
+Known limits: the reason is the first error that is found; a broken array has a tenant or an entity
+only if its items do not name different ones. *See:* `sources.py`, webhooks; `messages/compiled.py`,
+messages.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,7 +23,7 @@ from inboxd.model.receipt import ReceivedEvent
 from inboxd.settings import MessageSource, WebhookSource
 
 C = TypeVar("C", bound=Carrier)
-# As `keys.Read`, of one kind of carrier; None: it has none.
+# Like `keys.Read`, for one kind of carrier; None: the event has no such key.
 ReadOf: TypeAlias = Callable[[C, object, str], str | None]
 
 _DECODE = {"json": bodies.from_json, "form": bodies.from_form, "text": bodies.from_text}
@@ -31,7 +31,7 @@ _REASON_LENGTH = 500
 
 
 class EventMaker(Generic[C]):
-    """The settings of one source, compiled."""
+    """Compiled settings of one source."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class EventMaker(Generic[C]):
         defaults: Mapping[str, ReadOf[C]],
         read_type: Callable[[C, object, str], str] | None = None,
     ) -> None:
-        """What is read where a setting is unset: defaults, read_type. Raises UsageError."""
+        """defaults, read_type: used for unset settings. Raises UsageError."""
         self.name = name
         self.headers = settings.headers
         self.decode: Callable[[bytes], tuple[str, object]] = _DECODE[settings.body]
@@ -65,7 +65,7 @@ class EventMaker(Generic[C]):
         headers: str | None,
         traceparent: str | None,
     ) -> list[ReceivedEvent]:
-        """One event, once for each topic. Raises BrokenBody."""
+        """One event per topic. Raises BrokenBody."""
         ordering, dedup = self._ordering, self._dedup
         tenant, entity = self._tenant, self._entity_id
         entity_type = self._read_entity_type
@@ -95,10 +95,10 @@ class EventMaker(Generic[C]):
         traceparent: str | None,
         items: Sequence[str] = (),
     ) -> list[ReceivedEvent]:
-        """One event that is a dead letter at once; with its keys, as far as they can be read.
+        """One dead letter per topic, with the readable keys.
 
-        payload: None for the body as it is. items: those of an array, whose tenant and entity count
-        where they agree.
+        payload: None for the unchanged body. items: the items of an array, which give tenant and
+        entity if they agree.
         """
         document, text = None, ""
         if payload is not None:
@@ -127,9 +127,9 @@ class EventMaker(Generic[C]):
 def broken_instead(
     source: str, body: bytes, events: Sequence[ReceivedEvent], reason: str
 ) -> list[ReceivedEvent]:
-    """Dead letters for the events of one body, which the database refuses as they are.
+    """Dead letters that replace the events of one body which the database refuses.
 
-    Of a tenant or an entity, if all are of that one.
+    They have a tenant or entity if all the events have the same one.
     """
     broken = partial(
         ReceivedEvent,
@@ -145,12 +145,12 @@ def broken_instead(
 
 
 def broken_type(source: str) -> str:
-    """The type of what is broken and has none."""
+    """The type of a dead letter whose own type cannot be read."""
     return f"{source}.broken"
 
 
 def event_headers(found: Mapping[str, str]) -> str | None:
-    """Those of an event, as JSON text. Raises BrokenBody."""
+    """An event's headers as JSON text. Raises BrokenBody."""
     text = headers_text(found)
     if text is not None and (problem := checks.headers(text)):
         raise BrokenBody(f"headers {problem}")
@@ -158,7 +158,7 @@ def event_headers(found: Mapping[str, str]) -> str | None:
 
 
 def headers_text(found: Mapping[str, str]) -> str | None:
-    """Headers as JSON text, without NUL, which no server lets in."""
+    """Headers as JSON text, without NUL: PostgreSQL cannot store it."""
     if not found:
         return None
     text = orjson.dumps(found).decode()
@@ -168,7 +168,7 @@ def headers_text(found: Mapping[str, str]) -> str | None:
 
 
 def storable(text: str | None) -> str | None:
-    """A header as a column can have it."""
+    """A header without NUL, for a column."""
     return text.replace("\0", "") if text and "\0" in text else text
 
 
@@ -199,17 +199,17 @@ def _try(read: ReadOf[C] | None, *, came: C, document: object, text: str) -> str
         found = read(came, document, text)
     except BrokenBody:
         return None
-    # Of a body that could not be stored nobody has asked that before.
+    # The body of a broken event was not checked before.
     return found if checks.text(found) is None else None
 
 
 def _agreed(read: ReadOf[C] | None, *, came: C, parts: Sequence[tuple[object, str]]) -> str | None:
-    """What those parts of a body say that say something, if they say one thing."""
+    """The value that all parts with a value share; None: they differ, or no part has a value."""
     told = (_try(read, came=came, document=document, text=text) for document, text in parts)
     return _common(each for each in told if each is not None)
 
 
 def _common(values: Iterable[str | None]) -> str | None:
-    """The one value that all of them are; None: they differ."""
+    """The value that all share; None: they differ."""
     found = {*values}
     return found.pop() if len(found) == 1 else None

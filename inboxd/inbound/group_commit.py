@@ -1,15 +1,15 @@
-"""Group commit: requests that come at the same time share one write and one commit.
+"""Group commit: simultaneous requests share one write and one commit.
 
-Owns the queue between the requests and the database. There is no timer: what gathered while the
-last write was in flight goes next, together, and a request alone goes at once. Promises: who is
-given a `Stored` has what is durable; a page that cannot be written, or takes too long, is halved
-until what spoils it is alone, and its neighbours are stored; a request with many events shares no
-page; a write whose answer was lost is repeated with the same receipt ids, so it never doubles; who
-waits longer than `within` gets NotDurable, and is not written any more if it was not yet given to
-the database; a request whose client is gone is written all the same. Known limits: NotDurable does
-not say that nothing is stored: a commit whose answer was lost may be. Until what takes too long is
-alone, those of its page wait with it; a spool bounds that.
-*See:* `application.py`, before it; `page_writer.py`, after it.
+Owns the queue between the requests and the database. There is no timer: requests that arrive during
+a write form the next page, and a single request is written at once. Promises: a `Stored` result is
+durable; a page that fails or takes too long is halved until the failing receipt is isolated, and
+the other receipts are stored; a request with many events has a page of its own; a write whose
+answer was lost is repeated with the same receipt ids, so it stores nothing twice; after `within`
+seconds a request gets NotDurable, and if the database does not have its receipt yet, it is not
+written any more; a request whose client is gone is written. Known limits: a receipt may be stored
+in spite of NotDurable, if the answer to its commit was lost. Until a slow receipt is isolated, the
+other receipts of its page wait; a spool limits that time. *See:* `application.py`, before it;
+`page_writer.py`, after it.
 """
 
 import asyncio
@@ -31,31 +31,31 @@ from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
 
-# Between two attempts to write, in seconds.
-_FIRST_PAUSE = 0.02
-_LONGEST_PAUSE = 0.5
-# A page's share of the bodies in flight.
+# Seconds between two attempts to write.
+_FIRST_PAUSE_SECONDS = 0.02
+_LONGEST_PAUSE_SECONDS = 0.5
+# Maximum bytes of bodies in a page.
 _PAGE_BYTES = 8 << 20
-# Events that the database writes in a fraction of what a request may wait.
+# Number of events that the database writes in a fraction of the time that a request may wait.
 PAGE_EVENTS = 2_000
 
 Write: TypeAlias = Callable[[Sequence[Receipt]], Awaitable[Sequence[Stored]]]
-# The same, with a spool behind it, in which there may be no room for some.
+# Like `Write`, with a spool behind it, which might have no room for some receipts.
 WriteSome: TypeAlias = Callable[[Sequence[Receipt]], Awaitable[Sequence[Stored | NotDurable]]]
-# Gets what became of a receipt.
+# Called with the outcome of a receipt.
 Tell: TypeAlias = Callable[[Stored | NotDurable], None]
 
-_STOPS = "it stops"
+_STOPS = "the receiver stops"
 _LATE = "the database did not answer in time"
 
 
-def _unwatched(_receipts: int, _seconds: float) -> None:
-    """Nobody measures."""
+def _ignore_written(_receipts: int, _seconds: float) -> None:
+    pass
 
 
 @dataclass(slots=True, eq=False)
 class QueuedReceipt:
-    """A receipt, who is to be told of it, and until when it waits (monotonic clock)."""
+    """A receipt, the callback for its outcome, and its deadline (monotonic clock)."""
 
     receipt: Receipt
     tell: Tell
@@ -64,24 +64,24 @@ class QueuedReceipt:
     replaced: bool = False
 
     def end(self, outcome: Stored | NotDurable) -> None:
-        """Tell what became of it, once."""
+        """Report the outcome; repeated calls do nothing."""
         if self.is_told:
             return
         self.is_told = True
         try:
             self.tell(outcome)
-        except Exception as error:  # noqa: BLE001 - its neighbours are told even so
+        except Exception as error:  # noqa: BLE001 - the other receipts still get their outcomes
             _log.error("a webhook could not be answered", error=type(error).__name__)
 
 
 class GroupCommit:
-    """Writes receipts; `run` in a task group."""
+    """Writes receipts. Start `run` in a task group."""
 
     def __init__(
         self,
         write: WriteSome,
         *,
-        on_written: Callable[[int, float], None] = _unwatched,
+        on_written: Callable[[int, float], None] = _ignore_written,
         writers: int = 2,
         max_page: int = 500,
         most_waiting: int = 10_000,
@@ -89,9 +89,8 @@ class GroupCommit:
     ) -> None:
         """`within`: seconds from `submit` to NotDurable.
 
-        write: writes all of a page and commits, or nothing of it, or answers NotDurable for those
-        that it did not write. on_written: gets the size of a
-        page that is committed, and the seconds that it took.
+        write: writes and commits the whole page, or nothing, or returns NotDurable for receipts
+        that it did not write. on_written: gets the size and the seconds of a committed page.
         """
         self._write = write
         self._on_written = on_written
@@ -106,39 +105,39 @@ class GroupCommit:
 
     @property
     def waiting(self) -> int:
-        """How many receipts are neither stored nor given up."""
+        """Number of receipts that are neither stored nor abandoned."""
         return len(self._queue) + sum(len(page) for page in self._pages)
 
     def submit(self, receipt: Receipt, tell: Tell) -> None:
-        """Write a receipt with its events; `tell` is called, once, with what became of it.
+        """Write a receipt with its events; `tell` is called once, with the outcome.
 
-        Raises NotDurable when it is not taken at all; `tell` is not called then.
+        Raises NotDurable if it cannot be queued; `tell` is not called then.
         """
         queue = self._queue
         if not self._is_running or len(queue) >= self._most_waiting:
-            raise NotDurable("too many wait" if self._is_running else _STOPS)
+            raise NotDurable("too many requests wait" if self._is_running else _STOPS)
         queue.append(QueuedReceipt(receipt, tell, monotonic() + self._within))
         if self._idle:
             self._wake()
 
     async def store(self, receipt: Receipt) -> Stored:
-        """The same for who waits: returns once it is durable. Raises NotDurable."""
+        """Return when the receipt is durable. Raises NotDurable."""
         answer: asyncio.Future[Stored | NotDurable] = asyncio.get_running_loop().create_future()
 
         def tell(outcome: Stored | NotDurable) -> None:
-            if not answer.done():  # else who asked is gone
+            if not answer.done():  # else the request was cancelled
                 answer.set_result(outcome)
 
         self.submit(receipt, tell)
         outcome = await answer
         if isinstance(outcome, NotDurable):
-            # Not that one: its traceback would have this frame, which holds it, and so a cycle that
-            # holds all of the request.
+            # A new error: the traceback of the old one would refer to this frame, and form a
+            # reference cycle that holds the whole request.
             raise NotDurable(str(outcome))
         return outcome
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Write what comes, until cancelled; who waits then gets NotDurable."""
+        """Write until cancelled; queued requests then get NotDurable."""
         self._is_running = True
         task_status.started()
         try:
@@ -174,7 +173,7 @@ class GroupCommit:
                         each.end(NotDurable(_STOPS))
 
     def _take(self) -> list[QueuedReceipt]:
-        """The next page: what has waited longest."""
+        """The next page: the receipts that have waited longest."""
         page: list[QueuedReceipt] = []
         queue, size, events = self._queue, 0, 0
         while queue and len(page) < self._max_page and size < _PAGE_BYTES:
@@ -187,14 +186,14 @@ class GroupCommit:
         return page
 
     async def _write_page(self, page: list[QueuedReceipt]) -> None:
-        """Write a page; halved until what spoils it is alone. What takes too long comes last."""
+        """Write a page, halved until the failing receipt is isolated. Slow receipts come last."""
         parts = [page]
         late: list[QueuedReceipt] = []
         while parts or late:
             part = [each for each in (parts.pop() if parts else [late.pop(0)]) if not each.is_told]
             try:
                 await self._insist(part, hurry=len(part) > 1 or bool(parts))
-            except Exception as error:  # noqa: BLE001 - sorted out below
+            except Exception as error:  # noqa: BLE001 - handled below
                 if len(part) > 1:
                     middle = len(part) // 2
                     parts += [part[middle:], part[:middle]]
@@ -204,11 +203,11 @@ class GroupCommit:
                     parts.append([again])
 
     async def _insist(self, part: list[QueuedReceipt], *, hurry: bool) -> None:
-        """Write these, as long as somebody waits. Raises what the database has against them.
+        """Write receipts, as long as requests wait for them. Raises the database's error.
 
-        hurry: one of them may be to blame, or others wait for them: what takes too long is raised.
+        hurry: a timeout is raised, since other receipts wait or one receipt may be at fault.
         """
-        pause = _FIRST_PAUSE
+        pause = _FIRST_PAUSE_SECONDS
         while part:
             started = monotonic()
             try:
@@ -225,12 +224,12 @@ class GroupCommit:
                     self._on_written(written, monotonic() - started)
                 return
             await anyio.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE)
+            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
             now = monotonic()
             part = [each for each in part if now < each.until and not each.is_told]
 
     def _refused(self, each: QueuedReceipt, error: Exception) -> QueuedReceipt | None:
-        """The database refuses this one: what is written in its place."""
+        """The dead letter to write instead of a receipt that the database refuses, if possible."""
         receipt = each.receipt
         instead = None
         if is_refusal(error) and not each.replaced:
@@ -242,13 +241,13 @@ class GroupCommit:
             error=type(error).__name__,
         )
         if instead is None:
-            each.end(NotDurable("it cannot be written"))
+            each.end(NotDurable("the receipt cannot be written"))
             return None
         each.receipt, each.replaced = instead, True
         return each
 
     async def _give_up_late(self) -> None:
-        """Tell who has waited too long; what was not given to the database is not written."""
+        """Answer requests that have waited too long; their unwritten receipts are dropped."""
         while True:
             await anyio.sleep(min(0.25, self._within / 10))
             now = monotonic()

@@ -1,8 +1,7 @@
-"""The elements of an array in a JSON document, each as the text that it is.
+"""Splits an array in a JSON document into the texts of its elements.
 
-Promises: no digit of a number is lost, which decoding and encoding would cost; the time is that of
-one more decoding, and no more than so many elements are taken. *See:* `sources.py`, which makes an
-event of each.
+Promises: numbers keep all digits, which decoding and encoding would lose; the cost equals one more
+decoding; the number of elements is bounded. *See:* `sources.py`, which makes an event of each.
 """
 
 import re
@@ -13,15 +12,15 @@ from json.decoder import scanstring  # type: ignore[attr-defined]  # the standar
 
 from inboxd.inbound.bodies import BrokenBody
 
-# Numbers are passed by, not read.
+# Numbers are skipped, not converted.
 _skip = JSONDecoder(parse_int=str, parse_float=str).scan_once  # type: ignore[attr-defined]
 _space = re.compile(r"[ \t\n\r]*").match
 
 
 def elements(text: str, way: Sequence[str], most: int) -> list[str]:
-    """The texts of the elements of the array at the end of a way; `text` is valid JSON.
+    """The texts of the elements of the array that `way` leads to; `text` is valid JSON.
 
-    Raises BrokenBody when no array is there, or one of more elements than `most`.
+    Raises BrokenBody if there is no array, or one with more than `most` elements.
     """
     where = "/" + "/".join(way) if way else "the body"
     try:
@@ -37,7 +36,7 @@ def elements(text: str, way: Sequence[str], most: int) -> list[str]:
 
 
 def _find(text: str, at: int, way: Sequence[str]) -> int | None:
-    """Where the value begins that the way leads to."""
+    """The position of the value that `way` leads to."""
     for name in way:
         found = _member(text, at, name) if text[at] == "{" else None
         if found is None:
@@ -47,11 +46,11 @@ def _find(text: str, at: int, way: Sequence[str]) -> int | None:
 
 
 def _member(text: str, at: int, name: str) -> int | None:
-    """Where the value of a member of the object at `at` begins: of the last one of this name."""
+    """The position of the value of a member of the object at `at`; the last one of this name."""
     found = None
     at = _after(text, at + 1)
     while text[at] == '"':
-        key, at = scanstring(text, at + 1, False)  # noqa: FBT003 - its parameters have no names
+        key, at = scanstring(text, at + 1, False)  # noqa: FBT003 - positional only
         at = _after(text, _after(text, at) + 1)
         if key == name:
             found = at
@@ -72,5 +71,5 @@ def _split(text: str, at: int) -> Iterator[str]:
 
 
 def _after(text: str, at: int) -> int:
-    """Where the next character is that is no space."""
-    return _space(text, at).end()  # type: ignore[union-attr]  # it matches nothing, too
+    """The position of the next character that is not white space."""
+    return _space(text, at).end()  # type: ignore[union-attr]  # it matches the empty string, too

@@ -1,9 +1,8 @@
-"""What a source's settings take from what came: keys, types, entities, compiled into functions.
+"""Compiles settings that take a text from a request or message: keys, types, entities.
 
-Owns the words `header:…`, `pointer:…`, `text:…` and `body`. Promises: what is not there is a
-BrokenBody that names the setting, never a value; a number is the text that it is in the body,
-whatever its size; what is longer than its column is a hash of it, as the database makes it. Known
-limit: a value that is an object or an array is no key.
+Owns the words `header:…`, `pointer:…`, `text:…` and `body`. Promises: a missing value is a
+BrokenBody that names the setting and no value; a number keeps its digits, at any size; a key longer
+than its column is hashed as in the database. Known limit: an object or an array is not a valid key.
 """
 
 import hashlib
@@ -20,23 +19,23 @@ Headers: TypeAlias = Mapping[str, str]
 
 
 class Carrier(Protocol):
-    """What an event came in: a request, or a message."""
+    """The source of an event: a request or a message."""
 
     @property
     def headers(self) -> Headers:
-        """By name, in lower case."""
+        """By name in lower case."""
 
     @property
     def body(self) -> bytes:
-        """As it came."""
+        """The body as it was received."""
 
     @property
     def sha256(self) -> str:
-        """Of the body, also where that is not kept."""
+        """The hash of the body, also of a body that was not kept."""
 
 
 class AuthenticRequest(NamedTuple):
-    """An authentic request: what was sent, by whom, and when (nanoseconds since the epoch)."""
+    """An authentic request. at: nanoseconds since the epoch."""
 
     headers: Headers
     body: bytes
@@ -47,27 +46,26 @@ class AuthenticRequest(NamedTuple):
 
     @property
     def sha256(self) -> str:
-        """Of the body."""
         return hashlib.sha256(self.body).hexdigest()
 
 
-# From what an event came in, the decoded document of it, and its text.
+# Gets the carrier, its decoded document, and the document's text.
 Read: TypeAlias = Callable[[Carrier, object, str], str]
-# What becomes of a text that is found.
+# Makes a found text fit for its column.
 Fit: TypeAlias = Callable[[str], str]
 
 _KEY_BYTES = 255
-# A text of fewer characters fits in any case.
-_FITS = _KEY_BYTES // 4
+# A text of fewer characters fits in any encoding.
+_ALWAYS_FITS = _KEY_BYTES // 4
 _TRACE = r"(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}"
-# Later versions may say more behind the flags; ff is none.
+# Later versions may have more fields after the flags; version ff is invalid.
 _TRACEPARENT = re.compile(rf"00-{_TRACE}|(?!00|ff)[0-9a-f]{{2}}-{_TRACE}(?:-[!-~]*)?")
 
 
 def compile_read(setting: str, value: str, fit: Fit, prefix: str = "") -> Read:
-    """A function from what came to the text that a setting names. Raises UsageError.
+    """Make a function that reads the text that a setting names. Raises UsageError.
 
-    fit: what becomes of a text that may be too long. The function raises BrokenBody.
+    fit: shortens or refuses a long text. The function raises BrokenBody.
     """
     kind, colon, rest = value.partition(":")
     if value == "body":
@@ -81,28 +79,28 @@ def compile_read(setting: str, value: str, fit: Fit, prefix: str = "") -> Read:
 
 
 def dedup_key(text: str) -> str:
-    """As `declared_key` makes it of a payload."""
+    """Hash a long key as `declared_key` does in the database."""
     if len(text.encode()) > _KEY_BYTES:
         return hashlib.sha256(text.encode()).hexdigest()
     return text
 
 
 def ordering_key(text: str) -> str:
-    """As `accept_event` makes it of a payload."""
+    """Hash a long key as `accept_event` does in the database."""
     if len(text.encode()) > _KEY_BYTES:
         return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
     return text
 
 
 def short(text: str) -> str:
-    """A text as it is. Raises BrokenBody for one that is too long."""
+    """Returns the text. Raises BrokenBody if it is too long."""
     if problem := checks.short(text):
         raise BrokenBody(problem)
     return text
 
 
 def traceparent(headers: Headers) -> str | None:
-    """The trace (W3C) that came with it, if it is one."""
+    """The trace (W3C) of the request or message, if it is valid."""
     text = headers.get("traceparent")
     if text is None or len(text) > _KEY_BYTES or not _TRACEPARENT.fullmatch(text):
         return None
@@ -131,7 +129,7 @@ def _pointer(setting: str, pointer: str, fit: Fit, prefix: str) -> Read:
     def read(_came: Carrier, document: object, text: str) -> str:
         found = follow(document)
         if type(found) is float:
-            # A large integer, or digits that a float has not: two keys must not become one.
+            # A float may have lost digits, and two keys must not become one: read the text instead.
             found = follow(exact_text(text))
         if type(found) is not str:
             found = _text_of(found, setting, pointer)
@@ -139,7 +137,7 @@ def _pointer(setting: str, pointer: str, fit: Fit, prefix: str) -> Read:
             raise BrokenBody(f"{pointer} is empty ({setting})")
         if prefix:
             found = prefix + found
-        return found if len(found) < _FITS else _fitted(fit, found, setting)
+        return found if len(found) < _ALWAYS_FITS else _fitted(fit, found, setting)
 
     return read
 
@@ -165,7 +163,7 @@ def _text_of(found: object, setting: str, pointer: str) -> str:
         return "true" if found else "false"
     if found is MISSING or found is None:
         raise BrokenBody(f"the body has nothing at {pointer} ({setting})")
-    raise BrokenBody(f"{pointer} is an object or an array ({setting}), which is no key")
+    raise BrokenBody(f"{pointer} is an object or an array ({setting}), which cannot be a key")
 
 
 def _fitted(fit: Fit, text: str, setting: str) -> str:

@@ -1,27 +1,28 @@
 """The receiver's listener: accepts connections, sweeps over them, and drains.
 
-uvicorn's protocol carries the application (`protocol.py`); its server does not: it can neither stop
-accepting nor leave a connection in order. So this module accepts by itself, a few connections at a
-time. Processes that share an inherited socket are all woken, and the first one gets it; then it
-rests for a moment, so that a burst is shared, and a busy one gets less than the others.
+uvicorn's protocol runs the application (`protocol.py`). uvicorn's server is not used: it can
+neither stop accepting nor close connections in order. This module accepts connections itself, a few
+at a time. The kernel wakes all processes that share an inherited socket, and the first one gets the
+connection. That process then pauses briefly, so that a burst is shared and a busy process gets
+fewer connections.
 
 Promises:
 
-- at most `max_connections`. What is beyond waits in the kernel's queue, where another process may
-  take it, and is accepted when one ends; it is counted once each time the listener is full.
-  Meanwhile some are closed with each sweep: those that have been idle for longest, those whose head
-  or body is slow to come, of the address first that has most of these, and slow handshakes;
-- a drain stops accepting at once. What the kernel has queued is accepted first, then this process'
-  descriptor is closed, never shut down: other processes that have the socket go on;
-- while it drains each answer says `Connection: close`; a connection from which nothing has been
-  asked for a second is closed by its writing side, and read until the client closes.
+- at most `max_connections`. Further connections wait in the kernel's queue, where another process
+  may take them; this process accepts them when one of its connections ends. Each time that the
+  listener becomes full, one refusal is counted. While it is full, each sweep closes the connections
+  that have been idle for longest, connections with a slow head or body (beginning with the address
+  that has most of these), and slow handshakes;
+- a drain stops accepting at once. It accepts what the kernel has queued, then closes this process's
+  descriptor without a shutdown of the socket: other processes that share it go on;
+- during a drain each answer says `Connection: close`. After one second without a request, the
+  writing side of a connection is shut, and it is read until the client closes.
 
-What can still happen: a request that is sent in the moment in which its idle connection is closed
-(a trip on the network) gets the end of the connection instead of an answer. It has not been
-looked at, and is not reset. A connection that reaches an own, not inherited socket between the
-last accept and its closing, some microseconds, is reset. With TLS a writing side cannot be shut
-alone, so that a crossing request may be reset.
-*See:* `protocol.py`.
+Known limits: a request that arrives just when its idle connection is closed (one trip on the
+network) gets the end of the connection instead of an answer; it was not processed, and the
+connection is not reset. A connection that reaches the process's own socket (not an inherited one)
+between the last accept and its closing (some microseconds) is reset. With TLS the writing side
+cannot be shut alone, so such a request may be reset. *See:* `protocol.py`.
 """
 
 import asyncio
@@ -45,22 +46,23 @@ from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
 
-# Seconds between two sweeps; an eighth of the shortest timeout, in these bounds.
+# Seconds between two sweeps: an eighth of the shortest timeout, within these bounds.
 _SHORTEST_PERIOD, _LONGEST_PERIOD = 0.01, 0.25
-# Seconds without a request after which a connection is idle enough to be closed; and what a head,
-# or a handshake of TLS, may take when others wait.
-_IDLE = 1.0
-# How many connections make room in one sweep at least, and which part of all of them.
-_EVICTED, _SHARE = 64, 16
-# How many connections are accepted before other processes get a turn, and for how long: without it
-# the process that happens to run takes a whole burst.
-_AT_ONCE, _TURN = 8, 0.001
-# What the queue of a listening socket holds, at most (net.core.somaxconn).
-_QUEUED = 4096
-# Seconds between two log lines about a full listener, and for what is cancelled at the end.
-_QUIET = 60.0
-_CANCELLING = 1.0
-_TLS_SHUTDOWN = 2.0
+# Seconds without a request until an idle connection may be closed; also the time limit for a head
+# or a TLS handshake while other connections wait.
+_IDLE_SECONDS = 1.0
+# Connections that one sweep closes to make room: this number, or this fraction of max_connections.
+_EVICTED_AT_LEAST, _EVICTED_SHARE = 64, 16
+# Connections accepted in a row, and seconds of the pause after them, in which other processes
+# accept: otherwise one process would take a whole burst.
+_ACCEPTED_AT_ONCE, _TURN_SECONDS = 8, 0.001
+# The longest queue of a listening socket (net.core.somaxconn).
+_MOST_QUEUED = 4096
+# Seconds between two log lines about a full listener.
+_QUIET_SECONDS = 60.0
+# Seconds for cancelled tasks to end, and for a TLS shutdown.
+_CANCELLING_SECONDS = 1.0
+_TLS_SHUTDOWN_SECONDS = 2.0
 
 
 async def listen(
@@ -73,16 +75,15 @@ async def listen(
 ) -> None:
     """Serve until drained or cancelled; reports the listener as soon as it accepts.
 
-    The sockets listen already, and are closed at the end. `on_refused` is called with the reason
-    for each connection or request that is turned away here. Raises SettingsError for a
-    certificate that cannot be used.
+    The sockets are listening already, and are closed at the end. `on_refused` gets the reason for
+    each refused connection or request. Raises SettingsError for an unusable certificate.
     """
     listener = InboundListener(settings, app, sockets, on_refused)
     await listener.serve(task_status)
 
 
 class InboundListener:
-    """What the rest of a process has of its listener."""
+    """Accepts and ends connections; the process reloads its certificate and drains it."""
 
     def __init__(
         self,
@@ -110,7 +111,7 @@ class InboundListener:
         self._loop = asyncio.get_running_loop()
         self._ticked = self._loop.time()
         self._shared.date(formatdate(usegmt=True).encode())
-        # Since when, in the time of sweeps.
+        # Handshakes in progress, and when they began, on the clock of the sweeps.
         self._beginning = dict[asyncio.Task[None], float]()
         self._count = 0
         self._accepting, self._is_full = False, False
@@ -119,15 +120,13 @@ class InboundListener:
 
     @property
     def connections(self) -> int:
-        """How many there are."""
         return self._count
 
     def reload_certificate(self) -> None:
-        """Read the files again: what connects from now on gets them. Raises SettingsError."""
+        """Read both files again, for new connections. Raises SettingsError."""
         self._tls = tls(self._settings.certificate, self._settings.private_key)
 
     async def serve(self, task_status: TaskStatus["InboundListener"]) -> None:
-        """Accept and sweep until drained or cancelled."""
         for each in self._sockets:
             each.settimeout(0)
         try:
@@ -142,10 +141,10 @@ class InboundListener:
             await self._abort()
 
     async def drain(self, within: float) -> None:
-        """Let what has begun end, and the rest of the connections too; abort what is left then."""
+        """Let requests and connections end; abort the remaining ones after `within` seconds."""
         self._shared.draining = True
         for each in self._sockets:
-            self._take(each, _QUEUED)
+            self._take(each, _MOST_QUEUED)
         self._close_sockets()
         for connection in self._all():
             connection.drain()
@@ -170,28 +169,28 @@ class InboundListener:
         room = self._settings.max_connections - self._count
         if room <= 0:
             self._full("max_connections")
-        elif self._take(ready, min(_AT_ONCE, room)) == _AT_ONCE:
+        elif self._take(ready, min(_ACCEPTED_AT_ONCE, room)) == _ACCEPTED_AT_ONCE:
             self._pause()
-            self._loop.call_later(_TURN, self._go_on)
+            self._loop.call_later(_TURN_SECONDS, self._go_on)
 
     def _full(self, reason: str) -> None:
         self._pause()
         self._is_full = True
         self._on_refused("connections")
         if self._shared.now >= self._quiet_until:
-            self._quiet_until = self._shared.now + _QUIET
+            self._quiet_until = self._shared.now + _QUIET_SECONDS
             _log.warning(
                 "no connection is accepted until one ends", reason=reason, open=self._count
             )
 
     def _take(self, ready: socket.socket, most: int) -> int:
-        """Accept what waits in the queue, and say how many."""
+        """Accept at most `most` queued connections; returns how many."""
         for taken in range(most):
             try:
                 accepted, _address = ready.accept()
             except (BlockingIOError, InterruptedError, ConnectionError):
                 return taken
-            except OSError as error:  # no descriptors, or no memory
+            except OSError as error:  # no descriptors or no memory left
                 if self._accepting:
                     self._full(error.strerror or str(error))
                 return taken
@@ -207,12 +206,15 @@ class InboundListener:
         times: dict[str, float] = {}
         if self._tls is not None:
             handshake = self._settings.header_timeout.total_seconds()
-            times = {"ssl_handshake_timeout": handshake, "ssl_shutdown_timeout": _TLS_SHUTDOWN}
+            times = {
+                "ssl_handshake_timeout": handshake,
+                "ssl_shutdown_timeout": _TLS_SHUTDOWN_SECONDS,
+            }
         try:
             await self._loop.connect_accepted_socket(
                 lambda: connection, accepted, ssl=self._tls, **times
             )
-        except OSError:  # among them ssl.SSLError and TimeoutError
+        except OSError:  # also ssl.SSLError and TimeoutError
             if self._tls is not None:
                 self._on_refused("tls_handshake")
         finally:
@@ -226,10 +228,10 @@ class InboundListener:
         self._go_on()
 
     def _go_on(self) -> None:
-        """Accept again, if it paused for another reason than that it is full, or has room now."""
+        """Accept again after a turn, or if there is room for another connection."""
         has_room = self._count < self._settings.max_connections
         if not self._accepting and self._sockets and (has_room or not self._is_full):
-            self._accept()  # without room, the next connection that waits says that it is full
+            self._accept()  # if there is no room, the next connection reports the full listener
 
     def _close_sockets(self) -> None:
         self._pause()
@@ -251,7 +253,7 @@ class InboundListener:
             task.cancel()
         if tasks:
             with anyio.CancelScope(shield=True):
-                await asyncio.wait(tasks, timeout=_CANCELLING)
+                await asyncio.wait(tasks, timeout=_CANCELLING_SECONDS)
 
     def _end_if_done(self) -> None:
         if self._shared.draining and not self._count:
@@ -279,7 +281,7 @@ class InboundListener:
             self._go_on()
 
     def _tick(self) -> float:
-        """Go on with the time, but for what the loop stood still: senders are not late by that."""
+        """Advance the clock, except by the time that the loop stood still: no sender is late."""
         now = self._loop.time()
         self._shared.now += min(now - self._ticked, 2 * self._period)
         if int(now) != int(self._ticked):
@@ -290,11 +292,11 @@ class InboundListener:
     def _idle_for_long(
         self, connections: Sequence[InboundConnection], now: float
     ) -> Sequence[InboundConnection]:
-        """Those that are to go before their time: while draining, and to make room."""
+        """Connections to close before their deadline: in a drain, or to make room."""
         if not (self._shared.draining or self._is_full):
             return ()
-        # Since when is known to a period.
-        since = now - _IDLE - self._period
+        # `idle_since` is exact to one period.
+        since = now - _IDLE_SECONDS - self._period
         found = [each for each in connections if each.is_idle and each.idle_since <= since]
         if self._shared.draining:
             return found
@@ -302,11 +304,11 @@ class InboundListener:
 
     @property
     def _evicted(self) -> int:
-        return max(_EVICTED, self._settings.max_connections // _SHARE)
+        return max(_EVICTED_AT_LEAST, self._settings.max_connections // _EVICTED_SHARE)
 
     def _end_slow(self, connections: Sequence[InboundConnection], now: float) -> None:
-        """Make room: who sends a request or a handshake a byte at a time may not hold up others."""
-        patience = _IDLE + self._period
+        """End slow requests: a client that sends byte by byte must not keep other clients out."""
+        patience = _IDLE_SECONDS + self._period
         slow = [each for each in connections if each.is_slow(patience)]
         held = Counter(each.address for each in slow)
         slow.sort(key=lambda each: (-held[each.address], each.began))
@@ -319,7 +321,7 @@ class InboundListener:
 
 
 def without_news(idle: Sequence[InboundConnection]) -> Sequence[InboundConnection]:
-    """Leave out those for which the kernel has something that has not been read yet."""
+    """Leave out connections for which the kernel has unread data."""
     if not idle:
         return ()
     poll = select.poll()

@@ -1,8 +1,8 @@
-"""What the receiver serves, as a document of OpenAPI 3.1: made from the settings.
+"""Describes the receiver as an OpenAPI 3.1 document, made from the settings.
 
-Owns how a source is described to the people who send. Promises that no secret, address or limit
-that helps an attacker is in it. Known limit: a body is described by its media type alone, since
-whatever is authentic is accepted.
+Owns the information that senders get about a source. Promises that it contains no secret, address
+or limit that helps an attacker. Known limit: a body is described only by its media type, since each
+authentic body is accepted.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,7 +19,7 @@ MEDIA_TYPES = {
     "text": "text/plain",
 }
 
-# The headers by which a request is authenticated.
+# The headers that authenticate a request.
 _SIGNATURES: Mapping[str, tuple[str, ...]] = {
     "standard_webhooks": ("webhook-id", "webhook-timestamp", "webhook-signature"),
     "svix": ("svix-id", "svix-timestamp", "svix-signature"),
@@ -28,29 +28,29 @@ _SIGNATURES: Mapping[str, tuple[str, ...]] = {
 }
 
 _REFUSALS: Mapping[HTTPStatus, str] = {
-    HTTPStatus.BAD_REQUEST: "What authenticates the request is missing, malformed or stale.",
+    HTTPStatus.BAD_REQUEST: "The request's authentication is missing, malformed or stale.",
     HTTPStatus.UNAUTHORIZED: "No current key of the source has signed the request.",
-    HTTPStatus.FORBIDDEN: "The sender's address is not one of the source's.",
-    HTTPStatus.NOT_FOUND: "There is no such source.",
-    HTTPStatus.REQUEST_TIMEOUT: "The body did not come in time.",
+    HTTPStatus.FORBIDDEN: "The sender's address is not in the source's list.",
+    HTTPStatus.NOT_FOUND: "The source does not exist.",
+    HTTPStatus.REQUEST_TIMEOUT: "The body did not arrive in time.",
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "The body is larger than the source allows.",
     HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "The body is compressed.",
     HTTPStatus.TOO_MANY_REQUESTS: "More requests than the rate allows: send it again later.",
     HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE: "More than 100 headers, or than 32 KiB of them.",
     HTTPStatus.INTERNAL_SERVER_ERROR: "The receiver failed: send it again later.",
-    HTTPStatus.SERVICE_UNAVAILABLE: "It cannot be made durable now: send it again later.",
+    HTTPStatus.SERVICE_UNAVAILABLE: "The request cannot be stored now: send it again later.",
 }
 _WAITS = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
 _WAIT = {
     "Retry-After": {
-        "description": "Seconds until it may be sent again.",
+        "description": "Seconds until the request may be sent again.",
         "schema": {"type": "integer", "minimum": 1},
     }
 }
 _UUID = {"type": "string", "format": "uuid"}
 _ACCEPTED: Json = {
     "type": "object",
-    "description": "It is durable. A repetition is answered as the first one was.",
+    "description": "The request is stored durably. A repetition gets the same answer.",
     "required": ["receipt", "events"],
     "additionalProperties": False,
     "properties": {
@@ -60,7 +60,7 @@ _ACCEPTED: Json = {
 }
 _PROBLEM: Json = {
     "type": "object",
-    "description": "A refusal (RFC 9457): its status, and nothing about its cause.",
+    "description": "A refusal (RFC 9457): its status, without its cause.",
     "required": ["type", "title", "status"],
     "additionalProperties": False,
     "properties": {
@@ -72,14 +72,13 @@ _PROBLEM: Json = {
 
 
 def openapi(http: InboundHttp, sources: Mapping[str, WebhookSource], version: str) -> Json:
-    """The document, as a JSON value."""
     return {
         "openapi": "3.1.0",
         "info": {
             "title": "Webhooks",
             "version": version,
-            "description": "A 2xx is sent only when the request is durable. Any other answer, or "
-            "none, means: send it again.",
+            "description": "A 2xx is sent only when the request is stored durably. After any other "
+            "answer, or none, send the request again.",
         },
         "servers": [{"url": base_url(http)}],
         "paths": {f"/in/{name}": {"post": _post(name, one, http)} for name, one in sources.items()},
@@ -95,8 +94,8 @@ def openapi(http: InboundHttp, sources: Mapping[str, WebhookSource], version: st
 
 
 def base_url(http: InboundHttp) -> str:
-    """How a sender on this machine reaches the listener."""
-    here = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - asked for, not listened on
+    """The listener's URL for a sender on this machine."""
+    here = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - mapped, not listened on
     host = here.get(http.host, http.host)
     scheme = "http" if http.certificate is None else "https"
     return f"{scheme}://{f'[{host}]' if ':' in host else host}:{http.port}"
@@ -128,7 +127,7 @@ def _schema(source: WebhookSource) -> Json:
 
 
 def _success(status: int) -> Json:
-    description = "It is durable."
+    description = "The request is stored durably."
     if status == HTTPStatus.NO_CONTENT:
         return {"description": description}
     return {
@@ -156,7 +155,7 @@ def _statuses(source: WebhookSource, http: InboundHttp) -> Iterable[HTTPStatus]:
 
 
 def _security(name: str, source: WebhookSource) -> Json:
-    """The security schemes of a source, all of which a request needs."""
+    """The security schemes of a source; a request needs all of them."""
     own_header = str(source.options.get("header", "authorization")).lower()
     if source.scheme == "bearer" and own_header == "authorization":
         return {name: {"type": "http", "scheme": "bearer"}}
@@ -171,7 +170,7 @@ def _security(name: str, source: WebhookSource) -> Json:
             "type": "apiKey",
             "in": "header",
             "name": header,
-            "description": f"As the scheme {source.scheme} has it.",
+            "description": f"A header of the scheme {source.scheme}.",
         }
         for header in headers
     }

@@ -1,8 +1,8 @@
 """Writes a page of receipts to PostgreSQL, on a connection of a pool.
 
-Promises: a write takes no longer than a request may wait: then its connection is dropped, and the
-next attempt has another one. *See:* `group_commit.py`, before it; `inboxd/store/receipts.py`, after
-it.
+Promises: a write takes at most as long as a request may wait; then its connection is dropped, and
+the next attempt uses another one. *See:* `group_commit.py`, before it; `inboxd/store/receipts.py`,
+after it.
 """
 
 from collections.abc import Sequence
@@ -20,14 +20,16 @@ from inboxd.store.statements import Statements
 
 
 def page_writer(pool: Pool, sql: Statements, within: float) -> Write:
-    """A function that writes a page and commits; `within`: seconds for the whole of it."""
+    """Make a function that writes a page and commits, within `within` seconds in all."""
 
     async def write(page: Sequence[Receipt]) -> Sequence[Stored]:
         until = anyio.current_time() + within
         async with lend(pool, within) as connection:
-            # In here: a time limit around the connection would wait for the server to say goodbye.
+            # Inside `lend`: a time limit around it would wait for the server when the connection is
+            # closed.
             with anyio.fail_after(until - anyio.current_time()):
-                # Behind a pooler each try is a transaction that begins with the session's limits.
+                # Behind a pooler each attempt is a transaction that first sets the session's
+                # limits.
                 begin = partial(transaction, pool, connection) if pool.preamble else nullcontext
                 return await receipts.write(connection, sql, page, begin)
 

@@ -1,8 +1,7 @@
 """JSON pointers (RFC 6901): compiled once, followed in each document.
 
-Promises: a pointer that leads nowhere is told from one that leads to null; an index of an array is
-0, 1, 2 … without a sign or leading zeros. Known limit: `-`, the element after the last one, leads
-nowhere.
+Promises: a missing value is distinct from null; an index of an array is 0, 1, 2 …, without a sign
+or leading zeros. Known limit: `-`, the element after the last one, finds no value.
 """
 
 import re
@@ -11,19 +10,19 @@ from typing import Final
 
 from inboxd.errors import UsageError
 
-# A pointer led nowhere.
+# The pointer finds no value.
 MISSING: Final = object()
 
 Follow = Callable[[object], object]
 
 _INDEX = re.compile(r"0|[1-9][0-9]*", re.ASCII)
 _BAD_ESCAPE = re.compile(r"~(?![01])")
-# No array is so long; a longer number would be costly to read.
+# Arrays have fewer elements; int() of a longer number is slow.
 _INDEX_DIGITS = 18
 
 
 def steps(pointer: str) -> tuple[str, ...]:
-    """The names on its way, unescaped; raises UsageError."""
+    """The names in a pointer, unescaped. Raises UsageError."""
     if pointer and not pointer.startswith("/"):
         raise UsageError(
             f"{pointer!r} is not a JSON pointer: it begins with '/', such as '/data/id'; the "
@@ -38,9 +37,9 @@ def steps(pointer: str) -> tuple[str, ...]:
 
 
 def compile_pointer(pointer: str) -> Follow:
-    """A function from a document to what the pointer leads to, or `MISSING`.
+    """A function that returns the pointer's value in a document, or `MISSING`.
 
-    Raises UsageError for what is not a pointer.
+    Raises UsageError for an invalid pointer.
     """
     way = steps(pointer)
 

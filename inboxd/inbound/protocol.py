@@ -1,29 +1,29 @@
-"""One connection of the receiver: uvicorn's httptools protocol, bounded whatever arrives.
+"""One connection of the receiver: uvicorn's httptools protocol, with bounds on all input.
 
-Owns what a connection may hold and how it ends. Promises, beside what uvicorn does:
+Owns the limits of a connection, and its end. Promises, in addition to uvicorn's:
 
-- a head has at most 32 KiB and 100 lines (431), and is there within the header timeout (408); the
-  body is there within the body timeout, whole (408). One sweep looks at all connections, so both
-  may be off by its period. A connection that has said nothing is closed without a word, since an
-  answer to nothing would be taken for that of the next request;
-- what the parser refuses is answered 400 without details; or just not answered, if an earlier
-  request of the connection has its answer still to come. The parser (httptools, strict) refuses
-  Content-Length beside Transfer-Encoding, or twice, folded headers, and a CR or LF alone. This
-  module refuses another `Transfer-Encoding` than `chunked`, any in HTTP/1.0, other versions than
-  1.0 and 1.1, and a chunked body that is framing more than content;
-- trailers are not headers: what was not there when the request was authenticated is dropped;
-- an answer that comes before the whole body says `Connection: close`. The writing side is shut, and
-  what still comes is read and dropped, up to `_LINGER_BYTES` and `_LINGER_SECONDS`: the client
-  sees the answer and not a reset. Nothing of the body is kept meanwhile. With TLS the writing side
-  cannot be shut alone: what comes is dropped as long, then the connection is closed;
-- at most 16 requests wait behind the one that runs (pipelining); the connection ends after them;
+- a head has at most 32 KiB and 100 lines (431), and arrives within the header timeout (408); the
+whole body arrives within the body timeout (408). One sweep checks all connections, so both times
+may be off by its period. A connection that has sent nothing is closed without an answer: the client
+would take it for the answer to its next request;
+- a request that the parser refuses is answered 400 without details; it gets no answer if an earlier
+request of the connection still waits for an answer. The parser (httptools, strict) refuses
+Content-Length beside Transfer-Encoding, a repeated Content-Length, folded headers, and a lone CR or
+LF. This module refuses each `Transfer-Encoding` except `chunked`, any `Transfer-Encoding` in
+HTTP/1.0, versions other than 1.0 and 1.1, and a chunked body with more framing than content;
+- trailers are dropped and are not headers: they were missing when the request was authenticated;
+- an answer before the end of the body says `Connection: close`. The writing side is shut, and
+further input is read and dropped, up to `_LINGER_BYTES` and `_LINGER_SECONDS`: the client sees the
+answer and not a reset. No part of the body is kept. TLS cannot shut the writing side alone: input
+is dropped for that time, then the connection is closed;
+- at most 16 requests wait behind the running one (pipelining); the connection ends after them;
 - a client that shuts its writing side after the request gets its answer;
 - an upgrade is ignored (Java's client offers h2c with each first request), CONNECT is refused.
 
-A request that is there as a whole after one read goes to the application's `take`, if it has one:
-without a task, and without messages for its body (`whole.py`). Nearly all requests are like that,
-and it saves a third of their time; the others go the way of ASGI.
-*See:* `listener.py`, which accepts, sweeps and drains.
+A request that is complete after one read goes to the application's `take`, if it has one: without a
+task, and without messages for its body (`whole.py`). Nearly all requests are complete after one
+read, and `take` saves a third of their time; other requests go through ASGI. *See:* `listener.py`,
+which accepts, sweeps and drains.
 """
 
 import asyncio
@@ -55,15 +55,16 @@ _HEAD_BYTES = 32 * 1024
 _HEAD_LINES = 100
 _VERSIONS = ("1.1", "1.0")
 _PIPELINED = 16
-# Chunked bodies: bytes that are not content, beside _OVERHEAD for each byte that is.
+# Chunked bodies: maximum bytes of framing, and additional framing per byte of content.
 _FRAMING_BYTES = 64 * 1024
 _OVERHEAD = 8
-# What a client may still send after its answer: what is on the way, and what sockets buffer.
+# Limits for input after the answer: bytes that are on the way or in buffers of sockets.
 _LINGER_BYTES = 16 * 1024 * 1024
 _LINGER_SECONDS = 2.0
 
 _NEVER = float("inf")
-# What of a request has come: nothing or all, a part of its head, its head. And after the end.
+# Progress of a request: nothing or all of it has arrived, a part of its head, its head. _LINGER:
+# the connection is ending.
 _NONE, _HEAD, _BODY, _LINGER = range(4)
 
 
@@ -77,18 +78,19 @@ class InboundConnection(HttpToolsProtocol):
         self._wire: Wire
         self._made = False
         self._stage = _NONE
-        # When the sweep has something to do here.
+        # Time at which the sweep must act on this connection.
         self.deadline = _NEVER
-        # Since when nothing has been asked.
+        # Time when the last request ended.
         self.idle_since = 0.0
-        # Of the request that is coming: bytes on the wire before the last read, and in it.
+        # Bytes of the incoming request: before the last read, and in it.
         self._before, self._size = 0, 0
         self._content = 0
         self._persists = True
         self._refusal = BAD
-        # The body of a request that may be whole after this read; None: it is the application's.
+        # The body of a request that may be complete after this read; None: the application reads
+        # it.
         self._parts: list[bytes] | None = None
-        # Nothing is read any more: the connection ends when its answers are written.
+        # True when no more input is read: the connection ends after its answers.
         self._deaf = False
         self._half_closed = False
         self._left = _LINGER_BYTES
@@ -96,7 +98,6 @@ class InboundConnection(HttpToolsProtocol):
     # ------------------------------------------------------------------ the connection
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin to wait for a request."""
         self._made = True
         self._socket = cast(asyncio.Transport, transport)
         self._wire = Wire(self._socket, self._linger, self._is_closing)
@@ -105,7 +106,6 @@ class InboundConnection(HttpToolsProtocol):
         self.deadline = self.idle_since + self._shared.header_timeout
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell the application and the listener."""
         self._stage, self.deadline = _LINGER, _NEVER
         super().connection_lost(exc)
         self._wire.forget()
@@ -113,7 +113,7 @@ class InboundConnection(HttpToolsProtocol):
         self._shared.on_lost()
 
     def eof_received(self) -> bool | None:  # type: ignore[override]
-        """The client will send nothing more: it still gets the answers that it waits for."""
+        """Keep the connection open, if answers must still be written."""
         if self._stage == _NONE and self.is_active and self.scheme == "http":
             self._deaf = self._half_closed = True
             return True
@@ -121,29 +121,28 @@ class InboundConnection(HttpToolsProtocol):
 
     @property
     def is_made(self) -> bool:
-        """Whether it has ever begun."""
         return self._made
 
     @property
     def is_active(self) -> bool:
-        """Whether a request has its answer still to come."""
+        """Whether a request waits for its answer."""
         latest = self._latest
         return latest is not None and not latest.response_complete
 
     @property
     def is_idle(self) -> bool:
-        """Whether no part of a request has come, and no answer is to come."""
+        """Whether no request is arriving or waits for its answer."""
         return self._stage == _NONE and not self.is_active
 
     @property
     def began(self) -> float:
-        """When the head began that is coming, or the body behind it; never: none is."""
+        """When the incoming head or body began to arrive; infinity: none is arriving."""
         if self._stage == _HEAD:
             return self.deadline - self._shared.header_timeout
         return self.deadline - self._shared.body_timeout if self._stage == _BODY else _NEVER
 
     def is_slow(self, patience: float) -> bool:
-        """Whether its head takes longer than this, behind no other request; or its body lags."""
+        """Whether a head, not behind another request, takes longer than this, or a body lags."""
         seconds = self._shared.now - self.began
         if self._stage == _HEAD:
             return seconds >= patience and not self.is_active
@@ -151,7 +150,7 @@ class InboundConnection(HttpToolsProtocol):
 
     @property
     def address(self) -> str | None:
-        """Of the other end; None: it has none."""
+        """The client's address, if there is one."""
         return self.client[0] if self.client else None
 
     def fileno(self) -> int:
@@ -170,7 +169,6 @@ class InboundConnection(HttpToolsProtocol):
     # ------------------------------------------------------------------ what arrives
 
     def data_received(self, data: bytes) -> None:
-        """Take what was read: parse it, or drop it after the end."""
         if self._deaf or self._stage == _LINGER:
             self._drop(len(data))
             return
@@ -190,7 +188,6 @@ class InboundConnection(HttpToolsProtocol):
                 self._judge()
 
     def on_message_begin(self) -> None:
-        """The first byte of a request."""
         if len(self.pipeline) >= _PIPELINED:
             self._fail(TOO_MUCH)
         super().on_message_begin()
@@ -198,7 +195,7 @@ class InboundConnection(HttpToolsProtocol):
         self.deadline = self._shared.now + self._shared.header_timeout
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """One line of the head, or of the trailer."""
+        """Check a line of the head or of the trailers."""
         if len(self.headers) >= _HEAD_LINES:
             self._fail(HEAD_TOO_LARGE)
         name = name.lower()
@@ -211,7 +208,7 @@ class InboundConnection(HttpToolsProtocol):
         self.headers.append((name, value))
 
     def on_headers_complete(self) -> None:
-        """The head is whole: the application gets it."""
+        """Check the head and begin with the body."""
         if (self._before + self._size > _HEAD_BYTES or self.is_active) and (
             len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
             > _HEAD_BYTES
@@ -222,7 +219,7 @@ class InboundConnection(HttpToolsProtocol):
         if self.parser.should_upgrade():
             return
         if self.is_active and not self.cycle.response_started:
-            # The answer before this one is not the last.
+            # The answer to the previous request is not the last one.
             self.cycle.default_headers = self._shared.state.default_headers
         self._stage = _BODY
         self._content = 0
@@ -233,7 +230,6 @@ class InboundConnection(HttpToolsProtocol):
             self._hand_over()
 
     def on_body(self, body: bytes) -> None:
-        """A part of the body."""
         self._content += len(body)
         if self._parts is None:
             super().on_body(body)
@@ -241,9 +237,8 @@ class InboundConnection(HttpToolsProtocol):
             self._parts.append(body)
 
     def on_message_complete(self) -> None:
-        """The request is whole."""
         if self._stage != _BODY:
-            return  # the head alone, of an upgrade
+            return  # only the head of an upgrade
         if self._parts is not None:
             take, path = self._shared.take, path_of(self.parser.get_method(), self.url)
             if take is not None and path is not None:
@@ -260,17 +255,16 @@ class InboundConnection(HttpToolsProtocol):
             self.cycle.default_headers = self._shared.state.default_headers
 
     def _hand_over(self) -> None:
-        """Give the application what has come of a request; the rest comes in messages."""
+        """Give the arrived part to the application; the remaining parts come in messages."""
         parts, self._parts = self._parts or [], None
         super().on_headers_complete()
-        # What is answered before the body is there closes the connection.
+        # An answer before the end of the body closes the connection.
         self.cycle.default_headers = self._shared.closing_headers
         self.headers = []
         for part in parts:
             super().on_body(part)
 
     def _take(self, take: Take, path: str, body: bytes) -> None:
-        """Give the application all of a request."""
         scope = cast("dict[str, Any]", self.scope)
         self._parts, self.headers = None, []
         scope["path"], scope["method"] = path, "POST"
@@ -283,7 +277,7 @@ class InboundConnection(HttpToolsProtocol):
             _log.exception("the application failed, a request is answered 500")
             cycle.response_started = cycle.response_complete = cycle.disconnected = True
             self._write(problem(500, self._shared.closing_headers), closes=True)
-            raise  # for the parser to stop
+            raise  # to stop the parser
 
     def _write(self, data: bytes, *, closes: bool) -> None:
         if self._socket is not None:
@@ -292,7 +286,7 @@ class InboundConnection(HttpToolsProtocol):
                 self._linger()
 
     def _judge(self) -> None:
-        """A part of a request has come: is it a part of one that would be taken?"""
+        """Refuse an incoming request that is too large or has too much framing."""
         if self._stage == _HEAD and self._before > _HEAD_BYTES:
             self._refuse(HEAD_TOO_LARGE)
         elif self._stage == _BODY:
@@ -301,7 +295,7 @@ class InboundConnection(HttpToolsProtocol):
                 self._refuse(BAD)
 
     def _fail(self, refusal: Refused) -> None:
-        """Stop the parser."""
+        """Raise, so that the parser stops and `data_received` refuses the request."""
         self._refusal = refusal
         raise ValueError(refusal.reason)
 
@@ -325,7 +319,7 @@ class InboundConnection(HttpToolsProtocol):
     # ------------------------------------------------------------------ how it ends
 
     def on_response_complete(self) -> None:
-        """An answer is written: the next one, or wait for a request, or the end."""
+        """Continue with the next answer, wait for a request, or end."""
         if self.pipeline:
             super().on_response_complete()
             return
@@ -342,7 +336,7 @@ class InboundConnection(HttpToolsProtocol):
             self.deadline = self.idle_since + self._shared.keep_alive
 
     def expire(self) -> None:
-        """The deadline has passed."""
+        """Act on a deadline that has passed."""
         socket = self._socket
         if socket is None:
             return
@@ -359,27 +353,27 @@ class InboundConnection(HttpToolsProtocol):
             self.close_idle()
 
     def close_idle(self) -> None:
-        """End a connection from which nothing is asked."""
+        """End a connection that has no request."""
         if self._latest is None and not self._shared.draining:
             self._shared.on_refused(SILENT.reason)
         self._linger()
 
     def drain(self) -> None:
-        """Let the last answer that is to come say that it is the last."""
+        """Announce the end of the connection in its last answer."""
         if self.is_active and not self.cycle.response_started:
             self.cycle.default_headers = self._shared.closing_headers
 
     def abort(self) -> None:
-        """End at once, whatever is on the way."""
+        """End at once, with answers unwritten."""
         if self._socket is not None:
             self._socket.abort()
 
     def _refuse(self, refusal: Refused) -> None:
-        """Turn the request that is coming away, after the answers that are to come."""
+        """Refuse the incoming request, after answers that must still be written."""
         self._shared.on_refused(refusal.reason)
         if self.pipeline or (self.is_active and self._stage != _BODY):
             if self._stage == _BODY:
-                self.pipeline.popleft()  # the one that is coming: it is not answered
+                self.pipeline.popleft()  # the incoming request gets no answer
             self._deaf = True
             self._stage, self.deadline = _NONE, _NEVER
             return
@@ -394,7 +388,7 @@ class InboundConnection(HttpToolsProtocol):
         self._linger()
 
     def _forget_body(self) -> None:
-        """What was read of a body that the application did not want: nobody reads it any more."""
+        """Drop the part of a body that the application did not read."""
         if isinstance(self.cycle, RequestResponseCycle):
             self.cycle.body = bytearray()
 
@@ -404,17 +398,17 @@ class InboundConnection(HttpToolsProtocol):
             self.abort()
 
     def _linger(self) -> None:
-        """Close, so that the client sees what was written."""
+        """Close so that the client can first read the answer."""
         socket = self._socket
         if socket is None or self._stage == _LINGER or socket.is_closing():
             return
         whole = self._stage == _NONE
-        # The client has said, by its last request or by its end, that nothing more will come.
-        said = whole and (self._half_closed or not self._persists)
+        # No further input: announced by the last request, or by the end of the input.
+        is_last = whole and (self._half_closed or not self._persists)
         self._stage = _LINGER
         self._forget_body()
         self.deadline = self._shared.now + _LINGER_SECONDS
-        if said:
+        if is_last:
             socket.close()
         elif socket.can_write_eof():
             self.flow.resume_reading()
@@ -425,12 +419,11 @@ class InboundConnection(HttpToolsProtocol):
             self.flow.resume_reading()
 
     def pause_writing(self) -> None:
-        """The client does not read its answer."""
+        """Give a client that does not read its answer the body timeout."""
         super().pause_writing()
         self.deadline = min(self.deadline, self._shared.now + self._shared.body_timeout)
 
     def resume_writing(self) -> None:
-        """The client reads its answer."""
         super().resume_writing()
         if self._stage == _NONE and self.is_active:
             self.deadline = _NEVER

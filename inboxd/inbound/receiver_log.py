@@ -1,8 +1,8 @@
-"""What the receiver logs of requests.
+"""The receiver's log lines about requests.
 
-Owns these lines. Promises: nothing of a body, no header and no secret is in them; what strangers
-cause is at most a few lines a second, and what was left out is counted. A receipt that was stored
-has a line with its events' ids where lines of single rows are wanted (`log.rows`).
+Promises: no line contains data of a body, a header or a secret; unauthenticated senders cause at
+most a few lines per second, and dropped lines are counted. If `log.rows` wants lines of single
+rows, each stored receipt has a line with its events' ids.
 """
 
 import logging
@@ -21,16 +21,13 @@ _LINES_A_SECOND = 5
 
 
 class ReceiverLog:
-    """The lines of one receiver."""
-
     def __init__(self) -> None:
         self._second = 0
         self._lines = 0
         self._left_out = 0
 
     def refused(self, source: str, reason: str, address: str | None, detail: str) -> None:
-        """A request was not accepted."""
-        if self._may_speak():
+        if self._may_log():
             _log.warning(
                 "webhook refused",
                 source=source,
@@ -41,8 +38,8 @@ class ReceiverLog:
             )
 
     def dead_letter(self, source: str, outcome: str, receipt: UUID, reason: str) -> None:
-        """What was accepted is no event that can be handled."""
-        if self._may_speak():
+        """Log that an accepted request is a dead letter."""
+        if self._may_log():
             _log.warning(
                 "webhook is a dead letter",
                 source=source,
@@ -53,8 +50,8 @@ class ReceiverLog:
             )
 
     def failed(self, source: str, error: Exception) -> None:
-        """A fault of the receiver or of a plugin's scheme: not its words, which may quote."""
-        if self._may_speak():
+        """Report an error without its message, which may quote the request."""
+        if self._may_log():
             below = {"exception": "".join(format_tb(error.__traceback__))}
             kind, left_out = type(error).__name__, self._take_left_out()
             _log.error("webhook failed", source=source, error=kind, left_out=left_out, **below)
@@ -62,7 +59,7 @@ class ReceiverLog:
     def received(
         self, source: str, outcome: str, receipt: UUID, events: Sequence[UUID], key_id: str | None
     ) -> None:
-        """A request was accepted, and is durable."""
+        """Log that an accepted request is durable."""
         if _enabled(logging.INFO):
             _rows.info(
                 "webhook received",
@@ -73,7 +70,7 @@ class ReceiverLog:
                 key_id=key_id,
             )
 
-    def _may_speak(self) -> bool:
+    def _may_log(self) -> bool:
         second = int(monotonic())
         if second != self._second:
             self._second, self._lines = second, 0

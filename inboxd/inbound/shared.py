@@ -1,4 +1,4 @@
-"""What all connections of one listener have in common, and why they are turned away."""
+"""State that all connections of one listener share, and the reasons for refusals."""
 
 from collections.abc import Callable
 from http import HTTPStatus
@@ -12,7 +12,7 @@ from inboxd.inbound.whole import Take
 
 
 class Refused(NamedTuple):
-    """Why a connection or a request was turned away, and what it was answered, if anything."""
+    """The reason for a refusal, and the status of its answer; None: no answer."""
 
     reason: str
     status: int | None = None
@@ -28,7 +28,7 @@ TOO_MUCH = Refused("pipelined")
 
 
 class Shared:
-    """What all connections of one listener have in common."""
+    """State that all connections of one listener share."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class Shared:
             ws="none",
             lifespan="off",
             access_log=False,
-            log_config=None,  # inboxd's own logging takes uvicorn's lines
+            log_config=None,  # uvicorn's lines go to inboxd's own logging
             server_header=False,
             proxy_headers=False,
         )
@@ -60,17 +60,17 @@ class Shared:
         self.keep_alive = keep_alive
         self.on_refused, self.on_lost = on_refused, on_lost
         self.draining = False
-        # Seconds of sweeps.
+        # Seconds, advanced by the sweeps.
         self.now = 0.0
 
     def date(self, value: bytes) -> None:
-        """Give each answer from now on this date."""
+        """Set the Date header of all further answers."""
         self.state.default_headers = [(b"date", value)]
         self.closing_headers = [(b"date", value), (b"connection", b"close")]
 
 
 def problem(status: int, headers: list[tuple[bytes, bytes]]) -> bytes:
-    """A whole answer that says its status and nothing else, as problem+json."""
+    """A whole answer, as problem+json, that contains only its status."""
     title = HTTPStatus(status).phrase
     body = orjson.dumps({"type": "about:blank", "title": title, "status": status})
     lines = b"".join(b"%b: %b\r\n" % header for header in headers)

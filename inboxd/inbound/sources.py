@@ -1,11 +1,10 @@
-"""A webhook source's settings, compiled: from an authentic request to the receipt that is stored.
+"""Compiled settings of a webhook source: turns an authentic request into the receipt to store.
 
-Owns how events are made of a body. Promises: what is authentic is never refused for what it holds;
-what no event can be made of (it is not JSON, or lacks a key) is one broken event with the reason,
-which becomes a dead letter. Of an array all items are events, or none is: one broken item breaks
-the whole. Known limit: a key from a header is the same for all items of an array, so the item's
-number is put behind it.
-*See:* `application.py`, which asks; `inboxd/store/receipts.py`, which writes.
+Owns the way from a body to events. Promises: an authentic request is never refused for its content;
+if no event can be made of it (it is not JSON, or lacks a key), it becomes one broken event with the
+reason: a dead letter. If one item of an array is broken, none of its items becomes an event. Known
+limit: a key from a header is the same for all items of an array, so the item's number is appended
+to it. *See:* `application.py`, which calls it; `inboxd/store/receipts.py`, which writes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,10 +28,10 @@ from inboxd.signatures import Verifier
 
 
 class CompiledSource:
-    """One source: how its requests are judged, and what becomes of them."""
+    """One source: checks its requests and makes their receipts."""
 
     def __init__(self, name: str, settings: WebhookSource, verifier: Verifier) -> None:
-        """Raises UsageError for what cannot be compiled."""
+        """Raises UsageError for settings that cannot be compiled."""
         self.name = name
         self.settings = settings
         self.verifier = verifier
@@ -43,8 +42,8 @@ class CompiledSource:
         if settings.rate is not None:
             self.bucket = TokenBucket(allowance(settings.rate, settings.burst))
         self.refuses = settings.paused == "refuse"
-        # Whether there is anything to ask of it before the body.
-        # Beside `refuses`, which whoever looks at the database changes at any time.
+        # Whether addresses are checked before the body. `refuses` is separate, since it changes
+        # with the controls in the database.
         self.is_guarded = bool(self.addresses)
         self._holds = settings.paused == "hold"
         self._items = None if settings.items is None else steps(settings.items)
@@ -52,7 +51,8 @@ class CompiledSource:
         defaults: dict[str, keys.Read] = {}
         if dedup is None and (dedup := verifier.default_dedup_key):
             defaults["dedup_key"] = keys.compile_read("dedup_key", dedup, keys.dedup_key)
-        # A pointer finds another value in each item; a header or a hash of the body does not.
+        # Whether item numbers are appended: a pointer finds another value in each item; a header or
+        # a hash of the body has one value for all.
         self._numbers_items = self._items is not None and not (dedup or "").startswith("pointer:")
         self._scoped_by_key = settings.dedup_scope == "key"
         self._tenants = {key.id: key.tenant for key in settings.keys if key.tenant is not None}
@@ -61,13 +61,12 @@ class CompiledSource:
         self._kept = tuple(dict.fromkeys((*signed, *settings.headers)))
 
     def keep_bucket_of(self, before: "CompiledSource | None") -> None:
-        """Go on with its tokens, if it has the same rate."""
+        """Take over the tokens of the previous source, if its rate is the same."""
         bucket = None if before is None else before.bucket
         if self.bucket is not None and bucket is not None:
             self.bucket = bucket if bucket.allowance == self.bucket.allowance else self.bucket
 
     def receipt(self, uuids: Uuids, request: AuthenticRequest) -> Receipt:
-        """What is stored of a request, with its events."""
         headers, at = request.headers, request.at
         receipt_id = uuids.make(at)
         return Receipt(
@@ -86,7 +85,7 @@ class CompiledSource:
     def _of_its_sender(
         self, key_id: str | None, events: list[ReceivedEvent]
     ) -> list[ReceivedEvent]:
-        """What the key says of them, which no body can say otherwise."""
+        """Set tenant and dedup scope by the key, so that a body cannot claim another sender's."""
         tenant = self._tenants.get(key_id or "")
         for event in events if tenant is not None or self._scoped_by_key else ():
             event.tenant = tenant or event.tenant
@@ -114,7 +113,6 @@ class CompiledSource:
     def _event_each(
         self, uuids: Uuids, request: AuthenticRequest, items: Sequence[str], headers: str | None
     ) -> list[ReceivedEvent]:
-        """An event for each element of the array."""
         found: list[ReceivedEvent] = []
         for number, text in enumerate(items):
             given = (text, orjson.loads(text), headers, request.traceparent)
@@ -131,14 +129,13 @@ class CompiledSource:
 
 
 def _chosen(headers: Headers, names: tuple[str, ...]) -> dict[str, str]:
-    """Those that came."""
     return {name: headers[name] for name in names if name in headers}
 
 
 def broken_instead(receipt: Receipt, reason: str) -> Receipt | None:
-    """The receipt with dead letters for its events: the database refuses them as they are.
+    """The receipt with dead letters in place of events that the database refuses.
 
-    None: it has no events.
+    None: the receipt has no events.
     """
     if not receipt.events:
         return None

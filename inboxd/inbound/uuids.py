@@ -1,10 +1,10 @@
-"""Time-ordered uuids (RFC 9562, version 7), made without asking the system for each.
+"""Time-ordered uuids (RFC 9562, version 7), made without a system call for each.
 
-Promises: those of one process are in the order of their making; those of several differ, since each
-process draws 40 random bits, and again after some millions. Known limit: who sees one can guess
-others near it, so an id is no secret.
-*See:* `migrations/functions/new_uuid.sql`: there, too, the twelve bits behind the milliseconds are
-their fraction.
+Promises: uuids of one process are in the order in which they are made; uuids of several processes
+differ, since each process draws 40 random bits, and again after some millions of uuids. Known
+limit: neighbours of a known uuid can be guessed, so an id is not a secret. *See:*
+`migrations/functions/new_uuid.sql`, in which the twelve bits behind the milliseconds are also their
+fraction.
 """
 
 import os
@@ -18,14 +18,14 @@ _VARIANT = 2 << 62
 _MILLISECOND = 1_000_000
 
 _new = UUID.__new__
-# What UUID.__init__ does, without its ways of writing a uuid: it takes a fifth of the time.
+# Like UUID.__init__, without parsing: it takes a fifth of the time.
 _set_int = vars(UUID)["int"].__set__
 _set_safe = vars(UUID)["is_safe"].__set__
 _UNKNOWN = SafeUUID.unknown
 
 
 class Uuids:
-    """Makes them, for one process."""
+    """Makes uuids for one process."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -34,14 +34,14 @@ class Uuids:
         self._draw()
 
     def make(self, now_ns: int) -> UUID:
-        """The next one, at a time in nanoseconds since the epoch."""
+        """The next uuid; `now_ns`: nanoseconds since the epoch."""
         now_ns = max(now_ns, self._last)
         self._last = now_ns
         self._count = count = self._count + 1
         if count == _COUNTED:
             self._draw()
             count = 0
-            # Of one moment, those with the new prefix may be less: they have the next one.
+            # The new prefix may be smaller: use the next moment, to keep the order.
             self._last = now_ns = now_ns + _FRACTION
         milliseconds, rest = divmod(now_ns, _MILLISECOND)
         made = _new(UUID)
@@ -58,5 +58,5 @@ class Uuids:
         self._count = 0
 
 
-# A step of the twelve bits, rounded up.
+# A step of the twelve bits in nanoseconds, rounded up.
 _FRACTION = _MILLISECOND // 4096 + 1

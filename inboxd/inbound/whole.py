@@ -1,11 +1,10 @@
-"""A request that is there as a whole, and its answer: what stands for uvicorn's cycle then.
+"""A request that arrived as a whole, and its answer: replaces uvicorn's cycle.
 
-Owns the writing of such an answer, head and body at once. Promises: the headers of an answer are
-those that the cycle's would be; who answers after the connection has ended answers nobody. The
-application is asked by `take(scope, body, answer)`, where the scope has what ASGI's has, but of a
-path without escapes and without a query. Known limit: the answer has a Content-Length, and is as
-short as those of the receiver are, since nobody waits until it is written.
-*See:* `protocol.py`.
+Owns the writing of the answer, head and body together. Promises: the answer has the headers that
+uvicorn's cycle would write; an answer after the connection has ended is dropped. The application is
+called as `take(scope, body, answer)`, with ASGI's scope; the path has no escapes, and there is no
+query. Known limit: the answer has a Content-Length and must be short, since its writing is not
+awaited. *See:* `protocol.py`.
 """
 
 import asyncio
@@ -16,7 +15,7 @@ from typing import Any, Protocol, TypeAlias
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 Message: TypeAlias = Mapping[str, Any]
-# What an application has: it gets the scope, the body, and what answers.
+# Called with the scope, the body, and a function that answers.
 Take: TypeAlias = Callable[[dict[str, Any], bytes, Callable[[Message, Message], None]], None]
 
 _PLAIN = re.compile(rb"/[A-Za-z0-9._~/-]*").fullmatch
@@ -27,23 +26,23 @@ class _Write(Protocol):
     def __call__(self, data: bytes, *, closes: bool) -> None: ...
 
 
-class _Nobody:
-    """What is set when a request's body or its end has come: nobody waits for it here."""
+class _NoEvent:
+    """Replaces the event that uvicorn sets for a body or an end: no task waits for it."""
 
     def set(self) -> None:
-        """Do nothing."""
+        pass
 
 
-_NOBODY = _Nobody()
+_NO_EVENT = _NoEvent()
 
 
 def path_of(method: bytes, url: bytes) -> str | None:
-    """The path of a request that can be taken so; None for any other."""
+    """The path of a POST without escapes and query; None for any other request."""
     return url.decode() if method == b"POST" and _PLAIN(url) else None
 
 
 class WholeRequest:
-    """One request; the connection uses it as it uses a cycle of uvicorn's."""
+    """One request, with the attributes of uvicorn's cycle that the connection uses."""
 
     __slots__ = (
         "_is_taken",
@@ -64,23 +63,23 @@ class WholeRequest:
     ) -> None:
         self.default_headers = default_headers
         self.response_started = self.response_complete = self.disconnected = False
-        self.message_event = _NOBODY
+        self.message_event = _NO_EVENT
         self._write, self._on_answered = write, on_answered
         self._is_taken = False
 
     def give(self, take: Take, scope: dict[str, Any], body: bytes) -> None:
-        """Let the application take it."""
+        """Pass it to the application."""
         take(scope, body, self.answer)
         self._is_taken = True
 
     def answer(self, start: Message, body: Message) -> None:
-        """Answer it, by the two messages of ASGI; later, while the parser still has the read."""
+        """Write the answer, given as ASGI's two messages; later if the parser still runs."""
         if not self._is_taken:
             asyncio.get_running_loop().call_soon(self.answer, start, body)
             return
         self.response_started = self.response_complete = True
         write, on_answered = self._write, self._on_answered
-        # They are the connection's, which holds this: a cycle, if the connection ends after it.
+        # The connection refers to this object: without this, both would form a reference cycle.
         del self._write, self._on_answered
         if self.disconnected:
             return

@@ -1,11 +1,11 @@
-"""A connection's transport, as uvicorn sees it."""
+"""The transport of a connection, as uvicorn uses it."""
 
 import asyncio
 from collections.abc import Callable
 
 
 class Wire:
-    """What uvicorn has for its transport: `close` lets the client see what was written."""
+    """A transport whose `close` lets the client read the last answer first."""
 
     __slots__ = (
         "close",
@@ -29,7 +29,7 @@ class Wire:
         self.write = transport.write
 
     def forget(self) -> None:
-        """Let go of the connection, so that both are freed without the garbage collector."""
+        """Drop the references to the connection, so that no garbage collection is needed."""
         self.close, self.is_closing = _nothing, _true
 
 

@@ -1,4 +1,4 @@
 """Maintenance beside the processing: dead workers, partitions, unhandled rows, samples.
 
-Each task is run by every worker or by the leader alone, and does no harm when it is run twice.
+Each task runs on every worker, or only on the leader, and does no harm if it runs twice.
 """

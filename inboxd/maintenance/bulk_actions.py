@@ -1,10 +1,9 @@
 """Works off the bulk actions that operators have ordered.
 
-Owns the pace: without a rate an action goes on at once, with one when its time comes. Promises that
-a worker which drains leaves an action between two of its transactions, for another to go on.
+Owns the pace: an action continues at once, or, with a rate, at its next time. Promises that a
+draining worker stops between two transactions of an action, so that another worker can continue it.
 Known limit: an action starts up to a second after its time; a run ends after some seconds, and the
-next one goes on a second later.
-*See:* `operations/bulk_runs.py`.
+next one continues a second later. *See:* `operations/bulk_runs.py`.
 """
 
 from datetime import timedelta
@@ -16,21 +15,21 @@ from inboxd.maintenance.context import MaintenanceContext
 from inboxd.operations.bulk_runs import until_next, work_off
 from inboxd.store.pools import transact
 
-# Seconds of a run.
-_LONGEST = 10.0
-# What is waited for, and not left to the next run.
+# Time limit of a run.
+_LONGEST_SECONDS = 10.0
+# Shorter waits are spent in this run.
 _SOON = timedelta(seconds=1)
 
 
 async def work_off_actions(context: MaintenanceContext) -> None:
-    """Do what is due of them, some seconds at most."""
+    """Continue actions that are due, for some seconds at most."""
     begin, sql = partial(transact, context.pool), context.sql
-    until = anyio.current_time() + _LONGEST
+    until = anyio.current_time() + _LONGEST_SECONDS
     while anyio.current_time() < until:
         if await work_off(begin, sql):
             continue
         wait = await until_next(begin, sql)
-        # What is due and was not taken up is in the hands of another worker.
+        # Another worker has the due actions that were not continued here.
         if wait is None or not timedelta(0) < wait < _SOON:
             return
         await anyio.sleep(wait.total_seconds())

@@ -1,10 +1,10 @@
-"""Counts the days that are over, each once, so that totals and statements are true at any size.
+"""Counts each past day once, so that totals and statements are exact at any size.
 
-Days of history for the totals; those of events, and of receipts, for the daily statement too, and
-those of these again that changed since, or were counted a week ago. Promises that counting rests as
-long as it works, and that a day which changes meanwhile is counted again. Known limit: the first
-census after an upgrade reads all of history, a day after the other.
-*See:* `inboxd.store.census`, `inboxd.store.daily_statement`.
+Days of history are counted for the totals. Days of events and receipts are also counted for the
+daily statement, and counted again after a change or a week. Promises that counting rests as long as
+it works, and that a day which changes during its count is counted again. Known limit: the first
+census after an upgrade reads all of history, day by day. *See:* `inboxd.store.census`,
+`inboxd.store.daily_statement`.
 """
 
 from collections.abc import Awaitable, Callable
@@ -25,20 +25,20 @@ _log = get_logger(__name__)
 
 # Seconds of rest for each second of work.
 _REST = 1.0
-# How long a count of the daily statement is believed; days that are counted again in one run.
-_BELIEVED = timedelta(days=7)
+# Time for which a count of the daily statement is valid; number of days that one run counts again.
+_VALID_FOR = timedelta(days=7)
 _AGAIN = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Census:
-    """Counts what is to be counted; leads: whether this worker leads still, before each day."""
+    """Counts days. leads: whether this worker still leads, asked before each day."""
 
     context: MaintenanceContext
     leads: Callable[[], Awaitable[bool]]
 
     async def take(self) -> None:
-        """Count all days that are over and have no census, the newest first; then some again."""
+        """Count the past days without a census, the newest first; then recount some days."""
         context = self.context
         async with borrow(context.pool) as connection:
             await census.forget(connection, context.sql)
@@ -48,7 +48,9 @@ class Census:
                 return
             await self._count(day)
         async with borrow(context.pool) as connection:
-            again = await daily_statement.to_count_again(connection, context.sql, _BELIEVED, _AGAIN)
+            again = await daily_statement.to_count_again(
+                connection, context.sql, _VALID_FOR, _AGAIN
+            )
         for day in again:
             if not await self.leads():
                 return
@@ -78,7 +80,7 @@ class Census:
 
 @dataclass(slots=True)
 class _DayCounting:
-    """What is found of a day meanwhile; rows: for the totals, nothing of receipts."""
+    """Counts of one day so far. rows: for the totals, without receipts."""
 
     context: MaintenanceContext
     day: UncountedDay
@@ -87,7 +89,7 @@ class _DayCounting:
     receipts: ReceiptsOfDay | None = None
 
     async def count(self, connection: Connection, where: Stretch) -> None:
-        """Add a stretch."""
+        """Count a part of the day."""
         sql, day = self.context.sql, self.day
         if self.receipts is not None:
             await daily_statement.count_receipts(connection, sql, day, where, self.receipts)
@@ -97,7 +99,7 @@ class _DayCounting:
             await daily_statement.count_events(connection, sql, day, where, self.events)
 
     async def keep(self, connection: Connection) -> None:
-        """Keep what the daily statement needs, in the transaction of the census."""
+        """Write the counts for the daily statement, in the transaction of the census."""
         sql, day = self.context.sql, self.day
         if self.receipts is not None:
             await daily_statement.keep_receipts(connection, sql, day, self.receipts)
@@ -108,7 +110,7 @@ class _DayCounting:
 async def _counting(
     connection: Connection, context: MaintenanceContext, day: UncountedDay
 ) -> _DayCounting:
-    """Nothing is counted yet."""
+    """Counts of a day, all set to 0."""
     if day.parent == "receipts":
         receipts = await daily_statement.begin_receipts(connection, context.sql, day)
         return _DayCounting(context, day, DayCount(), receipts=receipts)

@@ -1,4 +1,4 @@
-"""What each maintenance task is given."""
+"""The context that each maintenance task gets."""
 
 from dataclasses import dataclass
 from uuid import UUID
@@ -10,7 +10,7 @@ from inboxd.telemetry.metrics import Metrics
 
 @dataclass(frozen=True, slots=True)
 class MaintenanceContext:
-    """pool: the daemon's own connections; me: the worker whose task it is."""
+    """pool: the daemon's own connections; me: the worker that runs the task."""
 
     pool: Pool
     sql: Statements

@@ -1,10 +1,9 @@
-"""Makes the daily statement: closes days that are over, and looks whether all adds up still.
+"""Makes the daily statement: closes past days, and checks that everything adds up.
 
-Promises that a day is closed when all days of history that are over are counted, and no transaction
-may write to it any more; that everything is added up in one snapshot; and that the leader knows a
-database whose statements are of before its own last look: an older state was restored meanwhile.
-Known limit: unsettled events are read through to the last, once a day, or after a count that found
-something else.
+Promises that a day is closed only when all past days of history are counted, and no transaction can
+write to the day any more; that everything is added up in one snapshot; and that the leader detects
+a restored older database, whose statements are older than the leader's last check.
+Known limit: all unsettled events are read once a day, and after a count that found another number.
 *See:* `inboxd.maintenance.census`, which counts; `inboxd.model.daily_statement`; docs/statement.md.
 """
 
@@ -24,15 +23,14 @@ from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
 
-# Between two looks, if no day is to be closed: after a count that may have found something else,
-# and in any case.
+# Between two checks, if no day can be closed: after a count that may have changed, and in any case.
 _SOON = timedelta(minutes=10)
 _LATEST = timedelta(days=1)
 
 
 @dataclass(slots=True)
 class DailyStatement:
-    """The task of the leader; leads: whether this worker leads still. soon: between two looks."""
+    """The leader's task. leads: whether this worker still leads. soon: time between two checks."""
 
     context: MaintenanceContext
     leads: Callable[[], Awaitable[bool]]
@@ -40,7 +38,7 @@ class DailyStatement:
     _last: datetime | None = field(default=None, init=False)
 
     async def make(self) -> None:
-        """Close what is to be closed, look at what is, and show what does not add up."""
+        """Close days, check the closed ones, and show the findings as metrics."""
         pool, sql = self.context.pool, self.context.sql
         async with borrow(pool) as connection:
             await store.note_days(connection, sql)
@@ -96,15 +94,17 @@ class DailyStatement:
         await store.write_findings(connection, sql, found_)
         await store.note_check(connection, sql, due.now, last)
         for each in found_:
-            _log.warning("the daily statement does not add up", **_told(each))
+            _log.warning("the daily statement does not add up", **_fields(each))
         if due.closable:
             _log.info("made the daily statement", days=[str(day) for day in due.closable])
 
     def _of_database(self, due: StatementDue, last: LastCheck) -> list[StatementFinding]:
-        """Whether this is the database that it was."""
+        """Findings if this is not the same database as before."""
         found = []
         if self._last is not None and (last.checked_at is None or last.checked_at < self._last):
-            told = f"statements were looked at {self._last:%Y-%m-%dT%H:%M:%SZ}: nothing says so"
+            told = (
+                f"statements were checked at {self._last:%Y-%m-%dT%H:%M:%SZ}, which is not recorded"
+            )
             found.append(StatementFinding(due.today, "", model.OLDER_STATE, 0, told))
         if last.was is not None and last.was != last.database:
             told = f"is {last.database}, and was {last.was}: restored from a dump, or moved"
@@ -118,7 +118,7 @@ class DailyStatement:
         return found
 
 
-def _told(each: StatementFinding) -> dict[str, object]:
+def _fields(each: StatementFinding) -> dict[str, object]:
     return {
         "day": str(each.day),
         "source": each.source,

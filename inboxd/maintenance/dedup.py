@@ -1,10 +1,10 @@
 """Purges expired dedup keys.
 
-Owns a task of the leader: `DedupPurger` walks the record of dedup keys from its first block to its
-last and begins again. Promises: a walk takes a small part of the shortest window, but steps are
-short (they adapt to how long they take) and half of the time nothing is done, so that producers
-are not slowed; a new leader begins at the front, so nothing need be written down.
-*See:* `duplicates`, which tells of what was sent again.
+Owns a task of the leader: `DedupPurger` walks the table of dedup keys from its first block to its
+last, again and again. Promises: a walk takes a small part of the shortest window, but its steps are
+short (their size adapts to their duration) and half of the time is idle, so that producers are not
+slowed; a new leader begins at the first block, so no position is stored. *See:* `duplicates`, which
+reports repeated events.
 """
 
 from dataclasses import dataclass
@@ -16,17 +16,17 @@ from inboxd.model.dedup import Windows
 from inboxd.store import dedup
 from inboxd.store.pools import borrow
 
-# Seconds: how long one statement may aim to run, and how much of each second is worked.
-_STEP = 0.05
-_BUSY = 0.5
-_FEWEST, _MOST = 16, 4_096  # blocks of a step: 128 KB to 32 MB
-_WALKS = 24  # walks in a window, the longest of them an hour
-_LONGEST = 3600.0
+# Maximum seconds of a step, and seconds of work per second.
+_STEP_SECONDS = 0.05
+_BUSY_SECONDS = 0.5
+_FEWEST, _MOST = 16, 4_096  # blocks per step: 128 KB to 32 MB
+_WALKS = 24  # walks per window; a walk takes an hour at most
+_LONGEST_SECONDS = 3600.0
 
 
 @dataclass(slots=True)
 class WalkPace:
-    """Where a walk over so many blocks should be by now, to take `period` seconds in all."""
+    """Pace of a walk over `blocks` that takes `period` seconds in all."""
 
     blocks: int
     period: float
@@ -34,8 +34,8 @@ class WalkPace:
     block: int = 0
 
     def behind(self, now: float) -> bool:
-        """Whether there is more to do by now."""
-        due = self.blocks * (now - self.started + _BUSY) / self.period
+        """Whether a step is due now."""
+        due = self.blocks * (now - self.started + _BUSY_SECONDS) / self.period
         return self.block < min(due, self.blocks)
 
     def over(self, now: float) -> bool:
@@ -44,10 +44,10 @@ class WalkPace:
 
 
 class DedupPurger:
-    """Removes expired keys, some steps of the walk each second."""
+    """Removes expired keys: some steps of the walk per second."""
 
     def __init__(self, context: MaintenanceContext, windows: Windows) -> None:
-        """`windows` are those of the settings."""
+        """windows: the windows of the settings."""
         self._context = context
         self._settings = windows
         self._windows = windows
@@ -55,8 +55,8 @@ class DedupPurger:
         self._size = _FEWEST
 
     async def purge(self) -> None:
-        """Take the steps that are due, for half a second at most."""
-        sql, end = self._context.sql, monotonic() + _BUSY
+        """Make the due steps, for half a second at most."""
+        sql, end = self._context.sql, monotonic() + _BUSY_SECONDS
         async with borrow(self._context.pool) as connection:
             if self._walk is None or self._walk.over(monotonic()):
                 blocks, self._windows = await dedup.survey(connection, sql, self._settings)
@@ -71,10 +71,10 @@ class DedupPurger:
                 self._adapt(monotonic() - now)
 
     def _adapt(self, took: float) -> None:
-        """Twice the blocks after a quick step, half of them after a slow one."""
-        if took > _STEP:
+        """Double the blocks of a step after a quick one, halve them after a slow one."""
+        if took > _STEP_SECONDS:
             self._size = max(_FEWEST, self._size // 2)
-        elif took < _STEP / 2:
+        elif took < _STEP_SECONDS / 2:
             self._size = min(_MOST, self._size * 2)
 
     def _period(self) -> float:
@@ -82,4 +82,4 @@ class DedupPurger:
         shortest: timedelta = min(
             [windows.default, *windows.topics.values(), *windows.sources.values()]
         )
-        return min(_LONGEST, max(1.0, shortest.total_seconds() / _WALKS))
+        return min(_LONGEST_SECONDS, max(1.0, shortest.total_seconds() / _WALKS))

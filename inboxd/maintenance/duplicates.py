@@ -1,12 +1,12 @@
-"""Tells of what was sent again: counted, logged, and forgotten.
+"""Reports events that were sent again: counts, logs and deletes the notes of duplicates.
 
-Owns a task of the leader, and which duplicates have a line of their own in the log. Promises that a
-duplicate is seen at the log's ordinary level (R1.16), and that a flood is few lines: of each topic
-and source the first of a minute have one each, and the others one line together, with their number,
-when the minute is over. At level debug each of them has its line as well. Known limits: duplicates
-are told of when the leader comes by, and without a worker they are kept; a leader that ends in a
-flood does not tell of the last minute's number, which the metrics and the statistics have.
-*See:* `migrations/functions/judge_event.sql`, which notes them.
+Owns a task of the leader, and the choice of duplicates with their own log line. Promises that
+duplicates are logged at the ordinary level (R1.16), and that a flood makes few lines: per topic and
+source, the first duplicates of a minute have one line each, and the further ones share a line with
+their number at the minute's end. At level debug each has its own line, too. Known limits:
+duplicates wait for a running leader; a leader that ends in a flood does not log the number of the
+last minute, which only metrics and statistics then have. *See:*
+`migrations/functions/judge_event.sql`, which notes them.
 """
 
 from collections import Counter, defaultdict
@@ -25,19 +25,20 @@ _log = get_logger(__name__)
 
 _PAGE = 1_000
 _PAGES = 50
-# Seconds in which lines are folded, and how many of them are not.
+# Seconds for which lines are counted together, and number of single lines before.
 _MINUTE, _FEW = 60.0, 10
-# Topics and sources that are told apart: producers choose the names. The others are one more.
+# Topics and sources with counts of their own: producers choose the names. Further ones share a
+# count.
 _MOST = 100
 _OTHER = "other"
 
-# Topic, source, and whether it said something else than the first one.
+# Topic, source, and whether the content differed from the first event's content.
 _Kind = tuple[str, str, bool]
 
 
 @dataclass(slots=True)
 class _Fold:
-    """What was told of one kind since `began`, and how many were not."""
+    """Duplicates of one kind since `began`: number of logged ones, number of counted ones."""
 
     began: float
     told: int = 0
@@ -45,14 +46,13 @@ class _Fold:
 
 
 class DuplicateLog:
-    """The log's lines for what was sent again."""
+    """Log lines about events that were sent again."""
 
     def __init__(self) -> None:
-        """Nothing was told yet."""
         self._folds: dict[_Kind, _Fold] = {}
 
     def tell(self, repeats: Sequence[dedup.Repeat]) -> None:
-        """Log these; at most few of each kind by themselves."""
+        """Log duplicates, only a few of each kind by themselves."""
         now = monotonic()
         for repeat in repeats:
             fold = self._fold(repeat, now)
@@ -72,7 +72,7 @@ class DuplicateLog:
             )
 
     def end_minutes(self) -> None:
-        """Log how many had no line of their own in the minutes that are over."""
+        """Log the number of duplicates without their own line, for past minutes."""
         now = monotonic()
         over = [kind for kind, fold in self._folds.items() if now - fold.began >= _MINUTE]
         for kind in over:
@@ -97,15 +97,14 @@ class DuplicateLog:
 
 
 class DuplicateReport:
-    """Counts and logs what was sent again, so often as it is run."""
+    """Counts and logs events that were sent again, at each run."""
 
     def __init__(self, context: MaintenanceContext) -> None:
-        """Nothing was told yet."""
         self._context = context
         self._lines = DuplicateLog()
 
     async def report(self) -> None:
-        """Take what is noted; of a flood, the rest comes next time."""
+        """Process noted duplicates; a flood continues in the next run."""
         context = self._context
         for _ in range(_PAGES):
             async with transact(context.pool) as connection:
@@ -128,7 +127,7 @@ def _count(metrics: Metrics, repeats: Sequence[dedup.Repeat]) -> None:
 
 
 def _duplicates(repeats: Sequence[dedup.Repeat]) -> list[tuple[str, str, float, int]]:
-    """By topic, type and minute."""
+    """Counts by topic, type and minute."""
     minutes: dict[tuple[str, str, float], list[float]] = defaultdict(list)
     for each in repeats:
         if not each.conflict:

@@ -1,10 +1,10 @@
-"""Expires what nobody declares or closes any more: batches, schedules, topics, subscriptions.
+"""Expires undeclared schedules, topics, subscriptions and endpoints, and batches left open.
 
-Owns how each expires, and that it is logged. Promises that an open batch whose time is up takes no
-more members; what is in it stays as it is, for an operator to close or cancel. A schedule, a topic
-or a subscription is marked at once and kept for a week after its last worker ended, so that a topic
-misses nothing in between. Known limit: a worker that comes back after that week has missed what was
-emitted since.
+Owns the rules of expiry, and its log lines. Promises that an expired open batch takes no more
+members; its members stay unchanged until an operator closes or cancels it. A schedule, a topic or a
+subscription is marked at once, and kept for a week after its last worker ended, so that a topic
+misses no event in that week. Known limit: a worker that returns later has missed the events since
+then.
 """
 
 from inboxd.maintenance.context import MaintenanceContext
@@ -16,7 +16,7 @@ _log = get_logger(__name__)
 
 
 async def expire_batches(context: MaintenanceContext) -> None:
-    """Mark the open batches whose time is up."""
+    """Mark the open batches whose time has passed."""
     async with borrow(context.pool) as connection:
         expired = await batches.expire(connection, context.sql)
     for row in expired:
@@ -31,18 +31,18 @@ async def expire_batches(context: MaintenanceContext) -> None:
 
 
 async def expire_schedules(context: MaintenanceContext) -> None:
-    """Mark the schedules that nobody declares any more, and remove them after a week."""
+    """Mark the schedules that no worker declares; remove them after a week."""
     async with borrow(context.pool) as connection:
         marked = await schedules.mark_undeclared(connection, context.sql)
         gone = await schedules.forget_undeclared(connection, context.sql)
     if marked:
         _log.warning("no living worker declares these schedules", schedules=marked)
     if gone:
-        _log.info("removed schedules that nobody declares", schedules=gone)
+        _log.info("removed schedules that no worker declares", schedules=gone)
 
 
 async def expire_topics(context: MaintenanceContext) -> None:
-    """Mark the topics and subscriptions that nobody declares any more; remove them after a week."""
+    """Mark topics and subscriptions that no worker declares; remove them after a week."""
     async with borrow(context.pool) as connection:
         marked, unsubscribed = await topics.mark_undeclared(connection, context.sql)
         gone, ended = await topics.forget_undeclared(connection, context.sql)
@@ -55,15 +55,15 @@ async def expire_topics(context: MaintenanceContext) -> None:
             type=row["type"],
         )
     if gone:
-        _log.info("removed topics that nobody declares", topics=gone)
+        _log.info("removed topics that no worker declares", topics=gone)
     for row in ended:
         _log.warning("a subscription has ended", topic=row["topic"], type=row["type"])
 
 
 async def expire_endpoints(context: MaintenanceContext) -> None:
-    """Mark the endpoints that no worker's settings have any more, and disable them after an hour.
+    """Mark the endpoints that no worker's settings have any more; disable them after an hour.
 
-    An hour: a worker that restarts, or a deploy, has them again by then.
+    An hour is longer than a restart or a deploy.
     """
     async with borrow(context.pool) as connection:
         marked = await endpoints.mark_undeclared(connection, context.sql)

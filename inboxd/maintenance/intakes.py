@@ -1,10 +1,10 @@
-"""Takes events that waited for a declaration into their topics, page by page.
+"""Moves events that waited for a declaration into their topics, page by page.
 
-Owns the judgement when an intake is finished: once all who wrote events at a look after the
-declaration have ended, since later writers know it, and nothing waits any more. Every worker
-does this, and `inboxd declare`: when one dies, the next goes on, and two share the pages.
-Promises that an intake which another worker has declared meanwhile is looked at anew. Known limit:
-a producer that stays open keeps the topics waiting.
+Owns the decision when an intake is finished: when no event waits any more, and all transactions
+that were open after the declaration have ended (later ones know the declaration). Every worker does
+this, and so does `inboxd declare`: workers share the pages, and continue for a worker that died.
+Promises that an intake that another worker has declared again is checked anew. Known limit: an open
+producer delays the end of an intake.
 """
 
 from collections import Counter
@@ -22,10 +22,10 @@ from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
 
-# Runs from one look for what was written late to the next.
+# Every sixth run searches for events that were written late.
 _RARELY = 6
 
-# After a failure, a page is so many times smaller.
+# Factor by which a page is smaller after a failure.
 _LESS = 10
 
 # A connection for one statement, in a transaction of its own.
@@ -33,17 +33,17 @@ Borrow = Callable[[], AbstractAsyncContextManager[Connection]]
 
 
 class _Look(NamedTuple):
-    """Who wrote at the first look after a declaration, and is not known to have ended."""
+    """Transactions, at the first look after a declaration, that may still be open."""
 
     opened: datetime
     left: frozenset[str]
 
 
 class Intakes:
-    """What is to be taken, as this process saw it: `open`. taken: what it took itself."""
+    """Open intakes, as this process has seen them. taken: number of events that it moved itself."""
 
     def __init__(self, sql: Statements, borrow: Borrow, *, notify: bool) -> None:
-        """Take on connections of `borrow`; notify: workers listen."""
+        """notify: notify workers, which listen."""
         self.taken = 0
         self._sql = sql
         self._borrow = borrow
@@ -54,13 +54,13 @@ class Intakes:
         self._pages: dict[tuple[str, str], int] = {}
 
     def holds(self, topic: str, type_: str) -> bool:
-        """Whether events of this topic are about to be taken, or others into it."""
+        """Whether an intake takes events from this topic, or into it."""
         return any(
             topic in each.topics or each.key in ((topic, type_), (topic, "")) for each in self.open
         )
 
     async def take(self) -> None:
-        """Take all there is, and finish each as soon as it is complete."""
+        """Move all waiting events, and finish each complete intake."""
         late = self._runs % _RARELY == 0
         self._runs += 1
         taken: Counter[tuple[str, str]] = Counter()
@@ -79,7 +79,7 @@ class Intakes:
         self._looks = {key: look for key, look in self._looks.items() if key in still}
 
     async def _list(self, *, late: bool = False) -> list[Waiting]:
-        """What is to be looked at; what is only announced waits for its declaration."""
+        """Intakes to work on; an intake that is only announced waits for its declaration."""
         async with self._borrow() as connection:
             if late:
                 await intakes.forget(connection, self._sql)
@@ -88,7 +88,7 @@ class Intakes:
         return [each for each in found if each.opened]
 
     async def _look(self) -> None:
-        """Who has ended of those who may not have known a declaration."""
+        """Note which transactions that may not know a declaration have ended."""
         async with self._borrow() as connection:
             writers = await intakes.writers(connection, self._sql)
         for each in self.open:
@@ -101,10 +101,10 @@ class Intakes:
                 self._looks[each.key] = look._replace(left=look.left & writers)
 
     async def _take_page(self, each: Waiting) -> int:
-        """Take a page; with less than a page, see whether that was all.
+        """Move a page; after an incomplete page, check whether events are left.
 
-        What fails holds up neither the other intakes nor, the page being smaller next time, what
-        comes before it.
+        After a failure the next page is smaller, so that a failing event delays neither other
+        intakes nor the events before it.
         """
         page = self._pages.pop(each.key, intakes.PAGE)
         try:
@@ -129,7 +129,7 @@ class Intakes:
             if done and self._notify:
                 await wakeups.notify(connection, self._sql, "events")
         if done:
-            _log.debug("nothing waits any more for a declaration", **_named(*each.key))
+            _log.debug("no event waits for a declaration any more", **_named(*each.key))
         return done
 
 

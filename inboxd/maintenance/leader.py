@@ -1,12 +1,11 @@
-"""The leader: the one worker that runs the maintenance tasks which need only one.
+"""The leader: the worker that runs the maintenance tasks which need only one worker.
 
-Owns the question whether this worker leads, asked of the database before each run of such a task,
-so nothing is remembered that may be wrong by now. Promises that the tasks move on when the leader
-leaves, drains, or was declared dead by the reaper; and that in a rolling deploy the newest code
-leads as soon as it is there, since older code leaves out the tasks that it does not know. Known
-limits: a leader that was stopped in the middle of a run may end it when another leads already, so a
-task must be harmless when two run it; one that lives, but whose run hangs, keeps the lead, and its
-task late.
+Asks the database before each run of such a task whether this worker leads, so that no outdated
+answer is used. Promises that another worker leads when the leader leaves, drains, or is declared
+dead by the reaper; and that in a rolling deploy a worker with the newest code leads as soon as one
+runs, since older code does not know all tasks. Known limits: a leader that was stopped during a run
+may finish it when another worker leads already, so a task must be harmless if two workers run it; a
+live leader whose run hangs keeps the lead, and its task is late.
 """
 
 from inboxd.maintenance.context import MaintenanceContext
@@ -17,19 +16,16 @@ from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
 
-_NAME = "leader"  # the row that the migrations made
+_NAME = "leader"  # the row that migrations made
 
 
 class Leadership:
-    """Whether this worker leads."""
-
     def __init__(self, context: MaintenanceContext) -> None:
-        """Ask for the worker of `context`."""
         self._context = context
         self._led = False
 
     async def leads(self) -> bool:
-        """Whether this worker leads now; it does from now on, if nobody did."""
+        """Whether this worker leads; without a leader, it becomes the leader."""
         context = self._context
         try:
             async with borrow(context.pool) as connection:
@@ -43,7 +39,7 @@ class Leadership:
         return leads
 
     def only(self, run: Run) -> Run:
-        """The same task, run by the leader and left out by the others."""
+        """A task that runs `run` if this worker leads, and else does nothing."""
 
         async def led() -> None:
             if await self.leads():

@@ -1,9 +1,8 @@
-"""Tells what is worth waking somebody for, as events of the topic that is set for it.
+"""Sends notices, each worth waking a person, as events of the topic in the settings.
 
-Owns when a notice begins and ends. Promises: one event when a cause begins and one when it has been
-gone for a while, each with the row that notes it, in one transaction; nothing is told from a sample
-that is stale, so that a leader that cannot count ends nothing.
-*See:* `model/notices.py`, what is a cause; `store/notices.py`.
+Owns the begin and end of notices. Promises one event when a cause begins, and one when it has been
+gone for a while, each in one transaction with the notice's row. Stale samples neither begin nor end
+a notice. *See:* `model/notices.py`, for the causes; `store/notices.py`.
 """
 
 from typing import Any
@@ -30,10 +29,10 @@ _log = get_logger(__name__)
 
 
 class NoticeTask:
-    """Begins and ends the notices of one inbox, as long as this worker leads."""
+    """Begins and ends the notices of one inbox, while this worker leads."""
 
     def __init__(self, context: MaintenanceContext, settings: Settings, topic: str) -> None:
-        """topic: that of the events."""
+        """topic: the topic of the emitted events."""
         given = settings.notices
         age = given.backlog_age
         self._context, self._settings, self._settled = context, settings, given.settled
@@ -48,7 +47,7 @@ class NoticeTask:
         )
 
     async def tell(self) -> None:
-        """Tell what began and what ended since the last look."""
+        """Emit begins and ends of notices since the last call."""
         sql = self._context.sql
         async with transact(self._context.pool) as connection:
             sample = await samples.newest(connection, sql)
@@ -90,7 +89,7 @@ class NoticeTask:
 
 
 async def close_notices(context: MaintenanceContext) -> None:
-    """End what is open without a word, where no topic is set to tell it."""
+    """Close the open notices without an event, if no topic is set."""
     async with transact(context.pool) as connection:
         open_ = [_cause(row) for row in await notices.open_ones(connection, context.sql)]
         if open_:

@@ -1,7 +1,7 @@
-"""Repeats a maintenance task, whatever becomes of one of its runs.
+"""Repeats a maintenance task, also after failed runs.
 
-Owns the loop that all tasks share. Promises that a failure is logged and the next run comes.
-Known limit: a task that takes longer than its interval simply comes late.
+Owns the loop that all tasks share. Promises that a failure is logged and the next run follows.
+Known limit: a task that takes longer than its interval is late.
 """
 
 import random
@@ -16,9 +16,9 @@ from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
 
-# A task that reads tables from their beginning may take this share of the time; its longest rest.
+# Maximum share of the time for tasks that read tables from their beginning; their longest rest.
 _SHARE = 1 / 20
-# The shortest sleep, as a share of the interval.
+# Shortest sleep, as a share of the interval.
 _SOONEST = 0.9
 _LONGEST_REST = 300.0
 
@@ -28,21 +28,21 @@ Run: TypeAlias = Callable[[], Awaitable[None]]
 async def repeat(name: str, interval: float, run: Run) -> None:
     """Run a maintenance task now and every `interval` seconds, until cancelled.
 
-    Each sleep is up to 10 % shorter, at random, so that workers which began together drift apart.
+    Each sleep is shorter by up to 10 %, at random, so that workers that began together drift apart.
     """
     while True:
         try:
             await run()
-        except Exception as error:  # noqa: BLE001 - the next run must come
+        except Exception as error:  # noqa: BLE001 - the next run must follow
             OUTAGE.warn(_log.warning, "maintenance task failed", error, task=name)
         await anyio.sleep(interval * random.uniform(_SOONEST, 1.0))
 
 
 def sparingly(run: Run) -> Run:
-    """A task that leaves runs out while it has taken more than its share of the time.
+    """A task that skips runs while it has used more than its share of the time.
 
-    Under a snapshot that is held for hours, each run reads all rows that are dead by then. One
-    long run alone is chance: a machine that stood still, or a lock.
+    While an old snapshot is open, each run reads all rows that were deleted since. A single long
+    run does not count: its cause may be a stopped machine, or a lock.
     """
     due = before = 0.0
 

@@ -1,9 +1,9 @@
-"""Removes old rows in small steps, so that no table grows for ever.
+"""Removes old rows in small steps, so that no table grows forever.
 
 Owns the ages, and the pace: a thousand rows a statement, then a rest of the same length.
-Partitions are for `partitions.retention`, the dedup record for `dedup`. Promises that a batch stays
-as long as it has a dead letter, something waits for it, or the batch around it is there. Known
-limit: a run ends after some seconds, and the next one goes on.
+`partitions.retention` removes partitions, `dedup` the dedup record. Promises that a batch stays as
+long as it has a dead letter, rows wait for it, or its parent exists. Known limit: a run ends after
+some seconds, and the next one continues.
 """
 
 from collections.abc import Awaitable, Callable
@@ -20,19 +20,20 @@ from inboxd.telemetry.logs import get_logger
 _log = get_logger(__name__)
 
 _PAGE = 1000
-# So many samples are all kept, a day's at one every ten seconds; before those, one of each minute.
+# This many newest samples are all kept: a day's, at one per ten seconds. Of older ones, one per
+# minute is kept.
 _SAMPLES = 8_640
-# A key of which nothing has started for so long may start at once, whatever its rate.
+# After this time without a start, a key's rate no longer delays it.
 _KEY_RATES = timedelta(days=1)
-# Seconds of a run, for each table.
-_LONGEST = 10.0
+# Time limit of a run for each table, in seconds.
+_LONGEST_SECONDS = 10.0
 
 
 class Purger:
-    """Removes what is too old, table by table."""
+    """Removes old rows, table by table."""
 
     def __init__(self, context: MaintenanceContext, history: History, samples: timedelta) -> None:
-        """`history` says how long what is kept; `samples`: how often they are taken."""
+        """history: how long each table is kept; samples: the interval of samples."""
         self._context = context
         self._history = history
         self._all_samples = _SAMPLES * samples
@@ -41,7 +42,7 @@ class Purger:
         self._thinned_to = datetime.fromtimestamp(0, UTC)
 
     async def purge(self) -> None:
-        """Remove what is due, some seconds for each table at most."""
+        """Remove due rows, for some seconds per table at most."""
         history = self._history
         async with borrow(self._context.pool) as connection:
             await workers.forget_ended(connection, self._context.sql)
@@ -51,7 +52,7 @@ class Purger:
         for of in ("stats", "stats_tenant"):
             is_done &= await self._remove(f"{of}_hours", history.stats_hours)
             is_done &= await self._remove(f"{of}_days", history.stats_days)
-        # Days that are kept for ever keep all names, and what is left of a tenant has its name too.
+        # Without a limit for days all names stay. Rows of a removed tenant keep its name, too.
         if history.stats_days is not None and is_done:
             await self._go_on("stats_series", self._series)
         if history.stats_days is not None:
@@ -69,7 +70,7 @@ class Purger:
             await self._go_on("batches", self._batches(history.commands))
 
     async def _remove(self, table: str, age: timedelta | None) -> bool:
-        """Page by page, until one is not full; whether it came to that."""
+        """Remove page by page until a page is not full; returns whether that was reached."""
         if age is None:
             return True
 
@@ -81,7 +82,7 @@ class Purger:
         return await self._go_on(table, page)
 
     async def _series(self) -> tuple[int, bool]:
-        """Page by page: what is counted apart no more."""
+        """Remove a page of series without counts."""
         async with transact(self._context.pool) as connection:
             last, removed = await purging.forget_series(
                 connection, self._context.sql, self._series_to, _PAGE
@@ -95,7 +96,7 @@ class Purger:
         return removed, looked == _PAGE
 
     async def _thin_samples(self) -> tuple[int, bool]:
-        """Page by page, from where the last run ended."""
+        """Thin out a page of samples, from the end of the last run on."""
         async with borrow(self._context.pool) as connection:
             last, removed = await purging.thin_samples(
                 connection, self._context.sql, self._all_samples, self._thinned_to, _PAGE
@@ -122,8 +123,8 @@ class Purger:
         return page
 
     async def _go_on(self, table: str, page: Callable[[], Awaitable[tuple[int, bool]]]) -> bool:
-        """Until there are no more, or it has taken long enough; whether there are no more."""
-        more, total, until = True, 0, anyio.current_time() + _LONGEST
+        """Repeat until no rows are left or the time is over; returns whether no rows are left."""
+        more, total, until = True, 0, anyio.current_time() + _LONGEST_SECONDS
         while more and anyio.current_time() < until:
             began = anyio.current_time()
             removed, more = await page()

@@ -1,9 +1,9 @@
-"""The reaper: finds dead workers and takes back what they held.
+"""The reaper: finds dead workers and takes back their commands.
 
-Owns the judgement of who is dead: whose heartbeat number has not changed for a full lease on this
-reaper's own monotonic clock, in unbroken contact with the database. So no clocks are compared, and
-neither a stepped clock nor an outage kills anybody (promise 3). Known limit: a death is noticed a
-lease after it happened, at the earliest.
+A worker is dead if its heartbeat number has not changed for a full lease by this reaper's own
+monotonic clock, in unbroken contact with the database. So no clocks are compared, and neither a
+changed clock nor an outage makes a worker seem dead (promise 3). Known limit: a death is noticed at
+least one lease after it happened.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -22,16 +22,16 @@ _log = get_logger(__name__)
 
 @dataclass(slots=True)
 class HeartbeatWatch:
-    """Since when each worker's heartbeat number has stood still."""
+    """Remembers since when each worker's heartbeat number has not changed."""
 
     lease: float
     _seen: dict[UUID, tuple[int, float]] = field(default_factory=dict)
     _looked_at: float | None = None
 
     def look(self, living: Sequence[tuple[UUID, int]], now: float) -> list[tuple[UUID, int]]:
-        """The workers, with their numbers, that have stood still for a lease."""
+        """Workers whose heartbeat number has not changed for a lease, with the number."""
         if self._looked_at is not None and now - self._looked_at > self.lease / 2:
-            self._seen.clear()  # this process itself was stopped: it saw nothing meanwhile
+            self._seen.clear()  # this process itself was stopped, and observed nothing
         self._looked_at = now
         old, self._seen = self._seen, {}
         still = []
@@ -44,13 +44,13 @@ class HeartbeatWatch:
         return still
 
     def forget(self) -> None:
-        """Contact was broken: nobody was seen to stand still."""
+        """Start all observations again, since the contact was broken."""
         self._seen.clear()
         self._looked_at = None
 
 
 class Reaper:
-    """Finds the dead workers, time after time."""
+    """Finds dead workers, at each run."""
 
     def __init__(
         self,
@@ -60,14 +60,14 @@ class Reaper:
         crash_limit: int,
         on_returned: Callable[[], Awaitable[None]],
     ) -> None:
-        """`lease` in seconds; `on_returned` tells the workers that rows are claimable again."""
+        """lease: in seconds; on_returned: notifies workers that rows are claimable again."""
         self._context = context
         self._crash_limit = crash_limit
         self._on_returned = on_returned
         self._watch = HeartbeatWatch(lease)
 
     async def reap(self) -> None:
-        """Take back what dead workers held."""
+        """Take back the commands of dead workers."""
         context = self._context
         try:
             async with borrow(context.pool) as connection:

@@ -1,10 +1,10 @@
-"""Releases the receipts of sources that nobody pauses any more.
+"""Releases the held receipts of sources that are no longer paused.
 
-Promises that a page is released or not, whoever is killed, in the order in which they came; that
-what an operator or the settings of this worker or of a living receiver pause stays held; that no
-source waits for another one that cannot be released. Known limit: whoever leads here may not have
-the settings of receivers elsewhere; a receiver tells which sources its settings hold, and counts
-for a day after it was last heard of.
+Promises that a page is released as a whole or not at all, in the order of its receipts; that
+receipts stay held while an operator, this worker's settings or the settings of a live receiver
+pause their source; and that a source that cannot be released delays no other source. Known limit:
+the leader might not have the settings of receivers elsewhere; a receiver reports the sources that
+its settings pause, and its last report counts for a day.
 """
 
 from collections.abc import Collection
@@ -19,7 +19,7 @@ _log = get_logger(__name__)
 
 
 async def release_held(context: MaintenanceContext, paused: Collection[str]) -> None:
-    """Release all that may be; paused: the sources that the settings hold."""
+    """Release all receipts that are not paused; paused: sources that the settings pause."""
     async with borrow(context.pool) as connection:
         found = await receipts.held(connection, context.sql, most=1)
     errors = []

@@ -1,11 +1,9 @@
-"""Takes samples, in the leader; shows the newest one in the metrics, in every worker.
+"""Takes samples on the leader; shows the newest sample in the metrics of every worker.
 
-Owns how far is counted. Promises that a sample which cannot be counted in time costs no other task
-anything, and that the next is counted less far, but as far as somebody asks to be told of rows if
-that can be done in time; that what metrics show is never counted for them:
-each worker reads one row. Whatever becomes of the leader, metrics go on showing the last sample,
-and its age.
-*See:* `store/samples.py`.
+Owns the bounds of counts. Promises that a sample that takes too long delays no other task, and that
+the next sample has lower bounds (if possible in time, at least the backlog for which a notice is
+set). Metrics never cause a count: each worker reads one row. Even without a leader, metrics show
+the last sample and its age. *See:* `store/samples.py`.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,16 +18,16 @@ from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
 
-# What each statement gets, at most.
+# Time limit of each statement.
 _LONGEST = timedelta(seconds=10)
-# Seconds: what takes longer is counted less far from then on, until nothing is cut off by that, or
-# it takes less than the other: counted ten times as far, that would not be slow.
+# Seconds. After a slow sample the next ones have lower bounds, until no count reaches its bound, or
+# a sample is quick: then ten times the bound would not be slow.
 _SLOW = 0.5
 _QUICK = 0.02
 
 
 class Sampler:
-    """Takes samples of one inbox, as long as this worker leads."""
+    """Takes samples of one inbox, while this worker leads."""
 
     def __init__(
         self,
@@ -39,9 +37,9 @@ class Sampler:
         queues: Callable[[], Mapping[str, Queue]],
         asked: int | None = None,
     ) -> None:
-        """interval: the time between two; queues: their settings as they are by now.
+        """interval: between two samples; queues: their current settings.
 
-        asked: rows that wait of which somebody wants to be told.
+        asked: the number of waiting rows for which a notice is set.
         """
         self._context = context
         self._limit = min(_LONGEST, database.statement_timeout)
@@ -49,11 +47,11 @@ class Sampler:
         self._queues = queues
         near = samples.NEAR
         between = [near._replace(waiting=asked)] if asked and asked > near.waiting else []
-        # How far is counted, from the farthest on; and which of these now.
+        # Bounds of a count, the highest first; index of the current bound.
         self._steps, self._step = (samples.FAR, *between, near), 0
 
     async def sample(self) -> None:
-        """Count, and write what was counted, in one transaction."""
+        """Count, and write the sample, in one transaction."""
         began, took, cut_off, counted = monotonic(), _SLOW, True, False
         try:
             async with transact(self._context.pool) as connection:
@@ -79,20 +77,19 @@ class Sampler:
             self._step = 1
 
     def _further(self) -> float:
-        """How many times as far as the least somebody asks to be told of rows."""
+        """Factor between the bound for the notice and the lowest bound."""
         return self._steps[1].waiting / self._steps[-1].waiting
 
 
 class SampleReader:
-    """Shows the newest sample in the metrics of this worker."""
+    """Shows the newest sample in this worker's metrics."""
 
     def __init__(self, context: MaintenanceContext) -> None:
-        """Show it where `context` says."""
         self._context = context
         self._shown: datetime | None = None
 
     async def show(self) -> None:
-        """Show the newest, if it is another one than is shown."""
+        """Show the newest sample, unless it is shown already."""
         context = self._context
         async with borrow(context.pool) as connection:
             sample = await samples.newest(connection, context.sql, self._shown)

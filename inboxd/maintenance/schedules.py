@@ -1,8 +1,8 @@
-"""Sends schedules when their time comes; the first worker to ask sends.
+"""Sends schedules at their times; the first worker that asks sends.
 
-Promises that a schedule which cannot be sent keeps no other from being sent, and is tried again
-each second. Known limit: a run comes up to a second after its time. *See:* `expiry`, for schedules
-that nobody declares any more.
+Promises that a schedule that cannot be sent delays no other schedule, and is tried again each
+second. Known limit: a run comes up to a second after its time. *See:* `expiry`, for schedules that
+are no longer declared.
 """
 
 from collections.abc import Sequence
@@ -17,9 +17,9 @@ _log = get_logger(__name__)
 
 
 async def send_schedules(context: MaintenanceContext, declared: Sequence[str]) -> None:
-    """Send what is due of the schedules of these names, and of those that operators added.
+    """Send due runs of the schedules with these names, and of schedules that operators added.
 
-    Each in a transaction of its own, and once.
+    Each run has a transaction of its own, and is sent once.
     """
     had: list[str] = []
     while sent := await schedules.send_due(context.pool, context.sql, declared, had):
@@ -49,4 +49,4 @@ def _report(sent: schedules.SentSchedule) -> None:
         return
     _log.info("schedule", schedule=sent.name, runs=runs, last=sent.times[-1].isoformat())
     if sent.cut:
-        _log.warning("older runs are not made up for", schedule=sent.name, since=since, most=MOST)
+        _log.warning("older missed runs are not sent", schedule=sent.name, since=since, most=MOST)

@@ -1,16 +1,17 @@
-"""Ends sessions that stopped half-way, so that the rows they have locked are free for others.
+"""Ends sessions that stopped half-way, so that their locked rows are free for other workers.
 
-Owns what PostgreSQL's own limits leave open. A worker that is stopped, or vanishes behind a network
-that swallows all, leaves a session with its page's rows locked. `idle_in_transaction_timeout` ends
-it where it stands between two statements; but the driver prepares a statement in one message and
-runs it in another, and a session that waits for the other is «active», for ever if the peer's
-kernel goes on answering (15 and 18 tried). So is one whose answer nobody reads. Promises that
-neither keeps rows for much longer than that setting says. Known limits: it takes another worker
-that lives; sessions of another role cannot be seen; the answer that a command's handler does not
-read, and COPY, are left alone: to wait for the client is usual there. How long an answer has not
-moved cannot be seen, only when its statement began: a handler of events that raises its session's
-`statement_timeout` may be ended while it reads for longer than that setting. So may one of a worker
-whose `worker.stall_timeout` is longer than the patience here, while its loop stands still.
+Owns the cases that PostgreSQL's own limits leave open. A worker that is stopped, or vanishes behind
+a network that drops all packets, leaves a session with its page's rows locked.
+`idle_in_transaction_timeout` ends a session between two statements. But the driver prepares a
+statement in one message and runs it in another, and a session that waits for the second message is
+"active", forever if the peer's kernel still answers (tried with 15 and 18). A session whose result
+is not read is "active", too. Promises that neither locks rows for much longer than that setting.
+Known limits: another live worker must do this; sessions of another role are invisible; a command's
+handler that does not read its result, and COPY, are left alone, since waiting for the client is
+usual there. Only the begin of a statement is visible, not the last progress of its result: a
+handler of events that raises its session's `statement_timeout` might be ended while it reads for
+longer than that setting. The same might happen to a worker whose loop is blocked, if its
+`worker.stall_timeout` is longer than the patience here.
 """
 
 from inboxd.maintenance.context import MaintenanceContext
@@ -24,9 +25,9 @@ _log = get_logger(__name__)
 
 
 async def end_stalled_sessions(context: MaintenanceContext, database: Database) -> None:
-    """End the workers' sessions that have stood still for longer than `database` says."""
+    """End workers' sessions that have stood still for longer than `database` allows."""
     patience = database.idle_in_transaction_timeout
-    # A statement may take its time, and its answer with it.
+    # A statement may take long, and so may the reading of its result.
     to_read = max(patience, database.statement_timeout)
     async with borrow(context.pool) as connection:
         ended = await workers.end_stalled(

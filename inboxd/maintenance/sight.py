@@ -1,7 +1,7 @@
-"""Looks whether this worker sees the rows that are there.
+"""Checks that this worker can see all rows.
 
-Owns the rule that a worker from which rows are hidden claims nothing, so that it is not ready: row
-level security would let it look idle. Known limit: what is switched on is noticed at the next look.
+Owns the rule that a worker which cannot see all rows claims nothing, and is not ready: otherwise
+row level security would make it seem idle. Known limit: a change is noticed at the next check.
 *See:* `store/row_security.py`.
 """
 
@@ -16,7 +16,7 @@ _log = get_logger(__name__)
 
 
 async def look(context: MaintenanceContext, hold: Callable[[str | None], None]) -> None:
-    """Call `hold` with the reason why it does not see all rows, or None."""
+    """Call `hold` with the reason why rows are hidden from this worker, or with None."""
     async with borrow(context.pool) as connection:
         reason = await row_security.hidden(connection, context.sql)
     hold(reason)

@@ -1,10 +1,10 @@
-"""Writes down what was counted, and rolls it up.
+"""Writes the counts of this worker, and rolls up the counts of all workers.
 
-Promises that counts which could not be written are kept for the next run, and that a run which is
-cancelled knows whether they were; that a roll-up which does not end is done again, and what it
-rolled up counts once. Known limit: a run of the roll-up ends after some seconds, and the next one
-goes on.
-*See:* `inboxd.store.statistics`.
+Promises that counts that could not be written are kept for the next run, and that a cancelled run
+knows whether its counts were written; that a roll-up that does not commit is repeated, and its rows
+count once.
+Known limit: a run of the roll-up ends after some seconds, and the next one continues. *See:*
+`inboxd.store.statistics`.
 """
 
 from datetime import timedelta
@@ -16,17 +16,17 @@ from inboxd.store import statistics
 from inboxd.store.pools import borrow, transact
 from inboxd.telemetry.tally import OTHER, Statistic
 
-# Rows of a transaction, and seconds of a run.
+# Rows per transaction, and seconds per run.
 _PAGE = 2_000
-_LONGEST = 10.0
-# When a minute is over, and each worker has written what it counted then.
+_LONGEST_SECONDS = 10.0
+# Age at which a minute is over, and each worker has written its counts.
 _AGE = timedelta(seconds=75)
 
 
 async def write_statistics(context: MaintenanceContext, *, is_last: bool = False) -> None:
-    """Write what this worker has counted since it last did.
+    """Write the counts of this worker since the last run.
 
-    is_last: no run follows, so this one may be cancelled while it writes.
+    is_last: no run follows, so a cancellation may interrupt the write.
     """
     tally = context.metrics.tally
     counts = tally.drain_statistics()
@@ -42,7 +42,7 @@ async def write_statistics(context: MaintenanceContext, *, is_last: bool = False
                     )
                     tally.admit_tenants(admitted)
                     counts = [_named(each, admitted) for each in counts]
-                # A cancellation waits for the commit, at most as long as the session's time-out.
+                # A cancellation waits for the commit, up to the session's time-out.
                 scope.shield = not is_last
                 await statistics.write(connection, context.sql, counts, tally.clock)
     except BaseException:
@@ -51,15 +51,15 @@ async def write_statistics(context: MaintenanceContext, *, is_last: bool = False
 
 
 def _named(each: Statistic, admitted: set[str]) -> Statistic:
-    """One of a tenant that has no place is of `(other)`."""
+    """The statistic with `(other)` as its tenant, if its own tenant is not counted separately."""
     if each.key.tenant is None or each.key.tenant in admitted:
         return each
     return each._replace(key=each.key._replace(tenant=OTHER))
 
 
 async def roll_up_statistics(context: MaintenanceContext) -> None:
-    """Add what all workers have written to minutes, hours and days."""
-    until = anyio.current_time() + _LONGEST
+    """Add the counts of all workers to minutes, hours and days."""
+    until = anyio.current_time() + _LONGEST_SECONDS
     more = True
     while more and anyio.current_time() < until:
         async with transact(context.pool) as connection:

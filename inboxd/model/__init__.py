@@ -1,5 +1,5 @@
-"""Pure rules and values: what may happen to a row, and what follows from what.
+"""Pure rules and values: the legal changes of a row, and their consequences.
 
-Owns the decisions, in the standard library only. Promises: no I/O, no clock and no randomness
-that the caller did not pass in, `uuid7` excepted.
+Owns the decisions, in the standard library only. Promises: no I/O, and no clock or randomness
+except those that the caller passes in; `uuid7` is the exception.
 """

@@ -1,10 +1,10 @@
-"""The client's address, also behind proxies, and whether it may send; how addresses are written.
+"""The client's address, also behind proxies, and the ranges that may send.
 
 Owns the reading of `X-Forwarded-For` and `Forwarded`. Promises: they are read from the right and
-only as far as each hop is a trusted proxy, so no client can claim an address; an IPv4 address that
-is written as IPv6 is the same one; the work is bounded, whatever the headers hold. Known limit: a
-proxy that writes one of the two headers must not pass on the other one: where both name a client
-and not the same, neither is believed, and the address is the proxy's.
+only as far as each hop is a trusted proxy, so no client can claim an address; an IPv4 address
+written as IPv6 counts as the same address; the work is bounded for any headers. Known limit: a
+proxy that writes one of the two headers must remove the other one: if they name different clients,
+both are ignored, and the address is the proxy's.
 """
 
 import socket
@@ -15,20 +15,20 @@ from typing import TypeAlias
 
 Network: TypeAlias = "IPv4Network | IPv6Network"
 
-# More proxies than this stand in no row.
+# No chain of proxies is longer.
 _MOST_HOPS = 32
-_REMEMBERED = 4096
-# One subscriber has all addresses of such a network.
+_CACHED_ADDRESSES = 4096
+# One subscriber owns a whole IPv6 network of this prefix length.
 _IPV6_SUBSCRIBER = 64
 
 
 class Networks:
-    """Ranges of addresses; remembers what it was asked last."""
+    """Ranges of addresses, with a cache of recent lookups."""
 
     def __init__(self, ranges: Iterable[object]) -> None:
         """`ranges`: in CIDR notation, or as networks."""
         self._networks = tuple(_plain(ip_network(str(each), strict=False)) for each in ranges)
-        self._has = lru_cache(_REMEMBERED)(self._look)
+        self._has = lru_cache(_CACHED_ADDRESSES)(self._look)
 
     def __bool__(self) -> bool:
         return bool(self._networks)
@@ -45,9 +45,9 @@ class Networks:
 
 
 def client_address(peer: str | None, headers: Mapping[str, str], proxies: Networks) -> str | None:
-    """The address of who sent a request; None: it is not known, as on a Unix socket.
+    """The address of a request's client; None: it is unknown, as on a Unix socket.
 
-    peer: who is connected. headers: by lower-case names.
+    peer: the other end of the connection. headers: by lower-case names.
     """
     if peer is None:
         return None
@@ -69,18 +69,18 @@ def client_address(peer: str | None, headers: Mapping[str, str], proxies: Networ
 
 
 def normal_peer(client: Sequence[object] | None) -> str | None:
-    """Who is connected, as ASGI gives it: host and port; None: a Unix socket."""
+    """The other end of a connection, as ASGI gives it (host and port); None: a Unix socket."""
     return normal(str(client[0])) if client else None
 
 
 def subscriber(address: str) -> str:
-    """What shares one allowance of requests: an IPv4 address, or the network of an IPv6 one."""
+    """The unit that shares one rate limit: an IPv4 address, or the network of an IPv6 address."""
     return _subscriber(address) if ":" in address else address
 
 
-@lru_cache(_REMEMBERED)
+@lru_cache(_CACHED_ADDRESSES)
 def normal(text: str) -> str | None:
-    """One spelling of an address, without a port and a zone; None: it is none."""
+    """One spelling of an address, without port and zone; None: the text is not an address."""
     text = text.strip().strip('"')
     if text.startswith("["):
         text = text[1:].partition("]")[0]
@@ -95,7 +95,7 @@ def normal(text: str) -> str | None:
 
 
 def plain_ipv4(host: str) -> str | None:
-    """The IPv4 address that a host is in another notation, as 127.1 is; None: it is in none."""
+    """The IPv4 address of a host in another notation, such as 127.1; None: it has none."""
     try:
         plain = socket.inet_ntoa(socket.inet_aton(host))
     except (OSError, ValueError):
@@ -103,13 +103,13 @@ def plain_ipv4(host: str) -> str | None:
     return None if plain == host else plain
 
 
-@lru_cache(_REMEMBERED)
+@lru_cache(_CACHED_ADDRESSES)
 def _subscriber(address: str) -> str:
     return str(ip_network(f"{address}/{_IPV6_SUBSCRIBER}", strict=False))
 
 
 def _from_the_right(peer: str, hops: list[str], proxies: Networks) -> str:
-    """The first hop that is no trusted proxy; where one is no address, who reported it."""
+    """The first hop that is not a trusted proxy; if a hop is not an address, the hop before it."""
     address = peer
     for hop in reversed(hops[-_MOST_HOPS:]):
         found = normal(hop)
@@ -122,7 +122,7 @@ def _from_the_right(peer: str, hops: list[str], proxies: Networks) -> str:
 
 
 def _for_of(forwarded: str) -> list[str]:
-    """The `for` of each element of `Forwarded` (RFC 7239); "" where it has none."""
+    """The `for` of each element of `Forwarded` (RFC 7239); "" where an element has none."""
     return [_for_of_element(each) for each in forwarded.rsplit(",", _MOST_HOPS)]
 
 
@@ -135,6 +135,6 @@ def _for_of_element(element: str) -> str:
 
 
 def _plain(network: Network) -> Network:
-    """A network of IPv4 addresses that is written as IPv6 is one of IPv4."""
+    """Convert a network of IPv4 addresses that is written as IPv6."""
     mapped = network.network_address.ipv4_mapped if network.version == 6 else None  # noqa: PLR2004
     return network if mapped is None else ip_network(f"{mapped}/{max(0, network.prefixlen - 96)}")

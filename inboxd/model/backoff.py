@@ -1,10 +1,9 @@
-"""How long to wait before the next attempt, and when there is none (design, section 7).
+"""Retry policies: the wait before the next attempt, and the last attempt (design, section 7).
 
-Owns the retry policies. Promises: `attempts` is the number of executions, not of repetitions
-(R0.41), and no more than a row can count; a wait is finite whatever the attempt; the wait counts
-from now, never from the old time.
-Known limit: a policy decides row by row; it does not know that everything fails. That is a
-circuit breaker's business.
+Promises: `attempts` is the number of executions, not of repetitions (R0.41), and fits a row's
+counter; a wait is finite for every attempt; the wait counts from now, never from the old time.
+Known limit: a policy decides for each row; it does not see that all rows fail. A circuit breaker
+does.
 """
 
 from __future__ import annotations
@@ -23,20 +22,19 @@ from inboxd.model.duration import Duration
 # A row counts its attempts in a smallint.
 MOST_ATTEMPTS = 32_767
 
-# full: at random between nothing and the whole wait; half: between half of it and the whole.
+# full: random between zero and the whole wait; half: between half the wait and the whole wait.
 Jitter = Literal["full", "half", "none"]
 
 
 class Rng(Protocol):
-    """The randomness a jitter needs: `random`, or a seeded `random.Random`."""
+    """The random source for jitter: `random`, or a seeded `random.Random`."""
 
-    def uniform(self, a: float, b: float, /) -> float:
-        """A number between `a` and `b`."""
+    def uniform(self, a: float, b: float, /) -> float: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Policy:
-    """What every policy has; the kinds differ in `_wait` alone."""
+    """The common part of all policies; they differ in `_wait`."""
 
     attempts: int = 15
     jitter: Jitter = "full"
@@ -63,7 +61,7 @@ class _Policy:
         return wait if least == wait else rng.uniform(least, wait)
 
     def is_permanent(self, error: BaseException) -> bool:
-        """Whether no further attempt can help, by the error's type or one that it derives from."""
+        """Whether the error's type, or one of its base types, is declared as permanent."""
         kinds = type(error).__mro__
         names = {f"{kind.__module__}.{kind.__qualname__}" for kind in kinds}
         return any(
@@ -109,7 +107,7 @@ class _Growing(_Policy):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exponential(_Growing):
-    """Waits `base`, then `factor` times as long each time, up to `cap`; the default policy."""
+    """Waits `base`, then `factor` times as long after each attempt, up to `cap`; the default."""
 
     factor: float = 2
 
@@ -132,7 +130,7 @@ class Linear(_Growing):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fixed(_Policy):
-    """Waits the same time always; without jitter, since it was asked for by name."""
+    """Always waits the same time; without jitter by default."""
 
     base: Duration = timedelta(seconds=2)
     jitter: Jitter = "none"
@@ -141,13 +139,13 @@ class Fixed(_Policy):
         _Policy.__post_init__(self)
         self._set("base", duration.parse(self.base))
 
-    def _wait(self, attempt: int) -> float:  # noqa: ARG002 - the same whatever the attempt
+    def _wait(self, attempt: int) -> float:  # noqa: ARG002 - the same for every attempt
         return duration.seconds(self.base)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explicit(_Policy):
-    """Waits the listed times in turn, then gives up; with more `attempts`, the last repeats."""
+    """Waits the listed times in turn, then gives up; more `attempts` repeat the last wait."""
 
     delays: tuple[Duration, ...]
     attempts: int = 0
@@ -174,12 +172,12 @@ _KINDS: dict[str, type[Policy]] = {
 
 
 def policy_from(mapping: Mapping[str, object]) -> Policy:
-    """A policy from TOML (`kind`, `base`, …); what is not given is as in `Exponential()`."""
+    """A policy from TOML (`kind`, `base`, …); missing values are taken from `Exponential()`."""
     return override(Exponential(), mapping)
 
 
 def override(policy: Policy, mapping: Mapping[str, object]) -> Policy:
-    """`policy` with the mapping laid over it; another `kind` keeps only what both kinds have.
+    """`policy` with the values of a mapping; another `kind` keeps only fields that both kinds have.
 
     Raises UsageError for an unknown key or kind, and for a value that the policy refuses.
     """
@@ -191,7 +189,7 @@ def override(policy: Policy, mapping: Mapping[str, object]) -> Policy:
     for key in mapping:
         if key not in (*known, "kind"):
             raise UsageError(_unknown(key, known, name))
-    # A kind's own jitter, and the length of a list of delays, are not carried to another kind.
+    # Another kind does not inherit a kind's jitter, or the number of its listed delays.
     kept = known if kind is type(policy) else ["max_age", "permanent", "base", "cap"]
     if "delays" in mapping:
         kept = [key for key in kept if key != "attempts"]
@@ -210,7 +208,7 @@ def _unknown(key: str, known: list[str], kind: object) -> str:
 
 
 def _is_number(value: object, *, whole: bool) -> bool:
-    """A finite number of 1 or more; the values come from TOML, whatever the annotations say."""
+    """Whether it is a finite number of 1 or more; TOML may give any type."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     return 1 <= value < math.inf and (isinstance(value, int) or not whole)

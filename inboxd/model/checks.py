@@ -1,11 +1,10 @@
-"""What a column can hold: the database's own limits, known before it is asked.
+"""The limits of each kind of column, checked before the database is asked.
 
-Owns one check a kind of column; each returns what is wrong with a value that is not None, or None;
-`refuse` makes an error of that.
-Promises: what passes here passes the table's constraints, so a bad value costs a clear error and
-not the caller's transaction. No answer holds the value. Known limits: the rules live here and in
-the migrations; tests write each limit to the database. A number such as 1e300 in headers counts
-there with all its digits.
+Owns one check for each kind of column; a check returns the problem of a value that is not None, or
+None; `refuse` turns a problem into an error. Promises: a value that passes here passes the table's
+constraints, so a bad value costs a clear error and not the caller's transaction. No problem text
+holds the value. Known limits: the rules exist here and in the migrations; tests write each limit to
+the database. A number such as 1e300 in headers counts in the database with all its digits.
 """
 
 import json
@@ -23,7 +22,7 @@ _HEADERS_BYTES = 16 * 1024
 _REMEDY = "shorten it, or put it into the payload"
 _SMALLINTS = range(-(2**15), 2**15)
 _COUNTS = range(1, 2**15)
-# What drivers can read back: the tables' own constraint.
+# The range that all drivers can read back; the tables have the same constraint.
 _FIRST = datetime(1970, 1, 1, tzinfo=UTC)
 _END = datetime(9999, 1, 1, tzinfo=UTC)
 
@@ -41,12 +40,12 @@ def _encodable(value: str) -> str | None:
     try:
         value.encode()
     except UnicodeEncodeError:
-        return "has half of a surrogate pair, which is no Unicode text"
+        return "has half of a surrogate pair, which is not Unicode text"
     return None
 
 
 def short(value: object) -> str | None:
-    """A text that travels with its row: 255 bytes at most."""
+    """A short text of a row: at most 255 bytes."""
     if problem := text(value):
         return problem
     size = len(str(value).encode())
@@ -66,28 +65,29 @@ def printable(value: object) -> str | None:
 
 
 def plain(value: object) -> str | None:
-    """A name that somebody declares and others type: printable, without spaces."""
+    """A name that people type: printable, without spaces."""
     return printable(value) or (None if " " not in str(value) else "must be without spaces")
 
 
 def refuse(what: str, problem: str | None) -> None:
-    """Raise UsageError for what a check found."""
+    """Raise UsageError for the problem that a check found."""
     if problem is not None:
         raise UsageError(f"{what} {problem}.")
 
 
 def headers(encoded: str) -> str | None:
-    """The JSON text of headers: an object of 16 KiB at most, as PostgreSQL writes it."""
+    """The JSON text of headers: an object of at most 16 KiB, as PostgreSQL writes it."""
     if not encoded.startswith("{"):
         return "must be a mapping: name each value"
-    if len(encoded) <= _HEADERS_BYTES // 8:  # four bytes a character, and a space beside each
+    # at most four bytes per character, and a space beside each
+    if len(encoded) <= _HEADERS_BYTES // 8:
         return None
     size = len(json.dumps(json.loads(encoded), ensure_ascii=False).encode())
     if size <= _HEADERS_BYTES:
         return None
     return (
-        f"have {size} bytes as JSON; at most {_HEADERS_BYTES} fit: "
-        "put what is larger into the payload"
+        f"have {size} bytes as JSON; at most {_HEADERS_BYTES} fit: put larger values into the "
+        "payload"
     )
 
 
@@ -107,22 +107,22 @@ def message_id(value: object) -> str | None:
 
 
 def mode(value: object) -> str | None:
-    """How the events of a topic are processed."""
+    """The mode of a topic."""
     known = value in get_args(Mode)
     return None if known else "must be 'single', 'sequential' or 'batch'"
 
 
 def on_conflict(value: object) -> str | None:
-    """What becomes of a command whose unique key is taken."""
+    """The treatment of a command whose unique key is taken."""
     known = value in get_args(OnConflict)
     return None if known else "must be 'keep', 'replace' or 'reject'"
 
 
 def uuid(value: object) -> str | None:
-    """A UUID object: its text would reach some drivers as text and others not at all."""
+    """A UUID object: drivers treat the text of a UUID differently."""
     if isinstance(value, UUID):
         return None
-    return f"must be a uuid.UUID, not {type(value).__name__}: write UUID(...) around it"
+    return f"must be a uuid.UUID, not {type(value).__name__}: give UUID(...)"
 
 
 def small(value: object) -> str | None:
@@ -144,5 +144,5 @@ def time(value: object) -> str | None:
     if not isinstance(value, datetime):
         return f"must be a datetime, not {type(value).__name__}"
     if value.utcoffset() is None:
-        return "has no time zone: datetime(..., tzinfo=UTC) says which moment is meant"
+        return "has no time zone: give datetime(..., tzinfo=UTC)"
     return None if _FIRST <= value < _END else "must lie between 1970 and 9999"

@@ -1,10 +1,10 @@
-"""The daily statement: what was received on a day from a source, and what became of it, added up.
+"""The daily statement: for each source, the events received on a day and their fates, added up.
 
 Owns the sum, *received = duplicates + succeeded + dead + dismissed + cancelled + erased + still
-open*, and the names of what may not add up. Promises that a day's rows are taken as received when
-it is closed, and never again: so what is missing later is a difference, and so is what there is too
-much. Known limit: what was lost before its day was closed is known for what has another witness:
-webhooks their receipts, streams of brokers their positions.
+open*, and the names of findings. Promises that the received rows of a day are counted once, when it
+is closed: rows that are missing later are a difference, and so are surplus rows. Known limit: a row
+that was lost before its day was closed is known only through another record: the receipts of
+webhooks, the positions of brokers' streams.
 *See:* `inboxd.maintenance.daily_statement`, which makes it; docs/statement.md.
 """
 
@@ -14,11 +14,12 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import Final, NamedTuple
 
-# What becomes of an event, in the order of the sum.
+# The fates of an event, in the order of the sum.
 FATES: Final = ("succeeded", "dead", "dismissed", "cancelled", "erased", "open")
-# Of history: a dead letter that was sent again as a new row is one still.
+# The fate of a status in history: a dead letter that was sent again as a new row is still a dead
+# letter.
 _FATE_OF: Final = {"failed": "dead"}
-# More sources than are told apart.
+# Stands for all sources beyond the maximum number of named sources.
 OTHER: Final = "(other)"
 
 MISSING: Final = "rows_missing"
@@ -32,12 +33,12 @@ POSITION_GONE_BACK: Final = "position_gone_back"
 OLDER_STATE: Final = "older_state"
 ANOTHER_DATABASE: Final = "another_database"
 ANOTHER_TIMELINE: Final = "another_timeline"
-# What happens at a moment: it stays until its day's statement goes.
+# Findings of a single moment: they stay until the statement of their day is dropped.
 ONCE: Final = (POSITION_GONE_BACK, OLDER_STATE, ANOTHER_DATABASE, ANOTHER_TIMELINE)
 
 
 class LineKey(NamedTuple):
-    """What a line is of. source: '' where the producer names none."""
+    """The day and source of a line. source: '' if the producer names none."""
 
     day: date
     source: str
@@ -48,7 +49,7 @@ Fates = dict[LineKey, Counter[str]]
 
 @dataclass(slots=True)
 class StatementLine:
-    """A day and a source. counted: when the day was closed, without what had moved until then."""
+    """The line of a day and a source. counted: rows at its closing, less the moves until then."""
 
     counted: int
     received: int
@@ -57,12 +58,12 @@ class StatementLine:
 
     @property
     def difference(self) -> int:
-        """What is missing; less than 0: what there is too much."""
+        """The number of missing rows; negative: the number of surplus rows."""
         return self.received - self.duplicates - self.fates.total()
 
 
 class StatementFinding(NamedTuple):
-    """Something that does not add up. source: '' where it is none's alone."""
+    """A finding of the statement. source: '' if it is not of a single source."""
 
     day: date
     source: str
@@ -72,7 +73,7 @@ class StatementFinding(NamedTuple):
 
 
 def fate_of(status: str) -> str:
-    """What a row of history counts as."""
+    """The fate of a row of history."""
     return _FATE_OF.get(status, status)
 
 
@@ -85,9 +86,9 @@ def add_up(
     moves: Mapping[LineKey, int],
     duplicates: Mapping[LineKey, int],
 ) -> dict[LineKey, StatementLine]:
-    """The lines of days that are closed, or are now.
+    """The lines of days that are closed, or are being closed now.
 
-    counted: of those that are. moves: by how many rows events became more since they came.
+    counted: the counts of closed days. moves: rows by which the received events became more later.
     """
     found: dict[LineKey, StatementLine] = {}
     for key in sorted({*counted, *fates, *moves, *duplicates}):
@@ -100,11 +101,11 @@ def add_up(
 
 
 def differences(lines: Mapping[LineKey, StatementLine]) -> Iterator[StatementFinding]:
-    """The lines that do not add up."""
+    """The findings of lines that do not add up."""
     for key, line in lines.items():
         if line.difference > 0:
-            told = "were received, and are nowhere now: deleted, or an older state was restored"
+            told = "were received and are missing now: deleted, or an older state was restored"
             yield StatementFinding(*key, MISSING, line.difference, told)
         elif line.difference < 0:
-            told = "are there beside those that were received: an older state was restored"
+            told = "exist in addition to the received rows: an older state was restored"
             yield StatementFinding(*key, TOO_MANY, -line.difference, told)

@@ -1,8 +1,8 @@
-"""How long dedup keys are kept.
+"""Windows of dedup keys: how long they are kept.
 
-Owns the windows. Promises: where two windows apply, the longer one counts. Known limit: a key that
-was forgotten is a first again, so a window must exceed the longest time after which a producer
-sends again (R1.15).
+Promises: where two windows apply, the longer one counts. Known limit: an event whose key was
+forgotten counts as new, so a window must exceed the longest time after which a producer repeats an
+event (R1.15).
 """
 
 from collections.abc import Mapping
@@ -12,10 +12,10 @@ from datetime import timedelta
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """How long keys are kept: by topic, by source, and where neither is named.
+    """Windows by topic and by source, and a default.
 
-    Where both are named, the longer one counts: keeping a key too long costs room, forgetting it
-    too early an effect that happens twice.
+    If both have a window, the longer one counts: keeping a key too long costs space, forgetting it
+    too early makes an effect happen twice.
     """
 
     default: timedelta
@@ -23,7 +23,6 @@ class Windows:
     topics: Mapping[str, timedelta] = field(default_factory=dict)
 
     def of(self, topic: str, source: str) -> timedelta:
-        """The window of a topic and a source."""
         named = [
             window
             for window in (self.topics.get(topic), self.sources.get(source))

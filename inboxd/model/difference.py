@@ -1,4 +1,4 @@
-"""What differs between two texts, line by line, for whoever is shown both.
+"""The difference between two texts, line by line, for display.
 
 Pure. Known limit: lines are matched up to `_MOST_MATCHED`.
 *See:* `operations/edits.py`, `admin/screens/actions/payload.py`.
@@ -12,10 +12,10 @@ _MOST_MATCHED: Final = 1_000  # lines
 
 
 def difference(old: str, new: str) -> Iterator[tuple[str, str]]:
-    """The lines of both, each with - + or nothing before it; none where they are the same.
+    """The lines of both texts, each with -, + or a space; empty if the texts are equal.
 
-    Lines are matched up to `_MOST_MATCHED`: of more, all between the first and the last that differ
-    count as changed.
+    If there are more lines than `_MOST_MATCHED`, all lines between the first and the last
+    difference count as changed.
     """
     before, after = old.splitlines(), new.splitlines()
     if before == after:
@@ -28,14 +28,14 @@ def difference(old: str, new: str) -> Iterator[tuple[str, str]]:
 
 
 def _alike(some: Sequence[str], others: Sequence[str]) -> int:
-    """How many lines at the beginning are the same."""
+    """The number of equal lines at the beginning."""
     pairs = enumerate(zip(some, others, strict=False))
     return next((n for n, (one, other) in pairs if one != other), min(len(some), len(others)))
 
 
 def _changed(before: Sequence[str], after: Sequence[str]) -> Iterator[tuple[str, str]]:
     parts: Sequence[tuple[str, int, int, int, int]] = [("replace", 0, len(before), 0, len(after))]
-    if len(before) + len(after) <= _MOST_MATCHED:  # it takes the square of their number
+    if len(before) + len(after) <= _MOST_MATCHED:  # matching takes quadratic time
         parts = SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
     for tag, begin, end, new_begin, new_end in parts:
         if tag == "equal":

@@ -1,8 +1,8 @@
 """Durations that carry their unit: "30s", "1h30m", "250ms", "2d", or a timedelta.
 
-Owns their reading and writing. Promises: a bare number is refused, because nobody can see its
-unit; `parse(write(x)) == x`; nothing is ever rounded.
-Known limit: a hundred years at most, since later times do not fit everywhere they would go.
+Promises: a bare number is refused, because its unit is unknown; `parse(write(x)) == x`; nothing is
+ever rounded.
+Known limit: a hundred years at most, since later times do not fit everywhere.
 """
 
 from __future__ import annotations

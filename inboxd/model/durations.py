@@ -1,10 +1,11 @@
-"""Durations of many: how long they took in all, the longest, and a histogram in log buckets.
+"""The durations of many rows: their sum, their maximum, and a histogram in log buckets.
 
-Owns the one table of bounds: the first bucket is of less than a millisecond, each further one goes
-twice as far, and the last has all from 18 hours on. Arrays in the database have the same order, and
-end with the last bucket that is not 0. Promises that adding is exact, in any order and portions;
-and that a percentile lies in the bucket of the true one: it is at most twice, and at least half of
-it; in the first bucket it is less than a millisecond off; in the last it is at most the longest.
+Owns the one table of bounds: the first bucket ends at a millisecond, each further bucket is twice
+as wide, and the last holds all durations from 18 hours on. Arrays in the database have the same
+order, and end with the last bucket that is not 0. Promises that addition is exact, in any order and
+portions; and that a percentile lies in the bucket of the true percentile: it is at most twice, and
+at least half of that; in the first bucket it is off by less than a millisecond; in the last it is
+at most the maximum.
 """
 
 from bisect import bisect_left, bisect_right
@@ -13,33 +14,31 @@ from itertools import zip_longest
 from math import ceil
 
 BUCKETS = 28
-# In seconds, where each bucket ends but the last: 2 ** -10 is the millisecond of computers.
+# The end of each bucket except the last, in seconds; 2 ** -10 is about a millisecond.
 BOUNDS = tuple(2.0**power for power in range(-10, BUCKETS - 11))
 _LAST = BUCKETS - 1
 
 
 class Durations:
-    """How long many took, in seconds; those that took less than nothing, by two clocks, took 0."""
+    """Durations in seconds; negative ones, measured by two clocks, count as 0."""
 
     __slots__ = ("histogram", "maximum", "total")
 
     def __init__(
         self, total: float = 0.0, maximum: float = 0.0, histogram: Sequence[int] = ()
     ) -> None:
-        """What was counted already."""
+        """Begin with durations that were counted already."""
         self.total = total
         self.maximum = maximum
         self.histogram = list(histogram)
 
     def __eq__(self, other: object) -> bool:
-        """Whether both have counted the same."""
         return isinstance(other, Durations) and self._all == other._all
 
     def __repr__(self) -> str:
-        """What was counted."""
         return f"Durations{self._all}"
 
-    # It changes.
+    # Durations are mutable.
     __hash__ = None  # type: ignore[assignment]
 
     @property
@@ -48,11 +47,11 @@ class Durations:
 
     @property
     def count(self) -> int:
-        """How many are in the histogram."""
+        """The number of durations in the histogram."""
         return sum(self.histogram)
 
     def fold(self, ordered: list[float], total: float) -> None:
-        """Add what is sorted, and adds up to `total`."""
+        """Add sorted durations, whose sum is `total`."""
         histogram, at, end = self.histogram, 0, len(ordered)
         self.total += total
         self.maximum = max(self.maximum, ordered[-1])
@@ -65,16 +64,15 @@ class Durations:
             at = upto
 
     def add(self, other: "Durations") -> None:
-        """Add what another one has counted."""
         self.total += other.total
         self.maximum = max(self.maximum, other.maximum)
         both = zip_longest(self.histogram, other.histogram, fillvalue=0)
         self.histogram = [mine + its for mine, its in both]
 
     def percentile(self, share: float) -> float | None:
-        """What this share of them took at most: 0.95 is the 95th percentile. None: of nothing.
+        """The duration that this share does not exceed: 0.95 is the 95th percentile. None: no data.
 
-        In its bucket they are taken to be spread evenly over the logarithm.
+        Within a bucket, durations are assumed to be spread evenly on a logarithmic scale.
         """
         rank, before = max(1, ceil(share * self.count)), 0
         for bucket, count in enumerate(self.histogram):

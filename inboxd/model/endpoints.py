@@ -1,8 +1,8 @@
-"""An endpoint: as workers know it, and what its name, URL, types and secrets may be.
+"""An endpoint as workers know it, and the rules for its name, URL, types and secrets.
 
-Promises that no text of it holds a secret, nor an answer of a check. Known limit: it is as it was
-when it was read; a write names the version that it rests on.
-*See:* `store/endpoints.py`, which reads and writes them.
+Promises that no representation and no check's answer holds a secret. Known limit: an endpoint is a
+snapshot of its row; a write names the version that it changes. *See:* `store/endpoints.py`, which
+reads and writes them.
 """
 
 import base64
@@ -16,13 +16,13 @@ from urllib.parse import urlsplit
 from inboxd.model import duration
 from inboxd.model.addresses import plain_ipv4
 
-# The type of the commands that deliver, and the queue of an endpoint's.
+# The type of delivery commands, and the prefix of their queues.
 DELIVER = "webhook.deliver"
 QUEUE = "webhooks."
-# The type and the queue of the commands of which an emitted event's deliveries are made.
+# The type and the queue of the commands that make an emitted event's deliveries.
 EMITTED, EMITTED_QUEUE = "webhook.emitted", "webhooks"
-# Deliveries of one endpoint at once in one worker, where nothing else is said: one that is slow
-# must not take the room of the others.
+# Default for deliveries of one endpoint at once in one worker: a slow endpoint must not take the
+# capacity of other endpoints.
 AT_ONCE = 10
 
 
@@ -34,18 +34,18 @@ def is_of_deliveries(queue: str) -> bool:
 _LONGEST_URL = 2048
 _LONGEST_TYPE = 255
 
-# Why an endpoint is disabled: an operator did it; it failed for too long; it answered 410 (Gone);
-# the settings of no worker have it any more.
+# Why an endpoint is disabled: by an operator; after failures for too long; after the answer 410
+# (Gone); because no worker's settings have it any more.
 DisabledBy: TypeAlias = Literal["operator", "failures", "gone", "settings"]
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenEndpoint:
-    """What the table says of one.
+    """The row of an endpoint.
 
-    secrets: those that sign now, the newest first. failing: the seconds for which it has been
-    failing; disable_after: after so many it is to be disabled. succeeded: the seconds since the
-    last success that is written down. rate: such as "10/s".
+    secrets: the signing secrets, newest first. failing: seconds for which it has been failing;
+    disable_after: seconds of failing after which it is disabled. succeeded: seconds since the last
+    success that was written. rate: such as "10/s".
     """
 
     name: str
@@ -61,26 +61,26 @@ class WrittenEndpoint:
     version: int
 
 
-SECRET = "whsec_"  # noqa: S105 - how secrets begin
+SECRET = "whsec_"  # noqa: S105 - the prefix of secrets
 LEAST_SECRET, MOST_SECRET = 24, 64  # bytes, by Standard Webhooks
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-# It is signed as ID.TIME.BODY, so with a dot it could be taken for more than the id.
+# A message is signed as ID.TIME.BODY, so a dot in the id would be ambiguous.
 _MESSAGE_ID = re.compile(r"[!-\-/-~]{1,255}")
 _TYPE = re.compile(r"\*|[^\s*]+|[^\s*]+\.\*")
 
 
 def name_problem(name: str) -> str | None:
-    """What is wrong with an endpoint's name, if anything."""
+    """The problem of an endpoint's name, if it has one."""
     if _NAME.fullmatch(name):
         return None
     return (
-        "must have at most 100 letters, digits, dots, hyphens and underscores, and a letter or "
-        "digit first"
+        "must have at most 100 letters, digits, dots, hyphens and underscores, beginning with a "
+        "letter or digit"
     )
 
 
 def url_problem(url: str) -> str | None:
-    """What is wrong with an endpoint's URL, if anything; no answer holds a part of it."""
+    """The problem of an endpoint's URL, if it has one; the text holds no part of the URL."""
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
@@ -91,28 +91,28 @@ def url_problem(url: str) -> str | None:
     if parts.username is not None or parts.password is not None:
         return "must hold no user and no password: deliveries are signed"
     if parts.fragment:
-        return "must have no fragment (#…): nobody would get it"
+        return "must have no fragment (#…): it is never sent"
     if plain_ipv4(host):
         return "must have an IPv4 address in four numbers with dots between, as 192.0.2.7"
     return None if len(url.encode()) <= _LONGEST_URL else f"must have at most {_LONGEST_URL} bytes"
 
 
 def message_id_problem(message_id: str) -> str | None:
-    """What is wrong with a message id, if anything; `send_webhook` refuses the same."""
+    """The problem of a message id, if it has one; `send_webhook` refuses the same ids."""
     if _MESSAGE_ID.fullmatch(message_id):
         return None
     return "must have 1 to 255 printable ASCII characters, without spaces and dots"
 
 
 def type_problem(type_: str) -> str | None:
-    """What is wrong with a type that an endpoint wants, if anything."""
+    """The problem of a type that an endpoint subscribes to, if it has one."""
     if _TYPE.fullmatch(type_) and len(type_.encode()) <= _LONGEST_TYPE:
         return None
-    return 'must be a type such as "user.created", "user.*" for all that begin so, or "*" for all'
+    return 'must be a type such as "user.created", "user.*" for a whole prefix, or "*" for all'
 
 
 def secret_problem(secret: str) -> str | None:
-    """What is wrong with a secret, if anything; no answer holds a part of it."""
+    """The problem of a secret, if it has one; the text holds no part of the secret."""
     try:
         raw = base64.b64decode(secret.removeprefix(SECRET), validate=True)
     except ValueError:
@@ -123,17 +123,15 @@ def secret_problem(secret: str) -> str | None:
 
 
 def made_secret() -> str:
-    """A new one."""
     return SECRET + base64.b64encode(secrets.token_bytes(32)).decode()
 
 
 def endpoint_state(row: Mapping[str, Any]) -> str:
-    """Whether it gets webhooks, and takes them: ok, failing or disabled."""
+    """The endpoint's state: ok, failing or disabled."""
     if not row["enabled"]:
         return "disabled"
     return "ok" if row["failing_since"] is None else "failing"
 
 
 def endpoint_document(row: Mapping[str, Any]) -> dict[str, Any]:
-    """An endpoint for JSON."""
     return {**row, "disable_after": duration.write(row["disable_after"])}

@@ -1,4 +1,4 @@
-"""What is told of an entry point that cannot be used: whose it is, and which line failed."""
+"""Descriptions of an entry point that cannot be used: its distribution, and the failed line."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from inboxd.model.frames import own_frames
 
 
 def origin(point: EntryPoint) -> str:
-    """Which distribution's entry point it is, for people."""
+    """The distribution of an entry point, for people."""
     dist = point.dist
     name = f"{dist.name} {dist.version}" if dist else "unknown distribution"
     return f"{name}, entry point {point.name} = {point.value}"
 
 
 def why(error: BaseException, module: str) -> str:
-    """Why its code failed, and at which line: of the plugin, unless it cannot be read itself."""
+    """Why the code of an entry point failed, and at which line of the plugin's own code."""
     kind = type(error).__name__
     if isinstance(error, SyntaxError) and error.filename is not None:
         line = error.text or linecache.getline(error.filename, error.lineno or 0)

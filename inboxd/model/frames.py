@@ -1,7 +1,7 @@
-"""Where in a plugin something went wrong: its own frames, without those of the machinery around it.
+"""The frames of a plugin in a traceback, without the frames of the code around it.
 
-Owns what a plugin's frame is: one of a module below its top-level package. Known limit: a module
-that the plugin imports from another distribution is not its own.
+Owns the definition of a plugin's frame: it belongs to a module below the plugin's top-level
+package. Known limit: modules that the plugin imports from another distribution do not count.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from types import FrameType, TracebackType
 
 
 def own_frames(error: BaseException, package: str) -> traceback.StackSummary:
-    """The package's frames, the innermost last; its text is as a traceback shows them."""
+    """The package's frames, the innermost last, with their source lines."""
     return traceback.StackSummary.extract(_own(error.__traceback__, package))
 
 
 def place_of(error: BaseException, package: str) -> str | None:
     """File, line and function of the package's innermost frame; None if it has none.
 
-    It reads no file.
+    Reads no file.
     """
     found = list(_own(error.__traceback__, package))
     if not found:

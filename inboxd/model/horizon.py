@@ -1,15 +1,15 @@
-"""How far the arrivals of each bucket of a topic may be taken, although producers commit late.
+"""The id up to which arrivals of each bucket may be read, although producers commit late.
 
-Producers of one key draw ids in one order and may commit in another. Each holds the locks of its
-topic and its bucket, shared, from before it draws an id until its transaction has ended. Owns the
-judgement which ids are complete: a reading is the sequence's newest value and, looked up after it,
-who holds each lock. Once all transactions that held a bucket, and the topic, at a reading have
+Producers of one key draw ids in one order and may commit in another. Each producer holds a shared
+lock of its topic and its bucket, from before it draws an id until its transaction has ended. Owns
+the decision which ids are complete: a reading is the sequence's newest value and, read after it,
+the holders of each lock. Once all transactions that held a bucket and the topic at a reading have
 ended, every id up to that reading's value is visible there or gone for good. Promises that a reader
-that takes no id above the bound of its bucket, in a statement that begins after the reading was
-taken in, never passes by a row that commits later; that under constant load the bound still moves,
-since later producers draw larger ids; and that nobody holds up a topic into which they write
-nothing. Pure. Known limit: a producer that stays open holds up the buckets that it has, of all the
-topics into which it writes, for as long.
+never misses a row that commits later, if it takes no id above the bound of its bucket, in a
+statement that begins after the reading was taken in; that under constant load the bound still
+advances, since later producers draw larger ids; and that a producer does not hold up topics to
+which it does not write. Pure. Known limit: a producer's open transaction holds up its buckets, in
+all topics to which it writes, for as long as it is open.
 """
 
 from collections.abc import Mapping
@@ -17,16 +17,16 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any, NamedTuple, TypeAlias
 
-# Of the lines of each topic.
+# Buckets of each topic.
 BUCKETS = 64
-# The topic of who writes into one whose name is not known: into any.
+# The topic of a producer whose topic is unknown: it may write to any.
 ANY_TOPIC = ""
 _Key: TypeAlias = tuple[str, int]  # a topic and a bucket
-_NOBODY: frozenset[str] = frozenset()
+_NO_TOPICS: frozenset[str] = frozenset()
 
 
 class Holding(NamedTuple):
-    """The locks of a transaction: of which buckets, and of which topics, or ANY_TOPIC."""
+    """The locks of a transaction: its buckets, and its topics, or ANY_TOPIC."""
 
     buckets: frozenset[int]
     topics: frozenset[str] = frozenset({ANY_TOPIC})
@@ -34,11 +34,11 @@ class Holding(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class HorizonReading:
-    """One look at the server.
+    """One reading of the server.
 
-    server: the life of the server. newest: the largest id that was drawn, read before the holders.
-    holders: the transactions that have locks, and which. held: topics into which events are taken
-    that waited elsewhere, in front of what has arrived (ADR 18).
+    server: identifies the server's current run. newest: the largest id that was drawn, read before
+    the holders. holders: the transactions that hold locks, and their locks. held: topics that take
+    in waiting events, in front of new arrivals (ADR 18).
     """
 
     server: Any
@@ -48,7 +48,7 @@ class HorizonReading:
 
 
 class _Open(NamedTuple):
-    """A bucket with holders: what is complete, and what will be once `left` have ended."""
+    """A bucket with holders: its complete id, and the id that is complete once `left` has ended."""
 
     bound: int
     coming: int
@@ -56,20 +56,19 @@ class _Open(NamedTuple):
 
 
 class Horizon:
-    """The bound of each bucket, from readings in their order."""
+    """The bound of each bucket, computed from readings in their order."""
 
     def __init__(self) -> None:
-        """Nothing is complete before the first reading."""
         self._server: Any = None
         self._newest = 0
         self._open: dict[_Key, _Open] = {}
         # The topics in which each holder was seen: a name may become known, or be forgotten.
         self._topics: dict[str, frozenset[str]] = {}
-        # Of these topics nothing is complete: what is taken into them may have any smaller id.
+        # Nothing is complete in these topics: events that they take in may have any smaller id.
         self.held: frozenset[str] = frozenset()
 
     def bound(self, bucket: int, topic: str) -> int:
-        """The largest id of a topic's bucket that may be taken; none while the topic is held."""
+        """The largest complete id of a topic's bucket; 0 while the topic is held."""
         if topic in self.held:
             return 0
         return min(self._bound(ANY_TOPIC, bucket), self._bound(topic, bucket))
@@ -79,23 +78,23 @@ class Horizon:
         return self._newest if held is None else held.bound
 
     def bounds(self) -> list[int]:
-        """What is complete of each bucket, of any topic, for a statement that begins now."""
+        """The complete id of each bucket over all topics, for a statement that begins now."""
         found = [self._newest] * BUCKETS
         for (_, bucket), held in self._open.items():
             found[bucket] = min(found[bucket], held.bound)
         return found
 
     def forget(self) -> None:
-        """The server may be another one: nothing is known of it."""
+        """Forget all readings: the server may be a different one."""
         self._server = None
         self._newest = 0
         self._open.clear()
         self._topics.clear()
 
     def take(self, reading: HorizonReading) -> bool:
-        """Take a reading in; False: the server is another one, or its ids were rewound.
+        """Take in a reading; False: the server is a different one, or its ids were rewound.
 
-        Then all that was known is forgotten, and the reading is the first one.
+        In that case all earlier readings are forgotten, and this reading is the first.
         """
         same = reading.server == self._server and reading.newest >= self._newest
         same = same or self._server is None
@@ -104,7 +103,8 @@ class Horizon:
         self._server = reading.server
         self.held = reading.held
         self._topics = {
-            who: has.topics | self._topics.get(who, _NOBODY) for who, has in reading.holders.items()
+            who: has.topics | self._topics.get(who, _NO_TOPICS)
+            for who, has in reading.holders.items()
         }
         holders: dict[_Key, set[str]] = {}
         for who, has in reading.holders.items():

@@ -1,8 +1,8 @@
-"""JSON as text: whether it is JSON, and how it is indented, with every number as it is written.
+"""JSON as text: validation and indentation that keep every number as it is written.
 
 Promises that no number passes through a double, so that none loses a digit, and that a refusal
-names the place and quotes nothing. Pure. Known limit: what PostgreSQL takes for JSON, such as a
-number's range, is its own to say.
+names the place and quotes nothing. Pure. Known limit: PostgreSQL's own limits of JSON, such as a
+number's range, are not checked.
 """
 
 import json
@@ -16,7 +16,7 @@ _TOKENS = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s"{}\[\],:]+')
 
 
 def check_json(text: str, place: str = "the payload") -> str:
-    """The text, if it is JSON. Raises UsageError, which names `place` and quotes nothing."""
+    """Return the text if it is JSON. Raises UsageError, which names `place` and quotes nothing."""
     try:
         json.loads(text, parse_int=len, parse_float=len, parse_constant=_refuse)
     except json.JSONDecodeError as error:
@@ -31,7 +31,7 @@ def check_json(text: str, place: str = "the payload") -> str:
 
 
 def indented(text: str, most: int) -> str:
-    """JSON over several lines; as it is, where that would be more than `most` characters."""
+    """JSON on several lines; unchanged if that would be more than `most` characters."""
     parts, size = list[str](), 0
     for part in _parts(_TOKENS.findall(text)):
         size += len(part)

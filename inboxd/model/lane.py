@@ -1,9 +1,9 @@
-"""Lanes: where claims look for due rows, and how far they have come.
+"""Lanes: where claims look for due rows, and their cursors.
 
-Owns the cursor of a lane. A lane is a (topic, type) of events or a (queue, type, priority) of
-commands, so that what is paused, full or served elsewhere is left alone without being walked over.
-Promises that a cursor never stands behind what was claimed: a claim that starts there passes no
-dead index entries twice. Known limit: what commits behind a cursor waits for the next sweep.
+A lane is a (topic, type) of events or a (queue, type, priority) of commands, so that rows that are
+paused, over a limit or served by other workers are skipped without a scan. Promises that a cursor
+never stands behind a claimed row: a claim that starts there passes no dead index entry twice. Known
+limit: a row that commits behind a cursor waits for the next sweep.
 """
 
 from dataclasses import dataclass, field
@@ -16,28 +16,28 @@ Key = tuple[str | int | None, ...]
 
 @dataclass(slots=True)
 class Lane:
-    """One lane and its cursor, the place (run_at, id) of the last row taken."""
+    """A lane and its cursor, the place (run_at, id) of the last row taken."""
 
     key: Key
     after_at: float = BEGINNING
     after_id: int = 0
 
     def advance(self, run_at: float, row_id: int) -> None:
-        """The rows up to this one were taken."""
         self.after_at, self.after_id = run_at, row_id
 
     def rewind(self, run_at: float | None = None, row_id: int | None = None) -> None:
-        """Start from the oldest row again, a sweep: from its place, if that is known."""
+        """Move the cursor back to the oldest row: to its place, if that is known."""
         self.after_at = BEGINNING if run_at is None else run_at
         self.after_id = 0 if row_id is None else row_id - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """What a survey saw of a lane, in seconds by the database's clock.
+    """A lane in a survey; all times are seconds by the database's clock.
 
     oldest: how long its oldest due row has waited; None: no row is due. next: until its next row is
-    due; None: there is none. run_at and id: the place of its first row, if that was asked.
+    due; None: it has no further row. run_at and id: the place of its first row, if that was asked
+    for.
     """
 
     key: Key
@@ -47,20 +47,20 @@ class Sighting:
     id: int | None = None
 
 
-# Topics and queues are free text: a producer that invents them must not fill our memory.
+# Topics and queues are free text: a producer that invents them must not fill the memory.
 _MOST_IDLE_LANES = 500
 
 
 @dataclass(slots=True)
 class Lanes:
-    """The lanes that this worker knows, in the order in which the next claim asks them."""
+    """The lanes that this worker knows, in the order of the next claim."""
 
     _lanes: dict[Key, Lane] = field(default_factory=dict)
 
     def sweep(self, seen: list[Sighting]) -> bool:
-        """Rewind the lanes that have due rows to the first one seen; returns whether there are any.
+        """Rewind lanes that have due rows to the first row seen; returns whether there are any.
 
-        Lanes without due rows are kept with their cursors: their next row is claimed at once.
+        Lanes without due rows keep their cursors: their next row is claimed at once.
         """
         due = [sighting for sighting in seen if sighting.oldest is not None]
         if len(self._lanes) > _MOST_IDLE_LANES:
@@ -70,14 +70,14 @@ class Lanes:
         return bool(due)
 
     def forget(self) -> None:
-        """Drop everything remembered of the server: it may be another one after a failover."""
+        """Forget all lanes: after a failover the server may be a different one."""
         self._lanes.clear()
 
     def ordered(self) -> list[Lane]:
-        """All lanes, the one that waited longest for its turn first."""
+        """All lanes, the lane that has waited longest for its turn first."""
         return list(self._lanes.values())
 
     def took(self, lane: Lane) -> None:
-        """This lane had its turn: next time the others go first."""
+        """Move a lane that had its turn to the end."""
         if self._lanes.pop(lane.key, None) is not None:
             self._lanes[lane.key] = lane

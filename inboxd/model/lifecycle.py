@@ -1,7 +1,7 @@
 """The statuses of events and commands, and the only legal moves between them (promise 8).
 
-Owns the table that the SQL functions and the documentation's state diagram are held against.
-Known limit: it knows statuses, not rows; whether a move happened is decided by the settling SQL.
+Owns the table with which the SQL functions and the documentation's state diagram are compared.
+Known limit: it knows statuses, not rows; the settling SQL decides whether a move happens.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 
 class Status(StrEnum):
-    """Where a row is in its life (design, section 2)."""
+    """The state of a row (design, section 2)."""
 
     PENDING = "pending"
     WAITING = "waiting"
@@ -24,8 +24,8 @@ class Status(StrEnum):
 
 
 # A retry, a deferral or a release of an event is not a move: an event is `pending` while it runs,
-# since its page is one transaction. `failed` to `failed` is the dead letter that was replayed as
-# a new row: it keeps its status and moves to history.
+# since its page is one transaction. `failed` to `failed` is a dead letter that was replayed as a
+# new row: it keeps its status and moves to history.
 TRANSITIONS: Mapping[Status, frozenset[Status]] = MappingProxyType(
     {
         Status.PENDING: frozenset(
@@ -48,7 +48,7 @@ SETTLED = frozenset({Status.SUCCEEDED, Status.CANCELLED, Status.DISMISSED})
 
 
 # A command with an ordering key is never `pending`: it waits in the line of its key, is claimed
-# from there, and given back to there.
+# from there, and is released to there.
 KEYED = frozenset({(Status.WAITING, Status.RUNNING), (Status.RUNNING, Status.WAITING)})
 
 

@@ -1,6 +1,6 @@
-"""What created a row, and which story it belongs to.
+"""The creator of a row, and the story that it belongs to.
 
-Owns identities: origin, correlation id, causation id, and the time-ordered UUIDs that name rows.
+Owns identities: origin, correlation id, causation id, and the time-ordered UUIDs of rows.
 Promises: every descendant of a row carries the same correlation id.
 Known limit: two UUIDs made within a quarter of a microsecond of each other may sort either way.
 """
@@ -20,7 +20,7 @@ from uuid import UUID
 
 
 class OriginKind(StrEnum):
-    """What can create a command (design, section 4)."""
+    """The kinds of creators of a command (design, section 4)."""
 
     EVENT = "event"
     COMMAND = "command"
@@ -32,14 +32,14 @@ class OriginKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What created a row: its kind, and the `id` of the row that did, if one did."""
+    """The creator of a row: its kind, and the `id` of the creating row, if there is one."""
 
     kind: OriginKind
     id: int | None = None
 
 
 class Lineage(NamedTuple):
-    """The whole story (correlation), the direct parent (causation), and the trace to go on with."""
+    """The story (correlation), the direct parent (causation), and the trace to continue."""
 
     correlation_id: str | None = None
     causation_id: UUID | None = None
@@ -47,7 +47,7 @@ class Lineage(NamedTuple):
 
 
 def told_time(id_: UUID | str | None) -> float | None:
-    """When a time-ordered UUID was made, in seconds since the epoch; None: this is none."""
+    """The time of a time-ordered UUID, in seconds since the epoch; None: it is not time-ordered."""
     if isinstance(id_, UUID):
         value = id_.int
         return (value >> 80) / 1000 if value >> 76 & 0xF == _TIME_ORDERED else None
@@ -59,16 +59,16 @@ def told_time(id_: UUID | str | None) -> float | None:
         return None
 
 
-# The version of such a UUID, and how long its text is.
+# The version of a time-ordered UUID, and the length of its text.
 _TIME_ORDERED, _UUID_TEXT = 7, 36
 
 
 def story_age(correlation_id: str | None, born: float | None, age: float) -> float | None:
-    """How long ago the story of a row began; None: its correlation id does not tell.
+    """The age in seconds of a row's story; None: its correlation id holds no time.
 
     born: when the row was created, in seconds since the epoch, and age: how long ago that is, both
     by the database. A row without a correlation id begins the story. A webhook's story begins when
-    it was received, by its receiver's clock; a producer's when its row was made.
+    its receiver received it, by the receiver's clock; a producer's when its row was made.
     """
     if correlation_id is None:
         return age
@@ -77,11 +77,11 @@ def story_age(correlation_id: str | None, born: float | None, age: float) -> flo
 
 
 def child_of(parent: Lineage, parent_id: UUID) -> Lineage:
-    """The lineage of what the row `parent_id` creates; a parent without a story begins one."""
+    """The lineage of rows that the row `parent_id` creates; a parent without a story begins one."""
     return Lineage(parent.correlation_id or str(parent_id), parent_id, parent.traceparent)
 
 
-# A generator of its own, since a plugin may seed the common one; a fork must not repeat it.
+# A separate generator, since a plugin may seed the common one; a fork must not repeat it.
 _random = Random()
 os.register_at_fork(after_in_child=_random.seed)
 
@@ -99,9 +99,10 @@ def _uuid7() -> UUID:
 
 
 def uuid7s(count: int) -> list[UUID]:
-    """Several at once, in ascending order: a third of the time, since randomness is asked for once.
+    """Several UUIDs in ascending order, in a third of the time: they share one call for randomness.
 
-    As `uuid7`, but each fraction is the one before and one more, whatever the clock says meanwhile.
+    They are made like `uuid7`, but each fraction is one more than the last, also if the clock
+    changes meanwhile.
     """
     milliseconds, nanoseconds = divmod(time.time_ns(), 1_000_000)
     first = milliseconds << 12 | (nanoseconds << 12) // 1_000_000
@@ -112,5 +113,5 @@ def uuid7s(count: int) -> list[UUID]:
     ]
 
 
-# Python 3.14 brought its own; sorted by time, new rows land on the last pages of their indexes.
+# Python 3.14 has its own uuid7; sorted by time, new rows land on the last pages of their indexes.
 uuid7: Callable[[], UUID] = getattr(uuid, "uuid7", _uuid7)

@@ -1,8 +1,8 @@
 """Passwords in text that others will read: a log line, a stored error, a command line's output.
 
-Owns the masking. Promises: it errs on the side of hiding too much, a password that the cut goes
-through is hidden too, and its time grows with the text's length only.
-Known limit: a password is recognised by its place in a URL, behind `password=` or as the quoted
+Owns the masking. Promises: when in doubt it hides too much, a password that is cut off is hidden,
+too, and its time is linear in the text's length.
+Known limit: a password is recognised by its place in a URL, after `password=` or as the quoted
 value of a quoted `"password":`, not by its look.
 """
 
@@ -14,7 +14,7 @@ _WORD = re.compile(r"\S+")
 _BEFORE_PASSWORD = re.compile(r"://[^:/@]*:")
 _SECRETS = "password|passwd|pwd|secret|token"
 _AS_PARAMETER = re.compile(rf"((?:{_SECRETS})=)[^\s&;]+", re.IGNORECASE)
-# As JSON has it, or a message that shows a dict: the name, its quotes, the value in quotes.
+# In JSON, or a message that shows a dict: the name, its quotes, the value in quotes.
 _AS_FIELD = re.compile(
     r"""((["'])([\w\-]++)\2\s{0,2}:\s{0,2})(?:"(?:[^"\\]|\\.)*+"?|'(?:[^'\\]|\\.)*+'?)""", re.DOTALL
 )
@@ -22,10 +22,11 @@ _NAMES_A_SECRET = re.compile(_SECRETS, re.IGNORECASE)
 
 
 def redact(text: str, at_most: int | None = None) -> str:
-    """Mask passwords of URLs, parameters and quoted fields, in its first characters if bounded."""
+    """Mask passwords of URLs, parameters and quoted fields in the first `at_most` characters."""
     is_cut = at_most is not None and len(text) > at_most
     if is_cut:
-        text = f"{text[:at_most]}@"  # what is behind the cut would tell a password from a port
+        # the text after the cut would distinguish a password from a port
+        text = f"{text[:at_most]}@"
     if "=" in text:
         text = _AS_PARAMETER.sub(rf"\1{MASK}", text)
     if ":" in text and _NAMES_A_SECRET.search(text):
@@ -36,12 +37,12 @@ def redact(text: str, at_most: int | None = None) -> str:
 
 
 def _without_value(field: re.Match[str]) -> str:
-    """A field without its value, if its name is that of a secret."""
+    """Remove the value of a field that has the name of a secret."""
     return f"{field[1]}{MASK}" if _NAMES_A_SECRET.search(field[3]) else field[0]
 
 
 def _without_password(word: re.Match[str]) -> str:
-    """One word, whose URL's password ends at the last @."""
+    """Mask the password of a URL, which ends at the word's last @."""
     before, at, behind = word[0].rpartition("@")
     found = _BEFORE_PASSWORD.search(before) if at else None
     return word[0] if found is None else f"{before[: found.end()]}{MASK}@{behind}"

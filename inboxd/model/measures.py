@@ -1,6 +1,6 @@
-"""What charts measure, by the names that people type.
+"""Names of the measures that charts show.
 
-*See:* `operations/charts.py`, which says what each is made of.
+*See:* `operations/charts.py`, which computes them.
 """
 
 from typing import Literal
@@ -9,7 +9,7 @@ from typing import Literal
 Counted = Literal["succeeded", "failed", "retried", "arrivals"]
 # Seconds: a percentile of each step.
 Timed = Literal["run-time", "wait-time", "completion-time"]
-# What samples saw: rows, and the age of the oldest one that was due.
+# From samples: rows, and the age of the oldest due row.
 Sampled = Literal["backlog", "dead-letters", "oldest"]
 Measure = Literal[Counted, Timed, Sampled]
 Rank = Literal["p50", "p95", "p99"]

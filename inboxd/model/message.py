@@ -1,4 +1,4 @@
-"""Messages of brokers, and the events that are in them.
+"""Messages of brokers, and the events in them.
 
 Known limit: nothing is checked here, as in `receipt.py`.
 """
@@ -14,11 +14,11 @@ from inboxd.model.receipt import ReceivedEvent
 
 @dataclass(slots=True)
 class ReceivedMessage:
-    """One message. Several topics: several events with one event id.
+    """One message. For several topics, several events share one event id.
 
-    stream, position, identity: where it stood, as `IncomingMessage` has it. body: as far as it is
-    kept. occurred_at: None if it does not say. other_id: of its events where an unsettled one has
-    their id, which its sender gave it; None: that is the same message.
+    stream, position, identity: its place, as in `IncomingMessage`. body: the part that is kept.
+    occurred_at: None if the message does not name it. other_id: for its events, whose id the sender
+    chose, if an unsettled event has that id already; None: such an event is the same message.
     """
 
     stream: str

@@ -1,27 +1,30 @@
 """Points in time as people write them: "2h" before now, or a time in ISO 8601.
 
-Promises: a text that is neither is refused in words to act on.
-Known limit: what is told from now on is told by this machine's clock.
+Promises: any other text is refused with a remedy.
+Known limit: times relative to now use this machine's clock.
 """
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 
 from inboxd.errors import UsageError
 from inboxd.model import duration
 
 
-def read_since(text: str) -> datetime:
-    """A time: a duration before now ("2h"), or ISO 8601, in local time if it names no zone.
+def read_since(text: str, zone: tzinfo | None = None) -> datetime:
+    """Read a time: a duration before now ("2h"), or ISO 8601.
+
+    zone: the zone of a time without one; None: this machine's zone. Raises UsageError.
+    """
+    return _read(text, -1, zone)
+
+
+def read_back(text: str, zone: tzinfo | None = None) -> datetime | timedelta:
+    """Read a time like `read_since`; a duration is returned for callers with another clock.
 
     Raises UsageError.
     """
-    return _read(text, -1)
-
-
-def read_back(text: str) -> datetime | timedelta:
-    """As `read_since`; a duration is left to whoever knows what time it is. Raises UsageError."""
     try:
-        return datetime.fromisoformat(text).astimezone(UTC)
+        return with_zone(datetime.fromisoformat(text), zone).astimezone(UTC)
     except (ValueError, OverflowError):
         pass
     try:
@@ -30,13 +33,18 @@ def read_back(text: str) -> datetime | timedelta:
         raise _unreadable(text) from None
 
 
-def read_until(text: str) -> datetime:
-    """A time: "now", a duration from now ("2h"), or ISO 8601 as above. Raises UsageError."""
-    return _read("0s" if text == "now" else text, 1)
+def read_until(text: str, zone: tzinfo | None = None) -> datetime:
+    """Read a time: "now", a duration from now ("2h"), or ISO 8601. Raises UsageError."""
+    return _read("0s" if text == "now" else text, 1, zone)
 
 
-def _read(text: str, direction: int) -> datetime:
-    found = read_back(text)
+def with_zone(at: datetime, zone: tzinfo | None) -> datetime:
+    """Return the time, with this zone if it has none."""
+    return at if at.tzinfo else at.replace(tzinfo=zone)
+
+
+def _read(text: str, direction: int, zone: tzinfo | None) -> datetime:
+    found = read_back(text, zone)
     if isinstance(found, datetime):
         return found
     try:

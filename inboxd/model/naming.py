@@ -1,9 +1,9 @@
 """Payload classes that name their event or command type.
 
 Owns the class attributes `inboxd_event`, `inboxd_command` and `inboxd_version`, and how they are
-read. Promises: a class needs nothing of inboxd for them, so services and plugins may share it, and
-type checkers know from them what can be emitted and what can be sent.
-Known limit: a subclass inherits them, as it does any attribute.
+read. Promises: such a class needs no import of inboxd, so services and plugins may share it, and
+type checkers see from it whether it can be emitted or sent.
+Known limit: a subclass inherits them, like any attribute.
 """
 
 from typing import Any, ClassVar, NamedTuple, Protocol
@@ -15,7 +15,7 @@ from inboxd.model import checks
 class EventPayload(Protocol):
     """An object whose class names its event type: `inboxd_event: ClassVar[str] = "order.paid"`.
 
-    `inboxd_version: ClassVar[int]` is the schema version, where that is not 1.
+    `inboxd_version: ClassVar[int]` is the schema version, if it is not 1.
     """
 
     inboxd_event: ClassVar[str]
@@ -24,32 +24,32 @@ class EventPayload(Protocol):
 class CommandPayload(Protocol):
     """An object whose class names its command type: `inboxd_command: ClassVar[str] = "shop.pay"`.
 
-    `inboxd_version: ClassVar[int]` is the schema version, where that is not 1.
+    `inboxd_version: ClassVar[int]` is the schema version, if it is not 1.
     """
 
     inboxd_command: ClassVar[str]
 
 
 class Named(NamedTuple):
-    """The type of which a class is the payload."""
+    """The type and version of a payload class."""
 
     type: str
     schema_version: int
 
 
 def event_of(payload: type[object]) -> Named | None:
-    """The event type that a class names. Raises UsageError for one that cannot be."""
+    """The event type that a class names, or None. Raises UsageError for an invalid one."""
     return _named(payload, "inboxd_event")
 
 
 def command_of(payload: type[object]) -> Named | None:
-    """The command type that a class names. Raises UsageError for one that cannot be."""
+    """The command type that a class names, or None. Raises UsageError for an invalid one."""
     return _named(payload, "inboxd_command")
 
 
 def _named(payload: type[object], attribute: str) -> Named | None:
     type_: Any = getattr(payload, attribute, None)
-    # A field's default is not the class' attribute; pydantic hides it.
+    # The default of a field is not an attribute of the class; pydantic hides it.
     fields = getattr(payload, "__pydantic_fields__", ())
     for name in (attribute,) if type_ is None else ("inboxd_version",):
         if name in fields:

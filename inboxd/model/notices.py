@@ -1,10 +1,10 @@
-"""What is worth waking somebody for, told from a sample of what waits.
+"""Notices: causes of trouble, found in a sample of the waiting rows.
 
-Owns when a cause is there, and when nobody can say. Promises that a notice is never a cause of
-another one: events of notices, and the topic that has them, are left out; and that nothing is told
-as gone that was only not counted. Known limits: a sample counts to a bound, so a figure may be "at
-least"; what comes and goes between two samples is not seen; webhooks that carry notices are
-commands as any other.
+Owns the decision whether a cause exists, or whether that is unknown. Promises that a notice never
+causes another: events of notices, and their topic, are ignored; and that a cause that merely was
+not counted is not reported as gone. Known limits: a sample counts up to a bound, so a figure may be
+"at least"; a cause that comes and goes between two samples is not seen; webhooks that carry notices
+are commands like any others.
 """
 
 from collections import Counter
@@ -15,15 +15,15 @@ from inboxd.model.wording import plural
 
 BEGAN, ENDED = "inboxd.notice_began", "inboxd.notice_ended"
 _OWN = (BEGAN, ENDED)
-# States of rows that no worker could take up, or that one has.
+# States of rows that no worker could take, or that a worker has.
 _NOT_DUE = ("failed", "running", "kept", "unmet")
 
-# How a notice ends: its cause is gone, or nobody asks for it any more.
+# Why a notice ends: its cause is gone, or the settings no longer ask for it.
 End = Literal["gone", "unwatched"]
 
 
 class Cause(NamedTuple):
-    """One cause. kind: event, command, or empty; subject: a type, a topic or queue, a breaker."""
+    """A cause. kind: event, command, or empty; subject: a type, topic, queue or breaker."""
 
     cause: str
     kind: str
@@ -31,7 +31,7 @@ class Cause(NamedTuple):
 
 
 class CauseFigures(NamedTuple):
-    """How it is. rows: how many rows or keys; at_least: they were not counted further."""
+    """The extent of a cause. rows: rows or keys; at_least: the count stopped at its bound."""
 
     rows: int | None = None
     seconds: float | None = None
@@ -39,7 +39,7 @@ class CauseFigures(NamedTuple):
 
 
 class NoticeRules(NamedTuple):
-    """Which causes count; None and False: none of these. most_keys: as far as keys are counted."""
+    """Which causes count; None, False: this one does not. most_keys: the bound of counting keys."""
 
     topic: str
     dead_letters: bool
@@ -50,7 +50,7 @@ class NoticeRules(NamedTuple):
     most_keys: int
 
     def watches(self, cause: Cause) -> bool:
-        """Whether somebody wants to be told of it."""
+        """Whether the settings ask for notices of this cause."""
         return {
             "dead letters": self.dead_letters,
             "blocked keys": self.blocked_keys,
@@ -61,14 +61,14 @@ class NoticeRules(NamedTuple):
 
 
 class SeenCauses(NamedTuple):
-    """What is there; `unsure`: of an open notice, whether its cause may be there unseen."""
+    """The causes in a sample; `unsure`: whether the cause of an open notice may exist unseen."""
 
     there: Mapping[Cause, CauseFigures]
     unsure: Callable[[Cause], bool]
 
 
 def look(rules: NoticeRules, counts: Mapping[str, Any], breakers: Iterable[str]) -> SeenCauses:
-    """What a sample says. counts: as `store/samples.py` has it; breakers: those that hold calls."""
+    """Find the causes in a sample; counts: of `store/samples.py`, breakers: which hold calls."""
     there: dict[Cause, CauseFigures] = {}
     if rules.dead_letters:
         there |= _dead_letters(rules.topic, counts)
@@ -86,15 +86,15 @@ def look(rules: NoticeRules, counts: Mapping[str, Any], breakers: Iterable[str])
 
 
 def sentence(cause: Cause, figures: CauseFigures, end: End | None = None) -> str:
-    """What a person reads: how it is, or how it ended."""
+    """The cause in words: its extent, or how it ended."""
     what = _what(cause)
     if end == "unwatched":
-        return f"{what}: not watched any more"
+        return f"{what}: no longer watched"
     if cause.cause == "open breaker":
         return f"{what} {'is open' if end is None else 'lets calls pass again'}"
     if end is not None:
         done = ", or paused" if "backlog" in cause.cause else ""
-        return f"{what}: none any more{done}"
+        return f"{what}: none left{done}"
     least = "at least " if figures.at_least else ""
     word = {"dead letters": "dead letter", "blocked keys": "key"}.get(cause.cause, "row")
     told = f"{what}: {least}{plural(figures.rows or 0, word)}"
@@ -105,7 +105,7 @@ def _what(cause: Cause) -> str:
     place = "topic" if cause.kind == "event" else "queue"
     return {
         "dead letters": f"Dead letters of {cause.kind} type {cause.subject}",
-        "blocked keys": f"Ordering keys that stand still in {place} {cause.subject}",
+        "blocked keys": f"Blocked ordering keys in {place} {cause.subject}",
         "open breaker": f"Breaker {cause.subject}",
         "backlog": f"Backlog of {place} {cause.subject}",
         "late backlog": f"Late backlog of {place} {cause.subject}",
@@ -142,7 +142,7 @@ def _blocked_keys(rules: NoticeRules, counts: Mapping[str, Any]) -> dict[Cause, 
 def _backlogs(
     rules: NoticeRules, counts: Mapping[str, Any]
 ) -> tuple[dict[Cause, CauseFigures], set[Cause]]:
-    """Those that are there, and those that would need more to be counted than was."""
+    """The backlogs, and the backlogs whose count stopped at its bound."""
     due, oldest = Counter[tuple[str, str]](), dict[tuple[str, str], float]()
     cut_off: set[tuple[str, str]] = set()
     for kind, place, rows, age in _due_lanes(counts):
@@ -163,10 +163,10 @@ def _backlogs(
 
 
 def _due_lanes(counts: Mapping[str, Any]) -> Iterator[tuple[str, str, int, float]]:
-    """What a worker could take up now: of each lane its kind, its place, rows, and seconds."""
+    """Due rows by lane: kind, topic or queue, rows, age of the oldest in seconds."""
     for kind, place in (("event", "topic"), ("command", "queue")):
         for row in counts[f"{kind}s"]:
             if row["state"] not in _NOT_DUE and not row["paused"]:
                 yield kind, row[place], row["due"] or 0, row["oldest"] or 0.0
-    for row in counts["lines"]:  # some of it may not be due: it counts by its age alone
+    for row in counts["lines"]:  # some of these rows are possibly not due: only their age counts
         yield "event", row["topic"], 0, row["late"] or 0.0

@@ -1,10 +1,10 @@
-"""What follows from the way a handler ended.
+"""Outcomes: the consequence of a handler's end for its row.
 
-Owns the four outcomes, and the one decision from an error to an outcome. Promises: a failure's
-text can be stored as it is (no NUL, valid UTF-8, bounded, passwords masked as in the log), and
-equal failures share a fingerprint; `decide` has no side effect and never raises.
-Known limit: apart from that, and from the DETAIL of a database driver, the text of a handler's own
-exception is stored as the handler wrote it: who puts another secret into a message shows it.
+Owns the four outcomes, and the one decision from an error to an outcome. Promises: a failure's text
+can be stored unchanged (no NUL, valid UTF-8, bounded, passwords masked as in the log), and equal
+failures share a fingerprint; `decide` has no side effect and never raises. Known limit: apart from
+passwords and the DETAIL of a database driver, the text of a handler's own exception is stored
+unchanged: any other secret in it is shown.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from inboxd.model.masking import redact
 ERROR_LENGTH = 1_000
 TRACEBACK_LENGTH = 4_000
 TRACEBACK_FRAMES = 20
-# What is read of a message, before it is shortened to what is stored.
+# Characters of a message that are processed, before it is cut to the stored length.
 _MESSAGE_LENGTH = 20_000
-# asyncpg quotes the argument; of its reason only what quotes nothing is kept: types, and bounds.
+# asyncpg quotes the argument; of its reason only parts that quote nothing are kept: types, bounds.
 _REASONS = (
     r"expected \w+, got \w+",
     r"expected an? [\w.]+(?: or [\w.]+)? instance, got '\w+'",
@@ -57,18 +57,19 @@ _ARGUMENT = re.compile(
     re.DOTALL,
 )
 TRACEBACK_CHAIN = 5
-# Packages that call a handler: their frames stand in front of its own.
+# Packages that call a handler: their frames come before its own.
 _MACHINERY = {"inboxd", "anyio", "asyncio", "concurrent", "contextvars", "threading", "uvloop"}
 _NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why an attempt failed: what is stored in `errors`, shown, and counted.
+    """Why an attempt failed: stored in `errors`, shown, and counted.
 
     error: "ExceptionType: message", at most 1,000 characters. kind: the exception's class name.
-    traceback: its last frames, from the handler's own on, at most 4,000 characters. fingerprint:
-    equal for equal failures. path: the payload's field at fault, if a field is.
+    traceback: its last frames, beginning at the handler's own, at most 4,000 characters.
+    fingerprint: equal for equal failures. path: the field of the payload that caused it, if there
+    is one.
     """
 
     error: str
@@ -87,7 +88,7 @@ class Succeeded:
 
 @dataclass(frozen=True, slots=True)
 class Retrying:
-    """The attempt failed and another follows in `delay` seconds from now."""
+    """The attempt failed; another follows `delay` seconds from now."""
 
     delay: float
     failure: Failure
@@ -102,7 +103,7 @@ class Dead:
 
 @dataclass(frozen=True, slots=True)
 class Deferred:
-    """Later, with no attempt spent: at `until`, or in `delay` seconds from now."""
+    """Run again without spending an attempt: at `until`, or `delay` seconds from now."""
 
     until: datetime | None = None
     delay: float | None = None
@@ -114,10 +115,10 @@ Outcome = Succeeded | Unsuccessful
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """What tells failure groups apart beside the traceback.
+    """The properties that separate failure groups, besides the traceback.
 
     type: the row's. package: the top-level package of the handler; its innermost frame is the place
-    of an error, also of one that a driver raised further in.
+    of an error, also of an error that a driver raised further in.
     """
 
     type: str = ""
@@ -135,10 +136,10 @@ def decide(
     rng: Rng = random,
     site: Site = _NOWHERE,
 ) -> Unsuccessful:
-    """What follows from `error`, after `attempts_made` executions had ended before this one.
+    """The outcome of `error`, after `attempts_made` executions that ended before this one.
 
-    `age` is the time since the row was created. Whatever a handler raises is its own failure,
-    SystemExit included; a cancellation is the caller's business and must not come here.
+    `age` is the time since the row was created. Every exception of a handler is its own failure,
+    SystemExit included; a cancellation must not be passed here: the caller handles it.
     """
     error = only_error(error)
     attempt = attempts_made + 1
@@ -157,18 +158,19 @@ def decide(
                 return Retrying(wait, explain(error, site))
             case _:
                 return Retrying(policy.delay(attempt, rng), explain(error, site))
-    except UsageError as wrong:  # Retry(after="soon"): the handler's mistake, a failure like any
+    # Retry(after="soon") is a mistake of the handler, so an ordinary failure
+    except UsageError as wrong:
         wrong.__cause__ = error
         return decide(wrong, policy, attempts_made, age, rng, site)
 
 
 def failure_of(outcome: Unsuccessful, error: BaseException) -> Failure:
-    """Why it did not succeed: as it is stored, where it is; a traceback's text is dear."""
+    """The failure of an outcome: formatting a traceback is expensive, so a stored one is reused."""
     return explain(error) if isinstance(outcome, Deferred) else outcome.failure
 
 
 def explain(error: BaseException, site: Site = _NOWHERE) -> Failure:
-    """The failure to store for `error`."""
+    """Describe an error as a failure."""
     kind = type(error).__qualname__
     message = _message(error)
     text = f"{kind}: {message}" if message else kind
@@ -182,26 +184,26 @@ def explain(error: BaseException, site: Site = _NOWHERE) -> Failure:
 
 
 def whole_traceback(error: BaseException) -> str:
-    """The traceback with the frames of inboxd that called the handler."""
+    """The whole traceback, with the frames of inboxd that called the handler."""
     return _storable(_traceback(error, ""))
 
 
 def _path(error: BaseException) -> str | None:
-    """Where in the payload it is; a payload's keys may be of any length."""
+    """The failed field of the payload; a payload's keys may have any length."""
     if not isinstance(error, PayloadError) or error.path is None:
         return None
     return redact(_storable(error.path), ERROR_LENGTH)
 
 
 def only_error(error: BaseException) -> BaseException:
-    """The one error in a group: a task group wraps even what a single task raised."""
+    """The single error in a group: a task group wraps even the error of a single task."""
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     return error
 
 
 def telling_error(error: BaseException) -> BaseException:
-    """The error of a group that tells most: one of ours says more than what it tore down."""
+    """The most informative error of a group: one of inboxd's own, or else the first."""
     flat: list[BaseException] = []
     todo: list[BaseException] = [error]
     while todo:
@@ -218,7 +220,7 @@ def _optional_seconds(after: timedelta | str | float | None) -> float | None:
 
 
 def _seconds(after: timedelta | str | float) -> float:
-    """Code may give plain seconds, unlike settings: `Retry(after=response.retry_after)`."""
+    """Convert a wait to seconds; unlike settings, code may give a number of seconds."""
     if isinstance(after, int | float):
         try:
             after = timedelta(seconds=after)
@@ -228,11 +230,11 @@ def _seconds(after: timedelta | str | float) -> float:
 
 
 def _message(error: BaseException) -> str:
-    """The text of the error, without passwords and what a driver quotes: rows, arguments."""
+    """The text of the error, without passwords, rows and arguments that drivers quote."""
     try:
         message = _ARGUMENT.sub(r"\1\2", _primary(error) or str(error).partition("\nDETAIL:")[0])
     except Exception as broken:  # noqa: BLE001 - a hostile __str__ must not cost the settlement
-        return f"<{type(broken).__name__} while its message was made>"
+        return f"<{type(broken).__name__} while making its message>"
     if isinstance(error, BaseExceptionGroup):
         members = (f"{type(one).__qualname__}: {_message(one)}" for one in error.exceptions)
         message = f"{message}: {'; '.join(members)}"
@@ -240,23 +242,23 @@ def _message(error: BaseException) -> str:
 
 
 def _primary(error: BaseException) -> str | None:
-    """A driver's error without the rest, which libpq heads in the language of the process."""
+    """A driver's primary message, without the parts that libpq translates."""
     primary = getattr(getattr(error, "diag", None), "message_primary", None)
     return primary if isinstance(primary, str) else None
 
 
 def _storable(text: str) -> str:
-    """PostgreSQL's text holds neither NUL nor lone surrogates."""
+    """Remove NULs and lone surrogates, which PostgreSQL's text cannot hold."""
     return text.replace("\0", "").encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _traceback(error: BaseException, package: str) -> str:
-    """The last frames of the error and of what led to it, the oldest first."""
+    """The last frames of the error and of its causes, the oldest first."""
     parts: list[str] = []
     step: BaseException | None = error
     while step is not None and len(parts) < TRACEBACK_CHAIN:
         first = _first_of_handler(step.__traceback__, package)
-        # Redacted too: a frame shows its line of code, which may have a URL in it.
+        # Frames are redacted, too: they show lines of code, which may hold a URL.
         frames = redact("".join(traceback.format_tb(first, limit=-TRACEBACK_FRAMES)))
         parts.append(f"{frames}{type(step).__qualname__}: {_message(step)}")
         step = step.__cause__ or (None if step.__suppress_context__ else step.__context__)
@@ -264,7 +266,7 @@ def _traceback(error: BaseException, package: str) -> str:
 
 
 def _first_of_handler(whole: TracebackType | None, package: str) -> TracebackType | None:
-    """The traceback without the machinery in front; all of it where no frame is the package's."""
+    """The traceback without the calling packages; the whole, if no frame is the package's."""
     if not package or all(_package(step.tb_frame) != package for step in _frames(whole)):
         return whole
     others = (step for step in _frames(whole) if _package(step.tb_frame) not in _MACHINERY)
@@ -278,9 +280,9 @@ def _frames(step: TracebackType | None) -> Iterator[TracebackType]:
 
 
 def _fingerprint(error: BaseException, kind: str, site: Site) -> str:
-    """The exception's type and place: a line of code, the payload's field, or the row's type."""
+    """Hash the exception's type and place: a line of code, the payload's field, or the type."""
     if isinstance(error, PayloadError):
-        # An item's number does not count: students.3.email fails as students.7.email does.
+        # Numbers of items are ignored: students.3.email and students.7.email are equal.
         place = f"{site.type} {_NUMBER.sub('*', error.path or '')}"
     else:
         place = _place(error, site.package) or site.type
@@ -289,11 +291,11 @@ def _fingerprint(error: BaseException, kind: str, site: Site) -> str:
 
 
 def _place(error: BaseException, package: str) -> str | None:
-    """File, function and line of the package's innermost frame, or else the place of another's.
+    """File, function and line of the package's innermost frame, or else the place of another frame.
 
-    A line counts from the function's first, so that what is written above it moves nothing; methods
-    are told apart by their classes, since first lines are alike. Frames that are not the package's
-    have no line, and inboxd's own do not count: both change with an upgrade.
+    A line counts from the function's first line, so that edits above it change nothing; the class
+    name distinguishes methods of the same name. Frames outside the package have no line, and
+    inboxd's own frames are ignored: both change with an upgrade.
     """
     anywhere = home = None
     for step in _frames(error.__traceback__):
@@ -302,7 +304,7 @@ def _place(error: BaseException, package: str) -> str | None:
             code = step.tb_frame.f_code
             file = Path(code.co_filename).name
             anywhere = f"{file}:{code.co_name}"
-            if room == package:  # code that was generated may have no line
+            if room == package:  # generated code may have no line
                 number = step.tb_lineno or -1  # None: no line is known; -1 before Python 3.11.3
                 line = (number if number > 0 else code.co_firstlineno) - code.co_firstlineno
                 home = f"{file}:{code.co_qualname}:{line}"

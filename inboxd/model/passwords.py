@@ -1,8 +1,9 @@
-"""Passwords as they are kept: scrypt, in the form that other tools write too.
+"""Password hashes: scrypt, in a form that other tools write, too.
 
 Owns the text `$scrypt$ln=15,r=8,p=3$SALT$DIGEST`. Promises that comparing takes as long for a wrong
-password as for the right one, that a hash which costs too little to guess, or more memory than a
-process should give, is refused, and that neither is in a representation or an error.
+password as for the right one, that a hash is refused if it is too cheap to guess, or needs more
+memory than a process should give, and that neither password nor hash is in a representation or an
+error.
 Known limit: one comparison takes a quarter of a second and 32 MiB, so it belongs in a thread.
 """
 
@@ -16,20 +17,20 @@ from dataclasses import dataclass, field
 from hashlib import scrypt
 from typing import Final
 
-# Longer than a passphrase; a form's field could be of any size.
+# Longer than any passphrase; the field of a form could be of any size.
 LONGEST: Final = 1024
 _SALT, _DIGEST = 16, 32
 _HASH = re.compile(
     r"\$scrypt\$ln=(\d{1,2}),r=(\d{1,2}),p=(\d{1,2})\$([A-Za-z0-9+/]+)\$([A-Za-z0-9+/]+)"
 )
 # 128 bytes for each block of each step: 16 to 128 MiB.
-_LEAST_MEMORY, _MOST_MEMORY = 16 * 1024**2, 128 * 1024**2
+_LEAST_BYTES, _MOST_BYTES = 16 * 1024**2, 128 * 1024**2
 _MOST_ROUNDS = 16
 
 
 @dataclass(frozen=True, slots=True)
 class PasswordHash:
-    """What is kept of a password. exponent: of the steps; 2 ** 15 of 8 blocks take 32 MiB."""
+    """A stored hash. exponent: 2 ** exponent steps; 15 with 8 blocks needs 32 MiB."""
 
     exponent: int
     blocks: int
@@ -39,16 +40,16 @@ class PasswordHash:
 
     @property
     def memory(self) -> int:
-        """Bytes that a comparison takes."""
+        """Bytes of memory that a comparison needs."""
         return int(128 * self.blocks * 2**self.exponent)
 
     @property
     def cost(self) -> int:
-        """What a comparison costs, in bytes that are passed over."""
+        """The cost of a comparison, in bytes that it processes."""
         return self.memory * self.rounds
 
     def matches(self, password: str) -> bool:
-        """Whether it is this password's."""
+        """Whether the password has this hash."""
         return hmac.compare_digest(self._digest_of(password), self.digest)
 
     def _digest_of(self, password: str) -> bytes:
@@ -69,23 +70,23 @@ class PasswordHash:
         return f"$scrypt$ln={self.exponent},r={self.blocks},p={self.rounds}${salt}${digest}"
 
 
-# What a decoy is like where nobody has a password.
+# The parameters of a decoy if no user has a password.
 _CHEAP: Final = PasswordHash(15, 8, 1, bytes(_SALT), bytes(_DIGEST))
 
 
 def hash_password(
     password: str, *, exponent: int = 15, blocks: int = 8, rounds: int = 3
 ) -> PasswordHash:
-    """A hash of a password, with a salt of its own."""
+    """Hash a password with a new salt."""
     empty = PasswordHash(exponent, blocks, rounds, secrets.token_bytes(_SALT), bytes(_DIGEST))
     return PasswordHash(exponent, blocks, rounds, empty.salt, empty._digest_of(password))  # noqa: SLF001 - its own
 
 
 def read_password_hash(text: str) -> PasswordHash:
-    """The hash that a text is. Raises ValueError, which does not quote it."""
+    """Read a hash. Raises ValueError, which does not quote it."""
     found = _HASH.fullmatch(text.strip())
     if found is None:
-        raise ValueError("is not a password's hash: make it by `inboxd admin hash`")
+        raise ValueError("is not a password's hash: make one with `inboxd admin hash`")
     exponent, blocks, rounds = (int(each) for each in found.groups()[:3])
     salt, digest = (_decoded(each) for each in found.groups()[3:])
     hash_ = PasswordHash(exponent, blocks, rounds, salt, digest)
@@ -94,18 +95,19 @@ def read_password_hash(text: str) -> PasswordHash:
         and _DIGEST <= len(digest) <= 2 * _DIGEST
         and blocks > 0
         and 0 < rounds <= _MOST_ROUNDS
-        and _LEAST_MEMORY <= hash_.memory <= _MOST_MEMORY
+        and _LEAST_BYTES <= hash_.memory <= _MOST_BYTES
     ):
         raise ValueError(
-            "is a hash that costs too little or too much to compare: make it by `inboxd admin hash`"
+            "is a hash that costs too little or too much to compare: make one with "
+            "`inboxd admin hash`"
         )
     return hash_
 
 
 def decoy(hashes: Iterable[PasswordHash]) -> PasswordHash:
-    """One that no password matches, and that costs as much as the most expensive of these.
+    """A hash that no password matches, as expensive as the most expensive of these.
 
-    Nothing is hashed for it: it is made wherever settings are read.
+    It is not computed, since every reading of the settings makes one.
     """
     dearest = max(hashes, key=lambda each: each.cost, default=_CHEAP)
     return PasswordHash(
@@ -118,7 +120,7 @@ def decoy(hashes: Iterable[PasswordHash]) -> PasswordHash:
 
 
 def _decoded(text: str) -> bytes:
-    """Base64 without its padding; empty if it is none."""
+    """Decode base64 without padding; empty if the text is invalid."""
     try:
         return b64decode(text + "=" * (-len(text) % 4), validate=True)
     except ValueError:

@@ -1,8 +1,8 @@
-"""The order in which the lanes and the limited queues of commands are asked for rows.
+"""The order in which lanes and limited queues of commands are claimed.
 
-Owns the turns within a level. Pure. Promises that smaller priorities are asked first, and that of
-one level the lane or queue that was given rows last is asked last, so that no queue starves another
-of its priority. Known limit: the turns are those of one worker; others take theirs by themselves.
+Owns the turns within a level. Pure. Promises that smaller priorities are claimed first, and that
+within a level the lane or queue that was given rows last comes last, so that no queue starves
+another of its priority. Known limit: each worker has its own turns.
 """
 
 import itertools
@@ -17,24 +17,24 @@ class Ask(NamedTuple):
     """One claim: the lanes of a level together, a queue that is claimed by itself, or suspects."""
 
     level: float
-    queue: str  # "": of no queue by itself
+    queue: str  # "" unless it is a queue by itself
     lanes: Sequence[Lane] = ()
 
 
 @dataclass(slots=True)
 class PriorityOrder:
-    """The priorities of queues, and whose turn it was last."""
+    """The priorities of queues, and the last turns."""
 
-    priorities: Mapping[str, int]  # of a queue; one that is not named has 0
+    priorities: Mapping[str, int]  # by queue; other queues have 0
     _last: dict[tuple[float, str], int] = field(default_factory=dict)
     _turns: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
 
     def reload(self, priorities: Mapping[str, int]) -> None:
-        """Take over other priorities while running."""
+        """Replace the priorities while running."""
         self.priorities = priorities
 
     def of(self, lane: Lane) -> int:
-        """The level of a lane: its commands' own priority and its queue's, added."""
+        """The level of a lane: the priority of its commands plus its queue's priority."""
         queue, _, priority = lane.key
         return int(priority or 0) + self.priorities.get(str(queue), 0)
 
@@ -46,17 +46,17 @@ class PriorityOrder:
         ]
 
     def alone(self, queue: str, lanes: Iterable[Lane]) -> Ask:
-        """A queue that is claimed by itself, with its lanes."""
+        """A claim of a queue by itself, with its lanes."""
         return Ask(self.priorities.get(queue, 0), queue, sorted(lanes, key=self.of))
 
     def rank(self, ask: Ask) -> tuple[float, int]:
-        """What asks are sorted by: they are made in this order until there is no room left."""
+        """The sort key of claims, which are made in this order while there is room."""
         return ask.level, self._last.get(ask[:2], 0)
 
     def gave(self, ask: Ask) -> None:
-        """It was given rows: its turn comes after that of the others of its level."""
+        """Note that a claim was given rows: its next turn comes after all others of its level."""
         self._last[ask[:2]] = next(self._turns)
 
     def forget(self) -> None:
-        """The server may be another one: all have the same right to the next turn."""
+        """Forget all turns, as after a failover."""
         self._last.clear()

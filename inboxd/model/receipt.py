@@ -1,4 +1,4 @@
-"""Requests as they came over HTTP and were accepted, and the events that are in them.
+"""Accepted HTTP requests, unchanged, and the events in them.
 
 Known limit: nothing is checked here; the payload of an event that is not broken is JSON that
 PostgreSQL can store (`storable.py`).
@@ -13,7 +13,7 @@ from uuid import UUID
 
 @dataclass(slots=True)
 class ReceivedEvent:
-    """An event that is to be written for one topic, or (topic None) for all that have its type.
+    """An event to be written for one topic, or (topic None) for all topics of its type.
 
     payload, headers: JSON text. broken: why it is a dead letter at once; its payload then has the
     body as text or base64.
@@ -35,11 +35,11 @@ class ReceivedEvent:
 
 @dataclass(slots=True)
 class Receipt:
-    """One request. Several topics: several events with one event id.
+    """One request. For several topics, several events share one event id.
 
-    receipt_id: version 7, made at reception, which is `received_at`. headers: JSON text, those of
-    the signature and those that its source keeps, never Authorization or Cookie. hold: the settings
-    pause its source (what an operator paused is known to the database).
+    receipt_id: version 7, made at reception, which is `received_at`. headers: JSON text with the
+    signature's headers and the headers that its source keeps, never Authorization or Cookie. hold:
+    the settings pause its source (only the database knows pauses by operators).
     """
 
     receipt_id: UUID

@@ -1,4 +1,4 @@
-"""Words that name a schema in quotes only, and so cannot: SQL is written without them."""
+"""Words that could name a schema only in quotes, and are refused: inboxd's SQL has no quotes."""
 
 RESERVED = frozenset(
     {
@@ -20,5 +20,5 @@ RESERVED = frozenset(
 
 
 def is_reserved(name: str) -> bool:
-    """Whether it is a word of PostgreSQL's own."""
+    """Whether PostgreSQL reserves the word."""
     return name in RESERVED

@@ -1,11 +1,11 @@
-"""The steps of a workflow as they are drawn: in layers, folded where there are many.
+"""The drawing of a workflow's steps: in layers, folded if there are many.
 
-Owns the layout. Promises: each step is in one node; an arrow leads downwards, from what is waited
-for; a drawing has at most `MOST` nodes and `MOST_ARROWS` arrows, and says how many are left out;
-what stands in a circle, which no workflow that was checked does, ends it too. Cost grows with
-steps and arrows alone.
-Known limit: arrows that pass a layer may pass behind its nodes.
-*See:* `model/workflow.py`, for the rules of a graph; `admin/screens/graphs.py`, what draws this.
+Owns the layout. Promises: each step is in one node; an arrow leads downwards, from the step that is
+waited for; a drawing has at most `MOST` nodes and `MOST_ARROWS` arrows, and states how many arrows
+are left out; it also ends for steps in a circle, which no checked workflow has. Cost grows linearly
+with steps and arrows.
+Known limit: arrows that cross a layer may pass behind its nodes.
+*See:* `model/workflow.py`, for the rules of a graph; `admin/screens/graphs.py`, which renders this.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, Final
 
 MOST: Final = 300
 MOST_ARROWS: Final = 1_500
-# Nodes beside each other: a layer of more goes on in the next line.
+# Nodes in a line: a layer with more continues in the next line.
 ACROSS: Final = 5
 _SWEEPS: Final = 4
 
@@ -27,9 +27,9 @@ _Key = Hashable
 
 @dataclass(frozen=True, slots=True)
 class StepNode:
-    """A step, or several that are alike. line, place: where it stands, place may be a half.
+    """A step, or several similar ones. line, place: its position, place may be a half.
 
-    first, last: its layers. type: None, if they differ. alone: the one step that it is.
+    first, last: its layers. type: None, if they differ. alone: the step, if it is a single one.
     """
 
     line: int
@@ -44,7 +44,7 @@ class StepNode:
 
 @dataclass(frozen=True, slots=True)
 class StepArrow:
-    """From one node to another, by their numbers. condition: what is waited for, or `mixed`."""
+    """An arrow between nodes, by their numbers. condition: of the edge, or `mixed`."""
 
     source: int
     target: int
@@ -53,9 +53,9 @@ class StepArrow:
 
 @dataclass(frozen=True, slots=True)
 class StepGraph:
-    """A drawing. across: nodes of its widest line; lines: how many.
+    """A drawing. across: nodes in its widest line; lines: number of lines.
 
-    known: whether it is known what steps waited for; left_out: arrows that are not drawn.
+    known: whether all edges are known; left_out: number of arrows that are not drawn.
     """
 
     nodes: tuple[StepNode, ...]
@@ -68,14 +68,14 @@ class StepGraph:
 
     @property
     def folded(self) -> bool:
-        """Whether nodes stand for several steps."""
+        """Whether some nodes stand for several steps."""
         return any(node.alone is None for node in self.nodes)
 
 
 def edges_of(steps: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
-    """What each step waited for, by name: a step and the condition.
+    """The steps that each step waited for, with the conditions, by name.
 
-    Of steps whose edges were not kept, what they wait for still.
+    For a step whose edges were not kept, only the steps that it still waits for.
     """
     names = {step["name"] for step in steps}
     found: dict[str, dict[str, str]] = {}
@@ -91,7 +91,7 @@ def edges_of(steps: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
 
 
 def layers_of(edges: Mapping[str, Mapping[str, str]]) -> dict[str, int]:
-    """How many steps there are above each at most; what is in a circle stands below the rest."""
+    """The layer of each step: its longest chain of prerequisites; circles come below all others."""
     left = {name: len(needed) for name, needed in edges.items()}
     following = defaultdict[str, list[str]](list)
     for name, needed in edges.items():
@@ -99,7 +99,7 @@ def layers_of(edges: Mapping[str, Mapping[str, str]]) -> dict[str, int]:
             following[each].append(name)
     layers = {name: 0 for name, waits in left.items() if not waits}
     order = list(layers)
-    for name in order:  # it grows
+    for name in order:  # the list grows
         for next_ in following[name]:
             layers[next_] = max(layers.get(next_, 0), layers[name] + 1)
             left[next_] -= 1
@@ -110,7 +110,7 @@ def layers_of(edges: Mapping[str, Mapping[str, str]]) -> dict[str, int]:
 
 
 def draw(steps: Sequence[Mapping[str, Any]], most: int = MOST) -> StepGraph:
-    """Lay them out."""
+    """Lay out the steps of a workflow, folded into at most `most` nodes."""
     edges = edges_of(steps)
     layers = layers_of(edges)
     keys = _folded(steps, layers, most)
@@ -145,10 +145,10 @@ def draw(steps: Sequence[Mapping[str, Any]], most: int = MOST) -> StepGraph:
 def _folded(
     steps: Sequence[Mapping[str, Any]], layers: Mapping[str, int], most: int
 ) -> dict[str, _Key]:
-    """In which node each step is: one of its own, or else with those that are alike.
+    """The node of each step: its own, or a node that it shares with similar steps.
 
-    Alike are steps of the same layer, status and type; or of the same layer and status; or, where
-    there are many layers, of several layers below each other.
+    Similar steps have the same layer, status and type; or the same layer and status; or, with many
+    layers, they are in adjacent layers.
     """
     if len(steps) <= most:
         return {step["name"]: step["name"] for step in steps}
@@ -170,7 +170,7 @@ def _folded(
 def _arrows(
     edges: Mapping[str, Mapping[str, str]], layers: Mapping[str, int], keys: Mapping[str, _Key]
 ) -> dict[tuple[_Key, _Key], str]:
-    """Between nodes, downwards; several that are alike are one."""
+    """The arrows between nodes, downwards; arrows with the same ends are merged."""
     found: dict[tuple[_Key, _Key], str] = {}
     for name, needed in edges.items():
         for each, condition in needed.items():
@@ -184,17 +184,17 @@ def _arrows(
 def _bands(
     groups: Mapping[_Key, Sequence[Mapping[str, Any]]], layers: Mapping[str, int]
 ) -> list[list[_Key]]:
-    """The nodes of each layer, or of layers that are folded into one."""
+    """The nodes of each layer, or of folded layers."""
     found = defaultdict[int, list[_Key]](list)
     for key, steps in groups.items():
-        # Of layers that are folded together all have the number of the uppermost of them.
+        # Folded layers share the number in their keys.
         band = key[0] if isinstance(key, tuple) else layers[steps[0]["name"]]
         found[band].append(key)
     return [found[band] for band in sorted(found)]
 
 
 def _ordered(bands: list[list[_Key]], arrows: Mapping[tuple[_Key, _Key], str]) -> list[list[_Key]]:
-    """Each band so that nodes stand below what they wait for, and above what waits for them."""
+    """Order each band so that connected nodes stand above and below each other."""
     above, below = defaultdict[_Key, list[_Key]](list), defaultdict[_Key, list[_Key]](list)
     for source, target in arrows:
         above[target].append(source)

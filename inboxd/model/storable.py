@@ -1,8 +1,8 @@
-"""What a payload holds that JSON in PostgreSQL cannot, and where.
+"""The search for values in a payload that JSON in PostgreSQL cannot store.
 
-Owns the search that follows when an encoder was refused, or its text looks suspicious. Promises: a
-refusal names the field's path and the kind of the problem, never the value; what any reader of JSON
-lets in is not too deep for it. Known limit: what refers to itself raises RecursionError.
+It follows when an encoder refused a payload, or its text looks suspicious. Promises: a refusal
+names the field's path and the kind of the problem, never the value; every depth that a JSON reader
+accepts is searched. Known limit: a payload that contains itself raises RecursionError.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from typing import Any
 from inboxd.errors import PayloadError
 
 Path = tuple[str, ...]
-# A way, what is wrong there, or else what is there.
+# A path with a problem, or else with the value at it.
 _Entry = tuple[Path, str | None, object]
 
-# No reader of JSON lets in as many.
+# No JSON reader accepts more levels.
 _MOST_LEVELS = 2_000
-# Of a longer way the beginning and the end are told.
-_TOLD = 6
+# A longer path is shortened to this many steps at its beginning and at its end.
+_STEPS_NAMED = 6
 
 
 def refusal(value: object, plain: Callable[[Any], object]) -> PayloadError | None:
-    """The first of what cannot be stored; None: all can be.
+    """The refusal of the first value that cannot be stored; None: all can be stored.
 
-    plain: the form in JSON of an object that is none of its kinds; raises TypeError if it has none.
+    plain: the JSON form of an object of another class; raises TypeError if it has none.
     """
-    # A stack of our own: JSON may have more levels than Python has calls.
+    # An explicit stack: JSON may have more levels than Python has calls.
     levels: list[Iterator[_Entry]] = [iter([((), None, value)])]
     while levels:
         path, problem, item = next(levels[-1], _END)
@@ -48,11 +48,15 @@ _END: tuple[None, None, None] = (None, None, None)
 
 
 def _place(path: Path) -> str:
-    return ".".join(path if len(path) <= 2 * _TOLD else (*path[:_TOLD], "…", *path[-_TOLD:]))
+    return ".".join(
+        path
+        if len(path) <= 2 * _STEPS_NAMED
+        else (*path[:_STEPS_NAMED], "…", *path[-_STEPS_NAMED:])
+    )
 
 
 def _inside(value: object, plain: Callable[[Any], object], path: Path) -> Iterator[_Entry] | None:
-    """What is in it, in its order; None: nothing can be."""
+    """The entries of a container, in order; None: the value is not a container."""
     match value:
         case None | bool() | int() | float() | Decimal() | str():
             return None

@@ -1,9 +1,8 @@
-"""The story of a row: what it came from and what came from it, as a tree.
+"""The story of a row as a tree: its ancestors and descendants.
 
-Owns the tree's values and how it is put together from rows. Promises: each row is in it once; the
-tree ends where it was bounded, and counts what was left out; rows that point to each other in a
-circle end it too.
-Known limit: it is as true as the causation ids, which a producer may have set to anything.
+Owns the tree's values and how it is built from rows. Promises: each row is in it once; the tree
+ends at its bounds, and counts the rows left out; rows that refer to each other in a circle end it,
+too. Known limit: it relies on causation ids, which a producer can set to anything.
 """
 
 from __future__ import annotations
@@ -17,10 +16,10 @@ from uuid import UUID
 
 Key = tuple[str, int]
 
-# The kind of a receipt: it begins the story of the events that came in it.
+# The kind of a receipt, which begins the story of its events.
 RECEIPT = "receipt"
 
-# How members of a batch end, as it counts them.
+# The ends of a batch's members, as the batch counts them.
 ENDS = ("succeeded", "failed", "cancelled", "skipped")
 
 
@@ -28,8 +27,8 @@ ENDS = ("succeeded", "failed", "cancelled", "skipped")
 class Member:
     """One row of a story: an event, a command or a batch; or a receipt, which has the number 0.
 
-    lane: topic, queue, or "batch" and "workflow". counts: how a batch's members ended. seconds: how
-    long it took; of a batch, from its beginning to its end.
+    lane: topic, queue, or "batch" and "workflow". counts: of a batch's members by their ends.
+    seconds: duration; for a batch, from its beginning to its end.
     """
 
     kind: str
@@ -58,12 +57,11 @@ class Member:
 
     @property
     def key(self) -> Key:
-        """Its identity."""
         return self.kind, self.id
 
     @property
     def name(self) -> str:
-        """What it is called: "command 4711", "workflow 3"."""
+        """The row's name for people: "command 4711", "workflow 3"."""
         if self.kind == RECEIPT:
             return f"{RECEIPT} {self.uuid}"
         return f"{self.lane if self.kind == 'batch' else self.kind} {self.id}"
@@ -71,10 +69,10 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class StoryNode:
-    """A row in its place: with what it created, and what of that is not shown.
+    """A row in the tree, with the rows that it created, and counts of rows not shown.
 
-    hidden: status -> how many. unsure: there may be more of them than were counted. cut: what it
-    created was not looked for, since the tree was large or deep enough.
+    hidden: count by status. unsure: there may be more than were counted. cut: its children were not
+    read, since the tree was large or deep enough.
     """
 
     member: Member
@@ -85,7 +83,7 @@ class StoryNode:
     cut: bool = False
 
     def walk(self) -> Iterator[StoryNode]:
-        """It and all below it."""
+        """The node and all nodes below it."""
         todo = [self]
         while todo:
             node = todo.pop()
@@ -95,7 +93,7 @@ class StoryNode:
 
 @dataclass(slots=True)
 class Sketch:
-    """A tree that is being put together, level by level."""
+    """A tree that is being built, level by level."""
 
     top: Member
     members: dict[Key, Member] = field(default_factory=dict)
@@ -105,11 +103,10 @@ class Sketch:
     notes: dict[Key, list[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """The top belongs to it."""
         self.members[self.top.key] = self.top
 
     def add(self, parent: Key, found: Iterable[Member]) -> list[Member]:
-        """Put rows below their parent; those that are new to the tree."""
+        """Put rows below their parent; returns the rows that are new to the tree."""
         new = []
         below = self.children.setdefault(parent, [])
         for each in found:
@@ -124,7 +121,6 @@ class Sketch:
         self.notes.setdefault(key, []).append(text)
 
     def draw(self) -> StoryNode:
-        """The whole tree."""
         return self._node(self.top.key)
 
     def _node(self, key: Key) -> StoryNode:
@@ -143,13 +139,13 @@ class Sketch:
         return self.members[key].created_at, key
 
     def _hidden(self, member: Member, shown: Sequence[Member]) -> dict[str, int]:
-        """How many children there are besides those shown, by status."""
+        """The number of children that are not shown, by status."""
         if member.counts is None:
             hidden = Counter(self.looked.get(member.key, {}))
             hidden.subtract(each.status for each in shown)
         else:
-            # What a batch counted itself is the whole. No members of it: its continuations, and
-            # dead letters in history, whose replays took their place.
+            # The batch's own counts are complete. They exclude its continuations, and dead letters
+            # in history, which were replaced by their replays.
             hidden = _counted(member.counts)
             for each in shown:
                 if each.batch_id == member.id and not (
@@ -165,7 +161,7 @@ def _counted(counts: Mapping[str, Any]) -> Counter[str]:
 
 
 def _place(status: str, hidden: Counter[str]) -> str:
-    """Among which of the counts of its batch a member is; they may lag behind its status."""
+    """The count of its batch to which a member belongs; counts may lag behind statuses."""
     for counted in (status, "skipped" if status == "cancelled" else "cancelled"):
         if status in ("succeeded", "failed", "cancelled", "dismissed") and hidden[counted] > 0:
             return counted

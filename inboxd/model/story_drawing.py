@@ -1,6 +1,6 @@
 """A story as a list of rows for programs, and as a diagram.
 
-Promises: each row is there once, and what is left out is counted; no text of a row ends a label of
+Promises: each row is there once, and rows left out are counted; no text of a row ends a label of
 the diagram, or becomes HTML.
 *See:* `model/story.py`, for the tree.
 """
@@ -25,12 +25,12 @@ _ESCAPES = {ord(character): f"#{ord(character)};" for character in '&#"<>%`$\\'}
 
 
 def topic_of(member: Member) -> str:
-    """Where an event is: in several topics it has several rows, each with a story of its own."""
+    """The topic of an event: an event in several topics has a row, and a story, in each."""
     return f"in {member.lane}" if member.kind == "event" else ""
 
 
 def rest_of(node: StoryNode) -> str:
-    """What is not shown of what a row created."""
+    """The children of a row that are not shown, in words."""
     if node.cut:
         return "…" if node.member.counts is None or node.member.counts["size"] else ""
     if not node.hidden:
@@ -57,7 +57,7 @@ def diagram(top: StoryNode) -> Iterator[str]:
 
 
 def _escaped(text: str) -> str:
-    """Text that neither ends a label nor becomes HTML, a directive, Markdown or a formula."""
+    """Escape a text, so that it does not end a label or become HTML, Markdown or a formula."""
     return printable(text.translate(_ESCAPES))
 
 
@@ -85,7 +85,7 @@ def as_json(top: StoryNode, times: Mapping[Key, RowTimes]) -> list[dict[str, Any
 
 
 def _times(times: RowTimes) -> dict[str, Any]:
-    """When a row waited and was worked on; what goes on has no end, and no sum."""
+    """The times of a row; a stretch that goes on has no end, and no sum."""
     return {
         "waited": times.spent(WAITED),
         "worked": times.spent({"worked"}),

@@ -1,7 +1,7 @@
-"""A story as Markdown, to take away: where the time went as a table, and its diagram.
+"""A story as Markdown: a table of its times, and its diagram.
 
-Promises: each row is there once, and what is left out is counted; no text of a row is more than
-text, in whatever shows the Markdown.
+Promises: each row is there once, and rows left out are counted; texts of rows stay plain text in
+every Markdown viewer.
 *See:* `model/story_times.py`, for the figures; `model/story_drawing.py`, for the diagram.
 """
 
@@ -22,7 +22,7 @@ _TICKS: Final = re.compile(r"`+")
 
 
 def markdown(asked: Key, fall: Waterfall, *, earlier: bool = False) -> Iterator[str]:
-    """Its lines."""
+    """The lines of the Markdown page."""
     top = fall.rows[0].node
     name = next((row.node.member.name for row in fall.rows if row.node.member.key == asked), "")
     yield f"# Story of {name or top.member.name}"
@@ -34,14 +34,14 @@ def markdown(asked: Key, fall: Waterfall, *, earlier: bool = False) -> Iterator[
     )
     if earlier:
         yield ""
-        yield f"It goes on above {top.member.name}."
+        yield f"The story goes on above {top.member.name}."
     yield ""
     yield _line(_HEAD)
     yield _line(_ALIGNED)
     for row in fall.rows:
         yield _line(_cells(row, fall))
     yield ""
-    yield "*Waited* is from its creation to its last attempt, with the attempts before that one."
+    yield "*Waited* is the time from the creation to the last attempt, earlier attempts included."
     yield ""
     yield "```mermaid"
     yield from diagram(top)
@@ -80,10 +80,10 @@ def _instant(at: datetime) -> str:
 
 
 def code(text: str) -> str:
-    """A text of somebody else's as code within a cell of a table.
+    """A foreign text as code within a cell of a table.
 
-    There nothing is a link, a name, an emphasis or HTML. A bar ends a cell even there, unless a
-    backslash stands before it, and only one.
+    As code it holds no link, name, emphasis or HTML. A bar ends a cell even in code, unless exactly
+    one backslash stands before it.
     """
     text = one_line(text, _LONGEST)
     text = re.sub(r"\\(?=\||$)", r"\\ ", text).replace("|", "\\|")

@@ -1,10 +1,10 @@
-"""Where the time of a story went: when its rows waited, and when something worked on them.
+"""The times of a story: when its rows waited, and when they were worked on.
 
-Owns how a row's times are put together from what its columns keep. Promises that nothing is told
-which no column holds, and that what goes on has no end.
-Known limits: of attempts before the last one only their ends are kept, so what these took is among
-the waiting; what a dead letter's last attempt took is not kept; a command is worked on from its
-claim, as long as it runs.
+Owns how a row's times are derived from its columns. Promises that no time is invented, and that a
+stretch that goes on has no end.
+Known limits: of attempts before the last one only their ends are kept, so their durations count as
+waiting; the duration of a dead letter's last attempt is not kept; a command is worked on from its
+claim on, while it runs.
 *See:* `model/story.py`, for the rows; `model/story_drawing.py`, for the texts made of both.
 """
 
@@ -18,8 +18,9 @@ from typing import Literal
 from inboxd.model.lifecycle import Status
 from inboxd.model.story import RECEIPT, Key, Member, StoryNode
 
-# early: it was not due, or between two attempts. due: it was, and nobody had begun. worked: its
-# last attempt. dead: a dead letter, until somebody acts. batch: from its beginning to its end.
+# early: the row was not due, or was between two attempts. due: it was due, but not begun. worked:
+# its last attempt. dead: a dead letter, until an operator acts. batch: from its beginning to its
+# end.
 How = Literal["early", "due", "worked", "dead", "batch"]
 
 WAITED: frozenset[How] = frozenset({"early", "due"})
@@ -27,14 +28,14 @@ WAITED: frozenset[How] = frozenset({"early", "due"})
 
 @dataclass(frozen=True, slots=True)
 class TimeStretch:
-    """A part of a row's time. until: None, it goes on."""
+    """A part of a row's time. until: None if it goes on."""
 
     how: How
     since: datetime
     until: datetime | None
 
     def seconds(self, now: datetime) -> float:
-        """How long it is, up to now if it goes on."""
+        """The duration, up to now if the stretch goes on."""
         until = now if self.until is None else self.until
         return max((until - self.since).total_seconds(), 0.0)
 
@@ -43,8 +44,8 @@ class TimeStretch:
 class RowTimes:
     """The times of one row.
 
-    stretches: one after the other. failed: when attempts failed, as far as that is kept. replayed:
-    when it was told to run again in its place. earlier: attempts that are among the waiting.
+    stretches: in order. failed: times of failed attempts, as far as kept. replayed: times of
+    replays in place. earlier: attempts that count as waiting.
     """
 
     began: datetime
@@ -55,25 +56,25 @@ class RowTimes:
 
     @property
     def goes_on(self) -> bool:
-        """Whether it has no end yet."""
+        """Whether the row has not ended yet."""
         return any(each.until is None for each in self.stretches)
 
     @property
     def ended(self) -> datetime | None:
-        """When it ended; None: it goes on."""
+        """The time of the row's end; None: it goes on."""
         return None if self.goes_on else max((self.began, *self._ends()))
 
     def spent(self, hows: Iterable[How], now: datetime | None = None) -> float | None:
-        """Seconds in stretches of these kinds; None: nothing is known, or it goes on and no now."""
+        """Seconds in stretches of these kinds; None: unknown, or it goes on without a `now`."""
         found = [each for each in self.stretches if each.how in hows]
         if not found and any(each.how == "worked" for each in self.stretches):
-            return 0.0  # what was begun at once has waited for nothing
+            return 0.0  # a row that was begun at once did not wait
         if not found or (now is None and any(each.until is None for each in found)):
             return None
         return sum(each.seconds(now or each.since) for each in found)
 
     def moments(self) -> Iterator[datetime]:
-        """All that is known to have happened."""
+        """All known times of the row."""
         yield self.began
         yield from self._ends()
         yield from (each.since for each in self.stretches)
@@ -85,7 +86,7 @@ class RowTimes:
 
 @dataclass(frozen=True, slots=True)
 class PlacedRow:
-    """A row of a story with its times; depth: below how many others."""
+    """A row of a story with its times; depth: number of its ancestors in the tree."""
 
     node: StoryNode
     times: RowTimes
@@ -94,9 +95,9 @@ class PlacedRow:
 
 @dataclass(frozen=True, slots=True)
 class Waterfall:
-    """The rows of a story over one time. worked: seconds in which one of them at least was.
+    """The rows of a story on one time axis. worked: seconds in which at least one was worked on.
 
-    until: where the time that is drawn ends; now: what goes on does so up to then.
+    until: the end of the axis; now: stretches without an end last until then.
     """
 
     rows: tuple[PlacedRow, ...]
@@ -108,14 +109,13 @@ class Waterfall:
 
     @property
     def seconds(self) -> float:
-        """How long all of it is."""
         return (self.until - self.since).total_seconds()
 
 
 def times_of(
     member: Member, failed: Sequence[datetime] = (), replayed: Sequence[datetime] = ()
 ) -> RowTimes:
-    """The times of a row, from its columns and from when its attempts failed."""
+    """The times of a row, from its columns and from the times of its failures and replays."""
     began = member.created_at
     marks = tuple(sorted(failed)), tuple(sorted(replayed))
     if member.kind == RECEIPT:
@@ -132,7 +132,7 @@ def times_of(
     earlier = max(member.attempts, len(marks[0]))
     if member.status not in (Status.FAILED, Status.DISMISSED):
         return RowTimes(began, _waiting(member, member.finished_at), *marks, earlier)
-    # When it died is the end of its last attempt; or else at the earliest when that was due.
+    # A row dies at the end of its last attempt; if that is unknown, not before the attempt was due.
     died = max(marks[0][-1] if marks[0] else member.run_at or began, began)
     dead = TimeStretch("dead", died, _not_before(died, member.finished_at))
     waiting = _waiting(member, dead.since) if marks[0] else ()
@@ -140,7 +140,7 @@ def times_of(
 
 
 def _worked(member: Member) -> TimeStretch | None:
-    """Its last attempt, if it is known when that began."""
+    """The last attempt, if its beginning is known."""
     began = member.created_at
     if member.status == Status.RUNNING and member.started_at is not None:
         return TimeStretch("worked", max(member.started_at, began), None)
@@ -151,7 +151,7 @@ def _worked(member: Member) -> TimeStretch | None:
 
 
 def _waiting(member: Member, until: datetime | None) -> tuple[TimeStretch, ...]:
-    """From its creation until then: what it was not due, and what it was."""
+    """The time from the row's creation to `until`: before and after it was due."""
     began, due = member.created_at, member.run_at
     if member.status == Status.WAITING or due is None:
         return (TimeStretch("early", began, _not_before(began, until)),)
@@ -161,17 +161,17 @@ def _waiting(member: Member, until: datetime | None) -> tuple[TimeStretch, ...]:
 
 
 def _not_before(first: datetime, at: datetime | None) -> datetime | None:
-    """Clocks may have been set back between two of a row's times."""
+    """`at`, but not before `first`: a clock may have been set back between the two times."""
     return None if at is None else max(first, at)
 
 
 def waterfall(
     top: StoryNode, times: Mapping[Key, RowTimes], now: datetime, *, to_now: bool = True
 ) -> Waterfall:
-    """The rows of a tree over one time.
+    """The rows of a tree on one time axis.
 
-    It ends with what happened last; where something waits or runs, now. A dead letter does not
-    keep it going: it may stay for weeks. to_now: False leaves it at what happened last.
+    The axis ends with the last known time; if a row waits or runs, now. Dead letters do not extend
+    it: they may stay for weeks. to_now: False always ends it with the last known time.
     """
     rows = tuple(PlacedRow(node, times[node.member.key], depth) for node, depth in with_depth(top))
     known = [at for row in rows for at in row.times.moments() if at <= now]
@@ -185,7 +185,7 @@ def waterfall(
 
 
 def with_depth(top: StoryNode) -> Iterator[tuple[StoryNode, int]]:
-    """Each row of a tree after its parent, with how deep it is."""
+    """Each row of a tree after its parent, with its depth."""
     todo = [(top, 0)]
     while todo:
         node, depth = todo.pop()

@@ -1,18 +1,18 @@
-"""Whether rows come in a stream: then a worker that finds none looks again before it sleeps.
+"""Streams of rows: while one lasts, a worker that finds no rows looks again before it sleeps.
 
-A worker that sleeps lets producers notify, and commits that notify wait for each other, each for a
-flush of its own. In a stream that only paused, because a disk did, all of its producers would stand
-in that line at once. Owns the judgement; pure. Promises that a stream is forgotten soon after it
-has become a trickle. Known limit: it judges all types of a table together.
+A sleeping worker makes producers notify, and commits that notify wait for each other, each for its
+own flush. If a stream only pauses, because of a disk, all its producers would queue there at once.
+Owns the decision; pure. Promises that a stream is forgotten soon after it has become a trickle.
+Known limit: it covers all types of a table together.
 """
 
-# A stream: at least this rate in rows per second, at least this many rows, and the longest pause in
-# seconds.
-_RATE = 1_000
-_LEAST = 100
+# A stream has at least this rate in rows per second, at least this many rows, and pauses of at most
+# LASTS seconds.
+_LEAST_RATE = 1_000
+_LEAST_ROWS = 100
 LASTS = 0.2
-# Seconds that are remembered, about.
-_MEMORY = 1.0
+# Approximate time that is remembered, in seconds.
+_MEMORY_SECONDS = 1.0
 
 
 class Stream:
@@ -25,16 +25,16 @@ class Stream:
         self._began = self._came = 0.0
 
     def come(self, rows: int, now: float) -> None:
-        """Count rows that were found now, in seconds of any clock."""
+        """Count rows that were found now; `now` is in seconds of any clock."""
         if now - self._came > LASTS:
             self._rows, self._began = 0, now
-        elif now - self._began > _MEMORY:
+        elif now - self._began > _MEMORY_SECONDS:
             self._rows //= 2
             self._began += (now - self._began) / 2
         self._rows += rows
         self._came = now
 
     def lasts(self, now: float) -> bool:
-        """Whether more is likely to come at once."""
-        least = max(_LEAST, _RATE * (self._came - self._began))
+        """Whether more rows are likely to come at once."""
+        least = max(_LEAST_ROWS, _LEAST_RATE * (self._came - self._began))
         return now - self._came <= LASTS and self._rows >= least

@@ -1,8 +1,8 @@
-"""What comes before a row: of its ordering key, of its lane, and of smaller priorities.
+"""Causes from rows that come before a row: in its ordering key, its lane, or by priority.
 
-Owns why the row that comes first does not run itself. Promises that this is told of one row: of
-what that one waits for, `why` of it tells. Pure.
-*See:* `waiting_rules`, which asks.
+Owns the reasons why the first of these rows does not run. Promises to explain one step: that row's
+own causes are found by its own `why`. Pure.
+*See:* `waiting_rules`, which calls this.
 """
 
 from collections.abc import Iterator
@@ -12,12 +12,12 @@ from inboxd.model.lifecycle import Status
 from inboxd.model.waiting import Facts, WaitingCause
 from inboxd.model.waiting_facts import is_later, named, row_of
 
-# No row is counted further.
+# Counting stops here.
 COUNTED: Final = 100
 
 
 def behind(kind: str, holder: Facts, facts: Facts) -> WaitingCause:
-    """What holds its key, and why that one does not run itself."""
+    """The row that holds the ordering key, and why that row does not run."""
     known: dict[str, Any] = {"row": row_of(kind, holder)}
     if holder["status"] == Status.FAILED:
         return WaitingCause("behind", "behind", known)
@@ -33,9 +33,9 @@ def behind(kind: str, holder: Facts, facts: Facts) -> WaitingCause:
 
 
 def stuck(kind: str, before: Facts, facts: Facts) -> WaitingCause | None:
-    """What an operator has to end of the type that comes before; None: nothing.
+    """A cause that an operator must end, in the type of the row before; None: no such cause.
 
-    Of the row's own type that is told beside this.
+    If it has the row's own type, the row's own causes include it.
     """
     if before["alike"]:
         return None
@@ -55,7 +55,7 @@ def stuck(kind: str, before: Facts, facts: Facts) -> WaitingCause | None:
 
 
 def turn_of(turn: Facts | None) -> Iterator[WaitingCause]:
-    """What claims take before a command that nothing holds, as `explain_turn.sql` has it."""
+    """The rows that claims take before a command without other causes, from `explain_turn.sql`."""
     if turn is None or not turn["rows"]:
         return
     known = {"rows": turn["rows"], "queue": named("queue", turn["queue"])}
@@ -63,7 +63,7 @@ def turn_of(turn: Facts | None) -> Iterator[WaitingCause]:
 
 
 def next_of(kind: str, facts: Facts) -> WaitingCause:
-    """What is before a row that nothing holds."""
+    """The rows before a row without other causes."""
     ahead = facts["ahead"]
     first = facts["first"] if kind == "command" else None
     in_bucket = kind == "event" and facts["status"] == "waiting" and facts["position"] is None

@@ -1,10 +1,10 @@
-"""What holds an unsettled row: from what its claims ask to causes, in the order of telling.
+"""Causes that hold an unsettled row, derived from the facts that claims use, in order.
 
-Owns that order: what an operator has to end comes before what ends by itself. Promises that there
-is always a cause, that each is true by itself, whatever else holds the row, and that a row which is
-next, or only stands behind others, has no other. Pure. Known limit: what lasts as long as a claim
-does (the lock of a row) is not told apart from a row that is next.
-*See:* `inboxd/store/sql/waiting/`, which reads the facts; `waiting`, for the texts.
+Owns the order: causes that an operator has to end come before causes that end by themselves.
+Promises that there is always a cause, that each is true regardless of other causes, and that a row
+which is next, or only comes after other rows, has no other cause. Pure. Known limit: a cause that
+lasts as long as a claim (the lock of a row) is not distinguished from a row that is next. *See:*
+`inboxd/store/sql/waiting/`, which reads the facts; `waiting`, for the texts.
 """
 
 from collections.abc import Iterator
@@ -17,18 +17,18 @@ from inboxd.model.waiting_before import COUNTED, behind, next_of, stuck
 from inboxd.model.waiting_facts import at, is_later, named, row_of, type_of
 from inboxd.model.wording import span
 
-# A chunk that waits for its count alone is due in a hundred years.
+# A chunk that is due only by its count has a due time in a hundred years.
 _NEVER: Final = timedelta(days=36_000)
 _LIVING: Final = frozenset({"running", "draining"})
-# Seconds after which a worker that says nothing is likely to be dead.
-_SILENT: Final = 15
+# Seconds without a heartbeat after which a worker is probably dead.
+_SILENT_SECONDS: Final = 15
 
 
 def causes_of(kind: str, facts: Facts) -> list[WaitingCause]:
-    """What holds a row, in the order in which it is told; never none.
+    """The causes that hold a row, in order; at least one.
 
-    facts: as `explain_command.sql` or `explain_event.sql` has them, with `bounds` (of the queue,
-    as parameters of the first), `attempts_allowed` and `lease` (of a worker, in seconds).
+    facts: of `explain_command.sql` or `explain_event.sql`, with `bounds` (of the queue, as
+    parameters of `explain_command.sql`), `attempts_allowed` and `lease` (of a worker, in seconds).
     """
     if facts["status"] == Status.FAILED:
         return [_dead(facts)]
@@ -96,7 +96,7 @@ def _running(facts: Facts) -> WaitingCause:
         return WaitingCause("running", "gone", known)
     known = {"worker": named("worker", worker["name"])}
     silence = worker["silence"]
-    if silence > _SILENT:
+    if silence > _SILENT_SECONDS:
         known |= {"silence": span(silence)}
         if not facts["rescuers"]:
             return WaitingCause("running", "lost, alone", known)
@@ -110,7 +110,7 @@ def _running(facts: Facts) -> WaitingCause:
 
 
 def _needs(facts: Facts) -> Iterator[WaitingCause]:
-    """What it waits for: members of batches, commands; dead letters first, and how many more."""
+    """The batches and commands that it waits for; dead letters first, then the number of others."""
     waits_for = facts["waits_for"] or ()
     met = [each for each in waits_for if each["id"] is not None]
     if not met:
@@ -128,7 +128,7 @@ def _needs(facts: Facts) -> Iterator[WaitingCause]:
 
 
 def _batch(batch: Facts, known: dict[str, Any]) -> WaitingCause:
-    """A dead letter is left as long as what waits wants success: a replay may bring that."""
+    """Dead letters count as left if success is required: a replay may bring it."""
     failed = batch["failed"] if batch["condition"] == Status.SUCCEEDED else 0
     known |= {"left": batch["size"] - batch["ended"] + failed, "size": batch["size"]}
     if batch["is_open"]:
@@ -165,7 +165,6 @@ def _breakers(facts: Facts) -> Iterator[WaitingCause]:
 
 
 def _key(facts: Facts) -> Iterator[WaitingCause]:
-    """A command's ordering key."""
     if facts["ordering_key"] is None:
         return
     most = facts["bounds"]["key_concurrency"]
@@ -178,7 +177,7 @@ def _key(facts: Facts) -> Iterator[WaitingCause]:
 
 
 def _line(facts: Facts) -> Iterator[WaitingCause]:
-    """An event of a line: of an ordering key of a topic that has an order, or chunks."""
+    """An event in a line: of an ordering key in an ordered topic, or of a batch topic."""
     declared = facts["declared"] or {"mode": facts["mode"], "relay": False, "rules": {}}
     if facts["intake"] and facts["position"] is None:
         known = {"topic": named("topic", facts["topic"]), "at": facts["intake"]}
@@ -198,7 +197,7 @@ def _line(facts: Facts) -> Iterator[WaitingCause]:
 
 
 def _chunk(head: Facts | None, rules: Facts, facts: Facts) -> Iterator[WaitingCause]:
-    """When the chunk of a line is due that has a position."""
+    """The due time of the chunk of a line, for an event with a position."""
     if head is None:
         return
     if head["status"] == Status.FAILED:
@@ -260,7 +259,7 @@ def _limits(facts: Facts) -> Iterator[WaitingCause]:
 
 
 def _slots(facts: Facts) -> Iterator[WaitingCause]:
-    """The limit of an event's topic, and who has its bucket."""
+    """The limit of an event's topic, and the worker that has its bucket."""
     most = ((facts["declared"] or {}).get("rules") or {}).get("total_concurrency")
     if most is not None and facts["slots"] >= most:
         known = {"topic": named("topic", facts["topic"]), "running": facts["slots"], "most": most}

@@ -1,6 +1,6 @@
-"""How things read to people: counts, spans of time, sizes, statuses, titles of types.
+"""Texts for people: counts, time spans, sizes, statuses, titles of types.
 
-Known limit: a word whose plural is not made with an s is not known.
+Known limit: only plurals with an s are formed.
 """
 
 import re
@@ -9,25 +9,25 @@ from typing import Any
 
 from inboxd.model.lifecycle import Status
 
-# What a status says to people who do not know ours.
+# Statuses in words for people who do not know inboxd's terms.
 STATUS_WORDS: dict[str, str] = {
     Status.PENDING: "due, or due later",
-    Status.WAITING: "waits for others",
+    Status.WAITING: "waits for other rows",
     Status.RUNNING: "runs",
     Status.SUCCEEDED: "done",
     Status.FAILED: "dead letter",
     Status.CANCELLED: "stopped",
     Status.DISMISSED: "put away",
 }
-# The type of the lane that the lines of a topic are.
+# The type of the lane of a topic's lines.
 LINES = "(lines)"
-# What no text of a person's shows.
+# Replaces characters that are never shown.
 _UNPRINTABLE = "\N{REPLACEMENT CHARACTER}"
 _UNITS = (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
 
 
 def plural(count: int, word: str) -> str:
-    """A number of them: "1 row", "2 rows", "1,200 rows"."""
+    """A count with its noun: "1 row", "2 rows", "1,200 rows"."""
     return f"{count:,} {word}{'' if count == 1 else 's'}"
 
 
@@ -45,12 +45,12 @@ def span(seconds: float) -> str:
 
 
 def _short(number: float) -> str:
-    """With one decimal, where that is worth something."""
+    """A number with one decimal if it is below 10."""
     return f"{number:.0f}" if number >= 10 else f"{number:.1f}".removesuffix(".0")  # noqa: PLR2004
 
 
 def short_number(number: float) -> str:
-    """In at most five characters: "950", "1.2k", "34M"."""
+    """A number in at most five characters: "950", "1.2k", "34M"."""
     for unit in ("", "k", "M", "G"):
         if number < 999.5:  # noqa: PLR2004 - the next unit
             return f"{_short(number)}{unit}" if unit or number != round(number) else f"{number:.0f}"
@@ -68,27 +68,27 @@ def size(number: float) -> str:
 
 
 def breaker_word(row: Mapping[str, Any]) -> str:
-    """What a breaker lets pass, by its `mode` and `state`."""
+    """The state of a breaker in words, by its `mode` and `state`."""
     if row["mode"] == "auto":
         return str(row["state"]).replace("_", "-")
     return "metrics only" if row["mode"] == "metrics_only" else f"forced {row['mode']}"
 
 
 def title_from(type_: str) -> str:
-    """A title for what has none: "order.shipped" is "Order shipped"."""
+    """A title made of a type: "order.shipped" becomes "Order shipped"."""
     words = " ".join(re.split(r"[._\-/:\s]+", type_)).strip()
     return words[:1].upper() + words[1:] if words else type_
 
 
 def one_line(text: str, longest: int) -> str:
-    """A text that somebody else wrote, as one line of at most so many characters.
+    """A foreign text as one line of at most `longest` characters.
 
-    Control characters, and those that turn the direction of writing, are replaced.
+    Control characters, and characters that change the direction of writing, are replaced.
     """
     short = text if len(text) <= longest else text[: longest - 1] + "\N{HORIZONTAL ELLIPSIS}"
     return printable(short)
 
 
 def printable(text: str) -> str:
-    """The text with those characters replaced."""
+    """Replace characters that are not printable."""
     return "".join(c if c.isprintable() else _UNPRINTABLE for c in text)

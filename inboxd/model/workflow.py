@@ -1,11 +1,11 @@
-"""The graph of a workflow: steps by name, and what each of them waits for.
+"""The graph of a workflow: steps by name, and the steps that each waits for.
 
-Owns the rules of the graph. Promises: a graph that passed `check` has no cycle, no edge to a step
-that is not there, and at most one edge between two steps, so that its edges can be counted
-down; a refusal names the steps, and of a cycle the whole way round. Cost grows with steps and edges
-alone: 10,000 of them take a few hundredths of a second.
-Known limit: steps that can never run, since what they wait for excludes itself further up, are not
-found; the database settles them as skipped when it turns out.
+Owns the rules of the graph. Promises: a graph that passed `check` has no cycle, no edge to an
+unknown step, and at most one edge between two steps, so that its edges can be counted down; a
+refusal names the steps, and for a cycle the whole cycle. Cost grows linearly with steps and edges:
+10,000 of them take a few hundredths of a second.
+Known limit: steps that can never run, because their conditions exclude each other further up, are
+not found; the database settles them as skipped when that becomes clear.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from typing import NamedTuple
 
 from inboxd.errors import UsageError
 
-# Steps of a cycle that a message shows.
+# Steps of a cycle that a message names.
 _SHOWN = 12
 
 
 class Condition(StrEnum):
-    """What a prerequisite must have come to: either of the two, or just its end."""
+    """The required end of a prerequisite; FINISHED: either end."""
 
     SUCCEEDED = "succeeded"
     FAILED = "failed"
@@ -30,7 +30,7 @@ class Condition(StrEnum):
 
 
 class Edge(NamedTuple):
-    """A step, or a batch, that must have ended in a certain way first."""
+    """A step or batch that must have ended, and the required end."""
 
     needs: str
     condition: Condition = Condition.SUCCEEDED
@@ -42,7 +42,6 @@ class Graph:
     __slots__ = ("_edges",)
 
     def __init__(self) -> None:
-        """Begin with no steps."""
         self._edges: dict[str, dict[str, Condition]] = {}
 
     def __contains__(self, name: str) -> bool:
@@ -50,19 +49,19 @@ class Graph:
 
     @property
     def edges(self) -> Mapping[str, Mapping[str, Condition]]:
-        """What each step waits for."""
+        """The prerequisites of each step, with their conditions."""
         return MappingProxyType(self._edges)
 
     def add(self, name: str, after: Iterable[Edge] = ()) -> None:
         """Add a step that waits for others, which may be added later.
 
-        Raises UsageError for an empty name or one that is taken, for a step that waits for itself,
-        and for conditions that exclude each other; then nothing was added.
+        Raises UsageError for an empty name or a name that is taken, for a step that waits for
+        itself, and for conditions that exclude each other; then nothing was added.
         """
         if not name or "\0" in name:
             raise UsageError(f"{name!r} is not a valid step name: use text of one letter or more.")
         if name in self._edges:
-            raise UsageError(f"There is a step {name!r} already: each needs a name of its own.")
+            raise UsageError(f"There is a step {name!r} already: give each step a name of its own.")
         merged: dict[str, Condition] = {}
         for needed, condition in after:
             if needed == name:
@@ -71,15 +70,15 @@ class Graph:
         self._edges[name] = merged
 
     def remove(self, name: str) -> None:
-        """Take a step back that was added last, and could not be made."""
+        """Remove the step that was added last, if its command could not be made."""
         del self._edges[name]
 
     def check(self) -> None:
-        """Raise UsageError for an edge to a step that is not there, or for a cycle."""
+        """Raise UsageError for an edge to an unknown step, or for a cycle."""
         self.order()
 
     def order(self) -> list[str]:
-        """The steps, each after those that it waits for. Raises UsageError as `check` does."""
+        """The steps, each after its prerequisites. Raises UsageError as `check` does."""
         for name, edges in self._edges.items():
             for needed in edges:
                 if needed not in self._edges:
@@ -93,7 +92,7 @@ class Graph:
             for needed in edges:
                 waiting.setdefault(needed, []).append(name)
         order = [name for name, count in left.items() if not count]
-        for name in order:  # it grows
+        for name in order:  # the list grows
             del left[name]
             for next_ in waiting.get(name, ()):
                 left[next_] -= 1
@@ -106,8 +105,8 @@ class Graph:
         return order
 
     def _way(self, left: Collection[str]) -> list[str]:
-        """Once round a cycle, each waiting for the one before it."""
-        # Whatever is left waits for something that is left: walking there ends where it has been.
+        """The steps of a cycle, each waiting for the one before it."""
+        # Each step left waits for another step left, so walking back reaches a visited step.
         place: dict[str, int] = {}
         step = next(iter(left))
         while step not in place:
@@ -117,12 +116,14 @@ class Graph:
 
 
 def _both(name: str, needed: str, one: Condition, other: Condition) -> Condition:
-    """The condition that says both: what succeeded or failed has finished as well."""
+    """The stricter of two conditions: SUCCEEDED and FAILED include FINISHED."""
     if other in (one, Condition.FINISHED):
         return one
     if one == Condition.FINISHED:
         return other
-    raise UsageError(f"The step {name!r} waits for {needed!r} to succeed and to fail: it cannot.")
+    raise UsageError(
+        f"The step {name!r} waits for {needed!r} to succeed and to fail: that is impossible."
+    )
 
 
 def _drawn(cycle: list[str]) -> str:

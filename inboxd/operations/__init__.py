@@ -1,19 +1,20 @@
-"""What an operator may do: a module for each subject, shared by the command line and the screens.
+"""Operators' actions and views: a module for each subject, shared by command line and screens.
 
-`rows` acts on rows that are named, `edits` on one that waits, `bulk` on all that match;
-`bulk_orders` has workers do that, `bulk_runs` is how they do it, `order_controls` holds and ends
-it; `batches` on batches and workflows, `archived_groups` on failure groups, `controls` on types,
-topics, queues and schedules, `breakers` on breakers, `endpoints` on those who get webhooks,
-`messages` on streams of brokers; `erase` erases what is known of somebody; `uninstall` takes inboxd
-out of a database.
-`overview`, `figures`, `charts`, `totals`, `lately`, `finding`, `details`, `waiting`,
-`batch_details`, `enqueued`, `lookup`, `failures`, `story`, `audit` and `markers` are read; `labels`
-says what ids are called; `names` judges names that an operator gives, `ability` whether anything
-can be done.
+Actions: `rows` acts on named rows, `edits` on a waiting command, `bulk` on all rows that match.
+`bulk_orders` orders bulk actions, `bulk_runs` carries them out in workers, `order_controls` pauses
+and ends them. `batches` acts on batches and workflows, `archived_groups` on failure groups,
+`controls` on types, topics, queues and schedules, `breakers` on breakers, `endpoints` on endpoints
+of webhooks, `messages` on streams of brokers; `erase` erases the contents of a tenant's or entity's
+rows, `erase_matching` erases webhooks that contain a text; `uninstall` removes inboxd from a
+database. Views: `overview`, `figures`, `charts`, `totals`, `lately`, `finding`, `details`,
+`waiting`, `batch_details`, `recent_batches`, `enqueued`, `lookup`, `failures`, `story`, `audit` and
+`markers`; `labels` has titles and names; `names` checks names that an operator gives, `ability` the
+rights of a session.
 
-Promises: an action on rows that are named is done to all of them or to none, one on all that match
-page by page; it is a legal transition, judged while the rows are locked and refused by SQL as well
-(promise 8); it is audited in the transaction that does it; workers are woken when that commits.
+Promises: an action on named rows changes all of them or none, an action on all matching rows works
+page by page; each change is a legal transition, checked while the rows are locked and again by SQL
+(promise 8); its audit entry is in the same transaction; workers are notified when the transaction
+commits.
 """
 
 from inboxd.operations.ability import (
@@ -23,11 +24,33 @@ from inboxd.operations.ability import (
     why_denied,
 )
 from inboxd.operations.archived_groups import archive_group, unarchive_group
-from inboxd.operations.audit import actions, all_actions, sent_again, viewed
+from inboxd.operations.audit import (
+    actions,
+    acts_on,
+    all_actions,
+    seen_entry,
+    sent_again,
+    viewed,
+)
 from inboxd.operations.batch_details import Members, batch_details, batch_rows, members_of
-from inboxd.operations.batches import BatchEnded, cancel_batch, check_kind, close_batch, resumable
+from inboxd.operations.batches import (
+    BatchEnded,
+    cancel_batch,
+    check_cancel,
+    check_close,
+    check_kind,
+    close_batch,
+    resumable,
+)
 from inboxd.operations.breakers import force_breaker, one_breaker
-from inboxd.operations.bulk import ActionPreview, Selection, Terms, act_on_all, preview
+from inboxd.operations.bulk import (
+    ActionPreview,
+    Selection,
+    Terms,
+    act_on_all,
+    preview,
+    read_selection,
+)
 from inboxd.operations.bulk_orders import (
     OrderTerms,
     Verb,
@@ -48,6 +71,7 @@ from inboxd.operations.edits import (
     preview_edit,
 )
 from inboxd.operations.endpoints import (
+    SeenDeliveries,
     add_endpoint,
     change_endpoint,
     deliveries,
@@ -57,6 +81,7 @@ from inboxd.operations.endpoints import (
     one_endpoint,
     remove_endpoint,
     resend_deliveries,
+    resendable,
     rotate_endpoint,
     send_to_endpoint,
 )
@@ -68,7 +93,7 @@ from inboxd.operations.held_rows import Done, ExpectedRows, RowId
 from inboxd.operations.labels import Tenants, declared_labels, label_rows, type_labels
 from inboxd.operations.lately import SpanFigures, done_lately
 from inboxd.operations.lookup import Hit, look_up
-from inboxd.operations.messages import reset_stream
+from inboxd.operations.messages import one_stream, reset_stream
 from inboxd.operations.names import Named, check_declared, check_known, remarks, unknown
 from inboxd.operations.order_controls import (
     abort_order,
@@ -118,6 +143,7 @@ __all__ = [
     "ReadOnlyReason",
     "ReservedAction",
     "RowId",
+    "SeenDeliveries",
     "Selection",
     "SpanFigures",
     "Story",
@@ -128,6 +154,7 @@ __all__ = [
     "act",
     "act_on_all",
     "actions",
+    "acts_on",
     "add_endpoint",
     "all_actions",
     "alone",
@@ -136,6 +163,8 @@ __all__ = [
     "batch_rows",
     "cancel_batch",
     "change_endpoint",
+    "check_cancel",
+    "check_close",
     "check_control",
     "check_declared",
     "check_kind",
@@ -166,6 +195,7 @@ __all__ = [
     "one_breaker",
     "one_endpoint",
     "one_order",
+    "one_stream",
     "order",
     "orders",
     "origin_of",
@@ -177,18 +207,21 @@ __all__ = [
     "prioritize",
     "read_filter",
     "read_only_reason",
+    "read_selection",
     "remarks",
     "remove_endpoint",
     "replay_with",
     "replays_of",
     "reschedule",
     "resend_deliveries",
+    "resendable",
     "reset_stream",
     "resumable",
     "resume",
     "resume_order",
     "rotate_endpoint",
     "search",
+    "seen_entry",
     "send_to_endpoint",
     "sent_again",
     "told",

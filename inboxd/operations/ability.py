@@ -1,7 +1,7 @@
-"""Whether anything that operators do can be done now: not on a standby, nor for every role.
+"""Checks whether a session can change anything: a standby cannot, and a role may lack rights.
 
-Owns which rights an action needs of the session's role beside those that an operator's has.
-Promises that it writes nothing to find out.
+Owns the rights that an action needs beyond the rights of the operator's role. Promises that the
+check writes nothing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,8 +16,6 @@ from inboxd.store.session import Session
 
 
 class ReadOnlyReason(StrEnum):
-    """Why nothing can be changed."""
-
     STANDBY = "standby"
     SERVER = "server"
     ROLE = "role"
@@ -25,7 +23,7 @@ class ReadOnlyReason(StrEnum):
 
 
 async def read_only_reason(session: Session) -> ReadOnlyReason | None:
-    """Why nothing can be changed by this session; None: it can be."""
+    """Return why this session cannot change anything; None: it can."""
     found = await store.ability(session)
     if found["standby"]:
         return ReadOnlyReason.STANDBY
@@ -44,9 +42,13 @@ ReservedAction = Literal[
     "replay-with",
     "edit",
     "drain",
+    "add endpoint",
+    "change endpoint",
+    "rotate endpoint",
+    "remove endpoint",
     "erase",
 ]
-# What is not every operator's. A session that locks a row must be allowed to change it.
+# Rights that some operators lack. Locking a row needs the right to change it.
 RIGHTS: Final[Mapping[ReservedAction, Sequence[NeededRight]]] = {
     "emit": (NeededRight("EXECUTE", "emit_event"),),
     "send": (NeededRight("EXECUTE", "send_command"),),
@@ -82,6 +84,19 @@ RIGHTS: Final[Mapping[ReservedAction, Sequence[NeededRight]]] = {
     "replay-with": (NeededRight("EXECUTE", "replace_payload"),),
     "edit": (NeededRight("EXECUTE", "edit_payload"),),
     "drain": (NeededRight("EXECUTE", "receive"), NeededRight("EXECUTE", "erased")),
+    "add endpoint": (NeededRight("INSERT", "endpoints"),),
+    "change endpoint": (
+        NeededRight(
+            "UPDATE",
+            "endpoints",
+            "url, types, ordered, events, rate, concurrency, disable_after",
+        ),
+    ),
+    "rotate endpoint": (
+        NeededRight("SELECT", "endpoints", "secrets"),
+        NeededRight("UPDATE", "endpoints", "secrets"),
+    ),
+    "remove endpoint": (NeededRight("DELETE", "endpoints"),),
     "erase": (
         NeededRight("UPDATE", "events_history"),
         NeededRight("UPDATE", "commands_history"),
@@ -107,20 +122,22 @@ RIGHTS: Final[Mapping[ReservedAction, Sequence[NeededRight]]] = {
 
 
 async def lacking_rights(session: Session, action: ReservedAction) -> list[str]:
-    """The rights that this session's role lacks for an action, in words."""
+    """Return the rights that this session's role lacks for an action, as texts."""
     return _words(session, await rights.lacking(session, RIGHTS[action]))
 
 
 async def why_denied(session: Session, action: ReservedAction) -> str | None:
-    """Which role may not do an action, what it lacks, and what would mend that; None: it may."""
+    """Name the role, the rights that it lacks, and the remedy; None: it lacks none."""
     found = await rights.lacking(session, RIGHTS[action])
     if not found:
         return None
-    told = f"the database role {found[0]['role']} lacks {', '.join(_words(session, found))}"
+    lack = f"the database role {found[0]['role']} lacks {', '.join(_words(session, found))}"
     if action == "erase":
-        return f"{told}: run `inboxd erase` as the schema's owner, which a worker should not be"
+        return (
+            f"{lack}: run `inboxd erase` as the schema's owner; workers should not have that role"
+        )
     remedies = "; ".join(row["remedy"] for row in found)
-    return f"{told}: as the schema's owner, run `{remedies}`"
+    return f"{lack}: as the schema's owner, run `{remedies}`"
 
 
 def _words(session: Session, found: Sequence[Row]) -> list[str]:

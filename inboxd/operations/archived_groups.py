@@ -1,10 +1,10 @@
-"""Failure groups are archived: lists leave them out, until they grow.
+"""Archives failure groups: lists leave them out until they grow.
 
-Promises: what is archived is the group as somebody has seen it, and each archiving is in the audit
-with the number of its dead letters; the rows are not touched, and stay dead letters.
-Known limit: a row that was replayed in its own place and failed alike again is not newer, so that
-it brings a group back only where that has more rows by it.
-*See:* `operations/failures.py`, which tells what is archived.
+Promises: a group is archived only as the operator has seen it; the audit records each archiving
+with the number of dead letters; the rows do not change, and stay dead letters.
+Known limit: a row that was replayed in place and failed again in the same way is not newer; it
+brings the group back only if the group has more rows now.
+*See:* `operations/failures.py`, which shows archived groups.
 """
 
 from collections.abc import Sequence
@@ -23,17 +23,17 @@ async def archive_group(
     reason: str | None = None,
     seen: str | None = None,
 ) -> list[Group]:
-    """Let lists leave a group out until it grows; returns what it was: of events, of commands.
+    """Archive a group; returns it: at most one `Group` of events and one of commands.
 
-    seen: as `seen_as` had it when it was shown. Raises NotFound and UsageError as `failures` does,
-    Conflict when it is archived already, or has changed since it was shown.
+    seen: the value of `seen_as` when the group was shown. Raises NotFound and UsageError as
+    `failures` does, Conflict if it is archived already, or has changed since it was shown.
     """
     async with session.connection.transaction():
         found = await failures(session, group)
         if seen is not None and seen != seen_as(found):
             raise Conflict(
                 f"the failure group {group!r} has grown or shrunk since it was shown; nothing was "
-                "changed: look again how things are"
+                "changed: look at it again"
             )
         if all(each.archived for each in found):
             raise Conflict(
@@ -54,7 +54,7 @@ async def archive_group(
 async def unarchive_group(
     session: Session, group: str, *, actor: str, reason: str | None = None
 ) -> list[Group]:
-    """Let lists have a group again. Raises as `archive_group`, Conflict when it is not archived."""
+    """End the archiving of a group. Raises as `archive_group`; Conflict if it is not archived."""
     async with session.connection.transaction():
         name = await whole_name(session, group)
         if not await store.unarchive(session, name):
@@ -66,11 +66,11 @@ async def unarchive_group(
 
 
 def seen_as(groups: Sequence[Group]) -> str:
-    """What stands for how groups are: another whenever one has more rows, fewer, or newer ones."""
+    """Return a text that changes when a group gets more, fewer or newer rows."""
     return " ".join(f"{each.kind}/{each.count}/{each.last_id}" for each in groups)
 
 
 def _name(group: Group) -> str:
     if group.fingerprint is None:
-        raise UsageError("what failed without a group cannot be archived: replay or dismiss it")
+        raise UsageError("dead letters without a group cannot be archived: replay or dismiss them")
     return group.fingerprint

@@ -1,23 +1,29 @@
-"""What operators did, read back.
+"""Reads the audit of operators' actions.
 
-Promises: every action of this package is one line, written in the transaction that did it; a look
-for some reads no more of them than it was told, however rare they are.
-Known limit: what is done by plain SQL is not seen.
+Promises: every action of this package has one entry, written in the same transaction; a search
+reads a bounded number of entries, even if few match.
+Known limit: changes by plain SQL are not recorded.
 """
 
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final, get_args
 from urllib.parse import urlsplit
 
-from inboxd.errors import UsageError
+from inboxd.errors import Conflict, UsageError
 from inboxd.model.spelling import did_you_mean
 from inboxd.store import finding
 from inboxd.store import operations as store
 from inboxd.store.session import Session
+from inboxd.store.wakeups import HotTable
 
-# Entries that one look goes through, some 800 blocks of the database.
+# Entries that one search reads at most: about 800 blocks.
 LOOKED_AT: Final = 50_000
+# For one row: entries that a search reads at most, and entries that it returns at most.
+LOOKED_AT_FOR_A_ROW: Final = 10_000
+_ACTS: Final = 50
+# The most that the server's clock may step back.
+_CLOCK: Final = timedelta(minutes=1)
 _ENTRY = ("id", "at", "actor", "action", "target", "reason", "count")
 
 
@@ -25,8 +31,9 @@ _ENTRY = ("id", "at", "actor", "action", "target", "reason", "count")
 class FoundActions:
     """A page of the audit.
 
-    next: below which id the next page begins; None: there is none. looked: entries that were looked
-    at; looked_back_to: when the last of them was made; None: to the end, or the page is full.
+    next: the id below which the next page begins; None: this is the last page. looked: entries that
+    were read; looked_back_to: the time of the last one; None: the search ended, or the page is
+    full.
     """
 
     rows: list[dict[str, Any]]
@@ -35,32 +42,62 @@ class FoundActions:
     looked_back_to: datetime | None = None
 
     def document(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """Return the page as JSON values."""
         return {"audit": self.rows, "next": self.next}
 
 
 async def sent_again(
-    session: Session, target: str, url: str, *, actor: str, reason: str | None = None
+    session: Session,
+    target: str,
+    url: str,
+    *,
+    actor: str,
+    reason: str | None = None,
+    seen: int | None = None,
 ) -> None:
-    """Note that a stored request goes to an address.
+    """Record that a stored request is sent to a URL.
 
-    Its host alone: whoever reads the audit may not read URLs, whose paths may be secrets.
+    It records only the host: the path may be a secret, and readers of the audit must not see URLs.
+    seen: the newest such entry that the actor saw (`seen_entry`). Raises Conflict if there is a
+    newer one.
     """
     async with session.connection.transaction():
+        if seen is not None:
+            await refuse_if_done_since(session, "send", target, seen)
         host = urlsplit(url).hostname
         await store.record(session, actor, "send", target, reason, 1, to=host)
 
 
+async def seen_entry(session: Session, action: store.Audited, target: str) -> int:
+    """Return the newest entry for an action whose target ends so, for a form to keep; 0: none."""
+    return await store.newest_entry(session, action, target, LOOKED_AT)
+
+
+async def refuse_if_done_since(
+    session: Session, action: store.Audited, target: str, seen: int
+) -> None:
+    """Raise Conflict if the action was done since; lock its target until the transaction ends.
+
+    For actions whose repetition only the audit shows. seen: the newest entry that the actor saw
+    (`seen_entry`).
+    """
+    await store.hold_target(session, target)
+    if await seen_entry(session, action, target) != seen:
+        raise Conflict(
+            "another operator has done this meanwhile; nothing was changed: look at it again"
+        )
+
+
 async def viewed(session: Session, target: str, *, actor: str) -> None:
-    """Note that somebody looks at contents of a row, before they do."""
+    """Record that an actor looks at contents of a row; called before they are shown."""
     async with session.connection.transaction():
         await store.record(session, actor, "view", target, None, 1)
 
 
 async def actions(session: Session, wanted: store.AuditFilter) -> FoundActions:
-    """Entries of the audit that match, as far as one look goes.
+    """Find matching entries of the audit, within the bound of one search.
 
-    Raises UsageError for an action that there is not.
+    Raises UsageError for an unknown action.
     """
     if wanted.action is not None:
         _check(wanted.action)
@@ -78,8 +115,40 @@ async def actions(session: Session, wanted: store.AuditFilter) -> FoundActions:
     return FoundActions(rows, low, looked, low_at)
 
 
+@dataclass(frozen=True, slots=True)
+class ActsOnRow:
+    """The acts of operators on one row, the newest first.
+
+    looked_back_to: the time of the oldest entry that was read; None: all entries that may name the
+    row were read.
+    """
+
+    rows: list[dict[str, Any]]
+    looked_back_to: datetime | None
+
+
+async def acts_on(
+    session: Session, table: HotTable, id: int, created_at: datetime, ended_at: datetime | None
+) -> ActsOnRow:
+    """Find the acts that name a row, from its creation to its end. ended_at: None: not yet ended.
+
+    Known limit: acts on all rows that match a filter name no row.
+    """
+    until = None if ended_at is None else ended_at + _CLOCK
+    async with session.reading():
+        await finding.plan_looks(session, walk=True)
+        found = await store.acts_on_row(
+            *(session, table, id, created_at - _CLOCK, until),
+            look=LOOKED_AT_FOR_A_ROW,
+            limit=_ACTS,
+        )
+    rows = [dict(row) for row in found if row["id"] is not None]
+    whole = found[0]["looked"] < LOOKED_AT_FOR_A_ROW
+    return ActsOnRow(rows, None if whole else found[0]["low_at"])
+
+
 async def all_actions(session: Session, wanted: store.AuditFilter) -> FoundActions:
-    """The same by as many looks as it takes to fill the page, or to look at all of them."""
+    """Find matching entries by as many searches as it takes to fill the page."""
     rows: list[dict[str, Any]] = []
     while True:
         found = await actions(session, replace(wanted, limit=wanted.limit - len(rows)))
@@ -90,10 +159,10 @@ async def all_actions(session: Session, wanted: store.AuditFilter) -> FoundActio
 
 
 def _check(action: str) -> None:
-    """Some have two words; behind it, an entry may say what something was changed to."""
+    """Raise UsageError for an unknown action. It may be a first word, or end with " to VALUE"."""
     known: tuple[str, ...] = get_args(store.Audited)
     asked = action.partition(" to ")[0]
     if asked in known or asked in {each.partition(" ")[0] for each in known}:
         return
-    hint = did_you_mean(asked, known) or f"; valid are {', '.join(sorted(known))}"
+    hint = did_you_mean(asked, known) or f"; valid actions: {', '.join(sorted(known))}"
     raise UsageError(f"{action!r} is not a valid action{hint}")

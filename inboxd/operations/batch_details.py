@@ -1,9 +1,8 @@
-"""Batches and workflows as they are listed and shown: the same JSON from the same code.
+"""Batches and workflows as JSON values, for lists and single views.
 
-Promises that nothing of a batch is counted by walking over its members, and that of each list of a
-batch a bounded part is read.
-Known limits: of a batch the first hundred dead letters and nested batches are told, of a workflow
-`STEPS` steps, by name; of its members that are settled, those that are asked for among `_LOOKED`.
+Promises that counts of a batch do not read its members, and that each list of a batch is bounded.
+Known limits: it returns at most 100 dead letters and 100 nested batches, and at most `STEPS` steps
+of a workflow, by name; it looks for settled members among `_LOOKED` rows.
 """
 
 from collections.abc import Collection
@@ -22,16 +21,16 @@ from inboxd.store.connections import Row
 from inboxd.store.session import Session
 
 STEPS = 1_000
-_SHOWN = 100
+SHOWN = 100
 _LOOKED = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """Some members of a batch.
+    """A page of members of a batch.
 
-    rows: commands, by ascending id. nested: batches, with the first page. next: after which id the
-    next page begins. whole: whether all that are settled were looked at.
+    rows: commands, by ascending id. nested: batches, only on the first page. next: the id after
+    which the next page begins. whole: whether all settled members were looked at.
     """
 
     rows: list[dict[str, Any]]
@@ -43,9 +42,9 @@ class Members:
 async def batch_rows(
     session: Session, wanted: BatchFilter
 ) -> tuple[list[dict[str, Any]], int | None]:
-    """A page of a list, newest first; and below which id the next one begins, None: it is the last.
+    """Return a page, newest first, and the id below which the next one begins; None: last page.
 
-    A page that is full may be the last as well.
+    A full page always has a next id, even if it is the last.
     """
     rows = [dict(row) for row in await batch_listing.rows(session, wanted)]
     return rows, rows[-1]["id"] if len(rows) == wanted.limit else None
@@ -54,7 +53,7 @@ async def batch_rows(
 async def batch_details(
     session: Session, id: int | UUID, kind: Kind | None = None
 ) -> dict[str, Any]:
-    """One batch or workflow in full. Raises NotFound; Conflict, when it is not of that kind."""
+    """Return one batch or workflow in full. Raises NotFound; Conflict if it has another kind."""
     row = await batch_listing.one(session, id)
     if row is None:
         raise NotFound(
@@ -64,16 +63,16 @@ async def batch_details(
     check_kind(row, kind)
     created = await created_by(session, "batch", row["id"], row["batch_id"], row["created_at"])
     keys = ("kind", "id", "type", "status")
-    waits = row["status"] == Status.WAITING  # then nothing of it has run
+    waits = row["status"] == Status.WAITING  # no member has run yet
     return {
         **dict(row),
         "steps": await _steps(session, row),
         "waits_for": await waits_of(session, row["batch_id"]) if waits else [],
-        "waiting": _dicts(await batch_listing.continuations(session, row["batch_id"], _SHOWN)),
+        "waiting": _dicts(await batch_listing.continuations(session, row["batch_id"], SHOWN)),
         "created": [{key: getattr(each, key) for key in keys} for each in created],
         "failures": []
         if waits
-        else _dicts(await batch_listing.failures(session, row["id"], _SHOWN)),
+        else _dicts(await batch_listing.failures(session, row["id"], SHOWN)),
     }
 
 
@@ -85,7 +84,7 @@ async def _steps(session: Session, row: Row) -> list[dict[str, Any]]:
     steps = []
     for step in _dicts(found):
         del step["member"]
-        # What is no step is a batch beside the workflow, or a step that is not told.
+        # A uuid without a name is a batch outside the workflow, or a step beyond `STEPS`.
         waits = (each.partition(" ") for each in step["waits"])
         step["waits"] = sorted(f"{names.get(needs, needs)} {how}" for needs, _, how in waits)
         steps.append(step)
@@ -101,13 +100,13 @@ async def members_of(
     after: int,
     limit: int,
 ) -> Members:
-    """Commands that are in a batch, of these statuses, or of any if none is named."""
+    """Return commands of a batch in these statuses; empty: in any status."""
     found = await batch_listing.members(
         session, batch, statuses, after, limit + 1, _LOOKED, created_at
     )
     rows = [_member(row) for row in found if row["id"] is not None]
     next_ = rows[limit - 1]["id"] if len(rows) > limit else found[0]["high"]
-    nested = [] if after else _dicts(await batch_listing.nested(session, batch, _SHOWN))
+    nested = [] if after else _dicts(await batch_listing.nested(session, batch, SHOWN))
     return Members(rows[:limit], nested, next_, found[0]["settled"] < _LOOKED)
 
 

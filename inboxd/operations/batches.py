@@ -1,12 +1,16 @@
-"""Batches and workflows: cancelled as a whole, or closed by hand.
+"""Cancels batches and workflows, and closes batches by hand.
 
-Promises: a cancelled batch begins nothing more from the moment that this
-commits on; its members are ended in pages, by this session as long as it lasts and by the workers.
-Known limit: members that run are asked to end, as single commands are; a dead letter stays one.
+Promises: after the commit no member of a cancelled batch starts; this session ends the members page
+by page for as long as its caller allows, and the workers end the remaining ones. Known limit:
+running members are only asked to stop, as single commands are; dead letters stay dead letters.
 """
 
-from typing import Literal, NamedTuple
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 from uuid import UUID
+
+import anyio
 
 from inboxd.errors import Conflict, NotFound
 from inboxd.operations.bulk import Selection, preview
@@ -17,10 +21,11 @@ from inboxd.store.connections import Row
 from inboxd.store.session import Session
 
 Kind = Literal["batch", "workflow"]
+AnyRow = Row | Mapping[str, Any]
 
 
 class BatchEnded(NamedTuple):
-    """A batch that an operator cancelled or closed; unsettled: members that had not ended."""
+    """A batch that an operator cancelled or closed. unsettled: number of unsettled members."""
 
     id: int
     name: str
@@ -34,66 +39,83 @@ async def cancel_batch(
     actor: str,
     reason: str | None = None,
     kind: Kind | None = None,
+    within: float = math.inf,
 ) -> BatchEnded:
-    """Cancel a batch or workflow: what has not begun ends at once, what runs is asked to end.
+    """Cancel a batch or workflow: end members that have not started, ask running ones to stop.
 
-    kind: what it must be. Raises NotFound, or Conflict when it is something else, has ended or is
-    being cancelled; then nothing is changed.
+    kind: the kind that it must have. within: seconds to end its members; workers end the remaining
+    ones. Raises NotFound, or Conflict if it has another kind, has ended or is being cancelled; then
+    nothing is changed.
     """
     async with session.connection.transaction():
         row = await _hold(session, id)
         check_kind(row, kind)
-        if row["unsettled"] == 0 and (row["closed_at"] or row["ending"]) is not None:
-            raise Conflict(f"{_named(row)} has ended ({row['status']}); nothing was changed")
-        if row["ending"] is not None:
-            raise Conflict(f"{_named(row)} is being cancelled already; nothing was changed")
+        check_cancel(row)
         await batch_listing.cancel(session, row["id"])
         await audit.record(
             session, actor, "cancel", f"{row['kind']} {row['id']}", reason, row["unsettled"]
         )
         await wakeups.notify(session.connection, session.sql, "commands")
-    await _fold(session, row["id"])
+    await _fold(session, [row["id"]], within)
     return BatchEnded(row["id"], row["name"], row["unsettled"])
 
 
 async def close_batch(
-    session: Session, id: int | UUID, *, actor: str, reason: str | None = None
+    session: Session,
+    id: int | UUID,
+    *,
+    actor: str,
+    reason: str | None = None,
+    within: float = math.inf,
 ) -> BatchEnded:
-    """Close an open batch, also one that has expired: it ends when its members have.
+    """Close an open batch, even an expired one: it ends when its members have ended.
 
-    Raises NotFound, or Conflict when it is closed; then nothing is changed.
+    within: as for `cancel_batch`. Raises NotFound, or Conflict if it is closed; then nothing is
+    changed.
     """
     async with session.connection.transaction():
         row = await _hold(session, id)
-        if row["closed_at"] is not None:
-            raise Conflict(f"{_named(row)} is closed already; nothing was changed")
+        check_close(row)
         todo = await store.close(session.connection, session.sql, row["batch_id"])
         await audit.record(
             session, actor, "close", f"{row['kind']} {row['id']}", reason, row["unsettled"]
         )
-    for batch in todo:
-        await _fold(session, batch)
+    await _fold(session, todo, within)
     return BatchEnded(row["id"], row["name"], row["unsettled"])
 
 
+def check_cancel(row: AnyRow) -> None:
+    """Raise Conflict if the batch has ended, or is being cancelled."""
+    if row["unsettled"] == 0 and (row["closed_at"] or row["ending"]) is not None:
+        raise Conflict(f"{_named(row)} has ended ({row['status']}); nothing was changed")
+    if row["ending"] is not None:
+        raise Conflict(f"{_named(row)} is being cancelled already; nothing was changed")
+
+
+def check_close(row: AnyRow) -> None:
+    """Raise Conflict if the batch is closed."""
+    if row["closed_at"] is not None:
+        raise Conflict(f"{_named(row)} is closed already; nothing was changed")
+
+
 async def resumable(session: Session, id: int | UUID) -> None:
-    """Raise NotFound, or Conflict: it is not a workflow, was cancelled, or has no dead letter."""
+    """Raise NotFound; Conflict unless it is a workflow with dead letters and not cancelled."""
     row = await batch_listing.one(session, id)
     if row is None:
         raise _unknown(id)
     check_kind(row, "workflow")
     if row["ending"] is not None:
-        raise Conflict(f"{_named(row)} was cancelled: nothing of it begins any more")
+        raise Conflict(f"{_named(row)} was cancelled, so its steps cannot start any more")
     found = await preview(session, "commands", "replay", Selection(batch=row["id"]), rows=0)
     if not found.count:
         raise Conflict(
-            f"{_named(row)} is {row['status']}, and no dead letter is in it to resume from; "
-            "nothing was changed"
+            f"{_named(row)} is {row['status']}, and has no dead letter to resume from; nothing was "
+            "changed"
         )
 
 
 def check_kind(row: Row, kind: Kind | None) -> None:
-    """Raise Conflict when the row is of the other kind."""
+    """Raise Conflict if the row has the other kind."""
     if kind not in (None, row["kind"]):
         raise Conflict(f"{_named(row)} is not a {kind}: see `inboxd batches show {row['id']}`")
 
@@ -112,7 +134,7 @@ def _unknown(id: int | UUID) -> NotFound:
     )
 
 
-def _named(row: Row) -> str:
+def _named(row: AnyRow) -> str:
     return (
         f"{row['kind']} {row['id']} ({row['name']})"
         if row["name"]
@@ -120,9 +142,12 @@ def _named(row: Row) -> str:
     )
 
 
-async def _fold(session: Session, batch: int | None) -> None:
-    """Fold it to its end, and what it is a member of; what is nested in it is left to workers."""
-    while batch is not None:
-        folded = await store.fold(session.connection, session.sql, [batch])
-        more = any(each.more for each in folded)
-        batch = batch if more else next((each.parent for each in folded), None)
+async def _fold(session: Session, batches: Sequence[int], within: float) -> None:
+    """Fold batches and the batches around them; workers fold the batches nested in them."""
+    with anyio.move_on_after(within):
+        for each in batches:
+            batch: int | None = each
+            while batch is not None:
+                folded = await store.fold(session.connection, session.sql, [batch])
+                more = any(found.more for found in folded)
+                batch = batch if more else next((found.parent for found in folded), None)

@@ -1,7 +1,8 @@
-"""What an operator makes of a breaker: forced open or closed, metrics only, or left to its calls.
+"""Changes the mode of a breaker: forced open or closed, metrics only, or automatic.
 
-Promises: every worker obeys within a second; it is audited in the transaction that does it.
-Known limit: a breaker that only a handler's code names is known once it has been open.
+Promises: every worker applies the mode within a second; its audit entry is in the same transaction.
+Known limit: a breaker that only a handler's code names is known after it was open for the first
+time.
 """
 
 from inboxd.errors import Conflict, UnknownName
@@ -29,11 +30,11 @@ async def force_breaker(
     reason: str | None = None,
     seen: str | None = None,
 ) -> BreakerRow:
-    """Force a breaker, or leave it to its calls again ("auto"); what it is then.
+    """Set a breaker's mode, and return the breaker.
 
-    One that was forced open is tried by probes before it closes. seen: the mode in which somebody
-    saw it; None: any. Raises UnknownName, and Conflict for one that is in that mode already, or in
-    another than was seen.
+    "auto" lets it open and close by its calls; if it was forced open, it probes before it closes.
+    seen: the mode that the operator saw; None: any. Raises UnknownName, and Conflict if it has that
+    mode already, or a mode that the operator did not see.
     """
     async with session.connection.transaction():
         if not await store.force(session, name, mode, actor, reason, seen):
@@ -42,13 +43,13 @@ async def force_breaker(
             if row["mode"] == mode:
                 raise Conflict(f"{is_now} already")
             by = f", by {row['actor']}" if row["actor"] else ""
-            raise Conflict(f"{is_now} meanwhile{by}; nothing was changed: look again why")
+            raise Conflict(f"{is_now} meanwhile{by}; nothing was changed: look at it again")
         await audit.record(session, actor, _ACTIONS[mode], f"breaker {name}", reason, 1)
         return await one_breaker(session, name)
 
 
 async def one_breaker(session: Session, name: str) -> BreakerRow:
-    """A breaker by its name. Raises UnknownName."""
+    """Return a breaker by its name. Raises UnknownName."""
     found = await store.listed(session, name)
     if not found:
         known = [each["name"] for each in await store.listed(session)]

@@ -1,15 +1,15 @@
-"""One action on all rows that match: page by page, at a bounded rate, audited as one.
+"""One action on all rows that match: page by page, at a bounded rate, with one audit entry.
 
-Owns the selection, its preview, and the loop over pages. Promises: each page is a transaction of
-its own and is counted in the action's entry of the audit by that transaction, so that an
-interrupted action leaves a true audit; a row is judged again while it is locked, and left alone
-when it matches no more; each row is met once, and none that was made after the action began.
-Known limit: rows that come to match meanwhile, below where the action is, are left.
+Owns the selection, its preview, and the loop over pages. Promises: each page is a transaction that
+also adds to the count in the audit entry, so the audit is right even if the action is interrupted;
+a row is checked again while it is locked, and skipped if it no longer matches; the action visits
+each row once, but no row that was written after its beginning. Known limit: rows that begin to
+match below the action's current id are not visited.
 """
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from datetime import datetime
+from datetime import datetime, tzinfo
 from time import monotonic
 from typing import Any
 from uuid import UUID
@@ -17,25 +17,29 @@ from uuid import UUID
 import anyio
 
 from inboxd.errors import NotFound, UsageError
+from inboxd.model.moments import read_since
+from inboxd.model.row_id import read_row_id
 from inboxd.operations.consequences import Consequences, consequences_of
 from inboxd.operations.failures import whole_name
+from inboxd.operations.filters import read_entity, read_when
 from inboxd.operations.held_rows import ExpectedRows, RowId, hold, seen_as
-from inboxd.operations.rows import DEEDS, Action
+from inboxd.operations.rows import ROW_ACTIONS, Action
 from inboxd.settings import Settings
 from inboxd.store import operations as store
 from inboxd.store import wakeups
+from inboxd.store.finding import When
 from inboxd.store.session import Session
 from inboxd.store.wakeups import HotTable
 
-_PAGE = 500
-_AHEAD = 10_000  # ids looked up at once
+_PAGE_ROWS = 500
+_IDS_AHEAD = 10_000  # the most ids that are looked up at once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """The actor, the reason, the rate, and what is called after each page.
+    """Actor, reason and rate of an action.
 
-    rate: rows a second at most. on_page: called after each page with the number done so far.
+    rate: the most rows per second. on_page: called after each page with the number of rows done.
     Raises UsageError for a rate that is not positive.
     """
 
@@ -45,7 +49,6 @@ class Terms:
     on_page: Callable[[int], None] | None = None
 
     def __post_init__(self) -> None:
-        """A rate of zero would never end."""
         if self.rate is not None and not self.rate > 0:
             raise UsageError(
                 f"a rate of {self.rate:g} rows a second is not valid: give more than 0"
@@ -54,24 +57,29 @@ class Terms:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Which rows an action is meant for, among those whose status allows it; None takes any.
+    """Selects rows whose status allows an action; a field of None selects any.
 
-    lane: topic or queue. error: a part of the newest error. group: the fingerprint of a failure
-    group, or its beginning. batch: its number or uuid; what is in batches within it matches too.
-    tenants: whoever selects acts on rows of these alone.
+    lane: topic or queue. until: only times before it. by: the time of a row that since and until
+    select by, as in `store.finding.Filter`; None: created. entity: TYPE or TYPE:ID. error: a part
+    of the newest error. group: the fingerprint of a failure group, or its beginning. batch: its
+    number or uuid; members of nested batches match too. tenants: the only tenants whose rows the
+    actor may act on.
     """
 
     type: str | None = None
     lane: str | None = None
     tenant: str | None = None
     since: datetime | None = None
+    until: datetime | None = None
+    by: When | None = None
+    entity: str | None = None
     error: str | None = None
     group: str | None = None
     batch: int | UUID | None = None
     tenants: tuple[str, ...] | None = None
 
     def __str__(self) -> str:
-        """As the audit has it."""
+        """Return the text for the audit."""
         given = ((each.name, getattr(self, each.name)) for each in fields(self))
         return " ".join(
             f"{name}={','.join(value) if isinstance(value, tuple) else value}"
@@ -81,18 +89,52 @@ class Selection:
 
     @property
     def of_tenants(self) -> tuple[str, ...] | None:
-        """The tenants whose rows are meant; None: any."""
+        """Return the tenants whose rows are selected; None: all tenants."""
         if self.tenant is None:
             return self.tenants
         return (self.tenant,) if self.tenants is None or self.tenant in self.tenants else ()
 
 
+def read_selection(
+    texts: Mapping[str, str | None],
+    *,
+    tenants: Collection[str] | None = None,
+    zone: tzinfo | None = None,
+) -> Selection:
+    """Read a selection; a missing text, or None, selects any row.
+
+    texts, zone: as in a list's filter (`filters.read_filter`). tenants: see `Selection`. Raises
+    UsageError.
+    """
+    since, until, batch, entity = (
+        texts.get(name) for name in ("since", "until", "batch", "entity")
+    )
+    by = read_when(texts.get("by") or "created")
+    if by != "created" and since is None and until is None:
+        raise UsageError(f"by {by!r} needs a time: give since or until")
+    if entity is not None and not any(read_entity(entity)):
+        raise UsageError(f"{entity!r} is not a valid entity: give TYPE or TYPE:ID")
+    return Selection(
+        type=texts.get("type"),
+        lane=texts.get("lane"),
+        tenant=texts.get("tenant"),
+        since=None if since is None else read_since(since, zone),
+        until=None if until is None else read_since(until, zone),
+        by=None if by == "created" else by,
+        entity=entity,
+        error=texts.get("error"),
+        group=texts.get("group"),
+        batch=None if batch is None else read_row_id(batch),
+        tenants=None if tenants is None else tuple(sorted(tenants)),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class ActionPreview:
-    """What an action would be done to: how many rows, and the first of them.
+    """Preview of an action: the number of rows, and the first of them.
 
-    Of rows that are named also what follows from it, where that was asked, and as what they were
-    seen. whole: so many; else at least. last: the largest id that was looked at, of all rows.
+    follows: consequences, only for named rows and if asked for. seen: state of named rows. whole:
+    whether `count` is exact; else it is a lower bound. last: the largest id that was looked at.
     """
 
     count: int
@@ -113,23 +155,23 @@ async def preview(
     expected: ExpectedRows | None = None,
     settings: Settings | None = None,
 ) -> ActionPreview:
-    """What the action would be done to now: to rows that are named, or to all that match.
+    """Preview an action on named rows, or on all rows that match.
 
-    settings: tell what follows from it for others, as far as these know.
-    Raises NotFound and Conflict as the action does; NotFound for a batch or a group that is not
-    there, UsageError for the start of several groups. What only the action itself finds out, such
-    as a unique key that is taken, is not seen.
+    settings: if given, the preview has the consequences for other rows, by these settings. Raises
+    NotFound and Conflict as the action does; NotFound for an unknown batch or group, UsageError if
+    several groups have this beginning. Known limit: only the action itself finds some conflicts,
+    such as a unique key that is taken.
     """
     if isinstance(wanted, Selection):
         match = await match_of(
-            session, table, DEEDS[action].allowed, await in_full(session, wanted)
+            session, table, ROW_ACTIONS[action].allowed, await in_full(session, wanted)
         )
         count, last = await store.count(session, table, match)
         ids = await store.matching(session, table, match, 0, last, rows)
         sample = await store.sample(session, table, ids)
         return ActionPreview(count, tuple(map(dict, sample)))
     async with session.connection.transaction():
-        held = await hold(session, table, wanted, DEEDS[action], expected or ExpectedRows())
+        held = await hold(session, table, wanted, ROW_ACTIONS[action], expected or ExpectedRows())
     ids = [row["id"] for row in held]
     sample = await store.sample(session, table, ids[:rows])
     follows = None
@@ -141,20 +183,21 @@ async def preview(
 async def act_on_all(
     session: Session, table: HotTable, action: Action, wanted: Selection, terms: Terms
 ) -> int:
-    """Do it to all that match; returns to how many. Raises as `preview` does.
+    """Run an action on all rows that match; returns their number. Raises as `preview` does.
 
-    What cannot be replayed, since its unique key is held or its batch was cancelled, is left.
+    It skips rows that cannot be replayed, because their unique key is held or their batch was
+    cancelled.
     """
     wanted = await in_full(session, wanted)
-    match = await match_of(session, table, DEEDS[action].allowed, wanted)
-    deed, target = DEEDS[action], f"{table} {wanted}".rstrip()
+    match = await match_of(session, table, ROW_ACTIONS[action].allowed, wanted)
+    row_action, target = ROW_ACTIONS[action], f"{table} {wanted}".rstrip()
     entry, total = None, 0
     async for page in _pages(session, table, match, terms.rate):
         begun = monotonic()
         async with session.connection.transaction():
-            held = await store.lock(session, table, page, [], ending=deed.ends)
+            held = await store.lock(session, table, page, [], ending=row_action.ends)
             able = [row["id"] for row in await store.still_matching(session, table, match, held)]
-            done = len(await deed.do(session, table, able, terms.actor, terms.reason))
+            done = len(await row_action.do(session, table, able, terms.actor, terms.reason))
             if entry is None:
                 entry = await store.record(session, terms.actor, action, target, terms.reason, done)
             else:
@@ -169,7 +212,7 @@ async def act_on_all(
 
 
 async def in_full(session: Session, wanted: Selection) -> Selection:
-    """The selection with its group's whole name, as the audit shall have it."""
+    """Return the selection with the full name of its group, for the audit."""
     if wanted.group is None:
         return wanted
     return replace(wanted, group=await whole_name(session, wanted.group))
@@ -178,11 +221,11 @@ async def in_full(session: Session, wanted: Selection) -> Selection:
 async def _pages(
     session: Session, table: HotTable, match: store.Match, rate: float | None
 ) -> AsyncIterator[Sequence[int]]:
-    """The ids that match now, a page at a time."""
-    size = _PAGE if rate is None else max(1, min(_PAGE, int(rate)))
+    """Yield the matching ids, page by page."""
+    size = _PAGE_ROWS if rate is None else max(1, min(_PAGE_ROWS, int(rate)))
     _, last = await store.count(session, table, match)
     above = 0
-    while ids := await store.matching(session, table, match, above, last, _AHEAD):
+    while ids := await store.matching(session, table, match, above, last, _IDS_AHEAD):
         for first in range(0, len(ids), size):
             yield ids[first : first + size]
         above = ids[-1]
@@ -191,16 +234,17 @@ async def _pages(
 async def match_of(
     session: Session, table: HotTable, statuses: Sequence[str], wanted: Selection
 ) -> store.Match:
-    """What is looked for in the database. Raises as `preview` does."""
+    """Translate a selection for the store. Raises as `preview` does."""
     batches = None
     if wanted.batch is not None:
         if table == "events":
-            raise UsageError("events are in no batch: leave the batch out, or act on commands")
+            raise UsageError("an event cannot be in a batch: leave out the batch, or use commands")
         batches = await store.batches_within(session, wanted.batch)
         if not batches:
             raise NotFound(f"there is no batch {wanted.batch}; nothing was changed")
-    if wanted.error is not None:
+    if wanted.error is not None or wanted.by in ("failed", "done"):
         session.refuse_withheld("error texts")
+    entity_type, entity_id = read_entity(wanted.entity or "")
     return store.Match(
         statuses,
         wanted.type,
@@ -210,4 +254,8 @@ async def match_of(
         wanted.error,
         wanted.group,
         batches,
+        wanted.until,
+        entity_type,
+        entity_id,
+        wanted.by,
     )

@@ -1,11 +1,10 @@
-"""Bulk actions: what is to be done to all rows that match, written down for the workers to do.
+"""Orders bulk actions: actions on all rows that match, which workers carry out.
 
-Owns what is ordered. Promises: the rows meant are those that match and were there when it was
-ordered. Each order is in the audit; the rows that are done are counted in its line.
-Known limits: rows are counted up to `COUNTED_TO`, and up to `LOOKED_AT` are looked at for that. A
-batch that is opened inside another one later is not met.
-*See:* `operations/bulk_runs.py`, by which workers do it; `operations/order_controls.py`, by which
-it is held, let go on and ended.
+Owns the orders. Promises: an order covers the matching rows that existed when it was given. The
+audit has an entry for each order, with the number of rows that are done. Known limits: the count of
+rows stops at `COUNTED_TO`, and after `LOOKED_AT` rows were looked at. An order does not cover a
+batch that is later opened inside another batch. *See:* `operations/bulk_runs.py`, which carries
+orders out; `operations/order_controls.py`, which pauses, resumes and aborts them.
 """
 
 from collections.abc import Collection, Mapping
@@ -18,7 +17,7 @@ from inboxd.errors import Conflict, NotFound, UsageError
 from inboxd.model import checks
 from inboxd.model.wording import plural
 from inboxd.operations.bulk import ActionPreview, Selection, in_full, match_of
-from inboxd.operations.rows import Action, Move, deed_for
+from inboxd.operations.rows import Action, Move, row_action
 from inboxd.store import bulk_actions as store
 from inboxd.store import operations as audit
 from inboxd.store.connections import Row
@@ -27,9 +26,9 @@ from inboxd.store.wakeups import HotTable
 
 Verb = Action | Move
 
-# Rows that have to succeed before the others are replayed.
+# Rows that must succeed before further rows are replayed.
 CANARY: Final = 10
-# Orders that have not ended, at once: of one actor, and of all.
+# Unfinished orders at a time: of one actor, and of all.
 MOST_OPEN: Final = 20
 MOST_OPEN_OF_ALL: Final = 100
 LEAST_RATE: Final = 0.001
@@ -37,7 +36,7 @@ MOST_RATE: Final = 10_000.0
 LONGEST_DELAY: Final = timedelta(days=7)
 COUNTED_TO: Final = 100_000
 LOOKED_AT: Final = 200_000
-# Rows that one statement looks at.
+# The most rows that one statement looks at.
 LOOK: Final = 20_000
 OPEN: Final = ("scheduled", "canary", "running", "paused")
 _SHOWN: Final = (
@@ -48,10 +47,10 @@ _SHOWN: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderTerms:
-    """How a bulk action is done. Raises UsageError for what is out of bounds.
+    """Terms of a bulk action. Raises UsageError for values out of bounds.
 
-    to: the time or the priority that rows are given. delay: until it starts. rate: rows a second at
-    most. canary: a few rows first, the others only if all of those succeed.
+    to: the new time or priority of the rows. delay: until the action starts. rate: the most rows
+    per second. canary: replay a few rows first, and further rows only if all of these succeed.
     """
 
     to: datetime | int | None = None
@@ -60,7 +59,6 @@ class OrderTerms:
     canary: bool = False
 
     def __post_init__(self) -> None:
-        """What would never end, or never begin, is refused."""
         if self.rate is not None and not LEAST_RATE <= self.rate <= MOST_RATE:
             raise UsageError(
                 f"a rate of {self.rate:g} rows a second is not valid: give {LEAST_RATE:g} to "
@@ -76,7 +74,7 @@ class OrderTerms:
 
 @dataclass(frozen=True, slots=True)
 class ShownRows:
-    """What somebody confirms: how many rows were counted, up to which id; by which form."""
+    """The preview that an actor confirms: the number of rows, the largest id, the form's id."""
 
     count: int
     last: int
@@ -85,7 +83,7 @@ class ShownRows:
 
 @dataclass(frozen=True, slots=True)
 class _Counted:
-    """The rows that match: how many, whether that is all, the first of them, and where they end."""
+    """The counted rows. whole: whether they are all matching rows; last: the largest id."""
 
     count: int
     whole: bool
@@ -96,9 +94,9 @@ class _Counted:
 async def preview_all(
     session: Session, table: HotTable, verb: Verb, wanted: Selection, *, rows: int = 10
 ) -> ActionPreview:
-    """What an order would be done to now: how many rows, or at least that, and the first of them.
+    """Preview an order: the number of rows, exact or a lower bound, and the first of them.
 
-    Raises as `order` does, except where nothing matches.
+    Raises as `order` does, but not if no row matches.
     """
     match = await _match(session, table, verb, wanted)
     found = await _count(session, table, match)
@@ -117,31 +115,33 @@ async def order(
     reason: str | None = None,
     shown: ShownRows | None = None,
 ) -> dict[str, Any]:
-    """Write down that it is to be done to all that match; returns the order as `documents` has it.
+    """Write an order for all matching rows; returns it as `document` does.
 
-    Raises NotFound where nothing matches, or for a batch or a group that is not there; UsageError
-    for what cannot be done so; Conflict when too many orders have not ended, this form has
-    ordered one already, or more rows match by now than were shown.
+    Raises NotFound if no row matches, or for an unknown batch or group; UsageError for invalid
+    terms; Conflict if there are too many unfinished orders, if this form was used before, or if
+    more rows match now than were shown.
     """
     if terms.canary and verb != "replay":
-        raise UsageError(f"there is no canary for {verb}: rows that are replayed can succeed first")
+        raise UsageError(f"there is no canary for {verb}: a canary is only for replay")
     if (terms.to is None) is (verb in ("reschedule", "prioritize")):
-        raise UsageError(f"{verb} needs a time or a priority, and nothing else does")
+        raise UsageError(
+            "reschedule needs a time, prioritize a priority, and other actions neither"
+        )
     wanted = await in_full(session, wanted)
     match = await _match(session, table, verb, wanted)
     found = await _count(session, table, match, shown.last if shown else None)
     if shown and found.count > shown.count:
         raise Conflict(
-            f"more rows match by now, {found.count:,}, than the {shown.count:,} that were shown; "
-            "nothing was ordered: look again how things are"
+            f"{found.count:,} rows match now, more than the {shown.count:,} that were shown; "
+            "nothing was ordered: look at them again"
         )
     if found.whole and not found.count:
-        raise NotFound(f"no row matches that allows it to be {_done(verb)}; nothing was ordered")
+        raise NotFound(f"no matching row can be {_done(verb)}; nothing was ordered")
     async with session.connection.transaction():
         await _check_room(session, actor)
-        deed = deed_for(verb, terms.to)
+        action = row_action(verb, terms.to)
         target = f"{table} {wanted}".rstrip()
-        entry = await audit.record(session, actor, deed.word, target, reason, 0, to=deed.to)
+        entry = await audit.record(session, actor, action.word, target, reason, 0, to=action.to)
         ordered = store.OrderedAction(
             table=table,
             verb=verb,
@@ -162,8 +162,8 @@ async def order(
         id_ = await store.order(session, ordered)
         if id_ is None:
             raise Conflict(
-                "this was confirmed before, and ordered once; nothing more was ordered: open the "
-                "page again if it is to be done once more"
+                "this form was confirmed before, and its action ordered; nothing more was ordered: "
+                "to order it again, open the page again"
             )
         row = await _row(session, id_, None)
     return document(row)
@@ -176,26 +176,26 @@ async def orders(
     below: int | None = None,
     limit: int = 20,
 ) -> list[dict[str, Any]]:
-    """Orders, the newest first; tenants: only those that meet rows of these alone."""
+    """Return orders, newest first. tenants: only orders limited to rows of these tenants."""
     return [document(row) for row in await store.listed(session, tenants, below, limit)]
 
 
 async def one_order(
     session: Session, id: int, *, tenants: Collection[str] | None = None
 ) -> dict[str, Any]:
-    """One order. Raises NotFound."""
+    """Return one order. Raises NotFound."""
     return document(await _row(session, id, tenants))
 
 
 def statuses_of(verb: Verb) -> tuple[str, ...]:
-    """The statuses that allow it."""
-    return deed_for(verb, datetime.now().astimezone() if verb == "reschedule" else 0).allowed
+    """Return the statuses that allow an action."""
+    return row_action(verb, datetime.now().astimezone() if verb == "reschedule" else 0).allowed
 
 
 def document(row: Row) -> dict[str, Any]:
-    """An order as JSON has it. share: of its way, from 0 to 1; undone: aborted before it began.
+    """Return an order as JSON values. share: progress from 0 to 1; undone: aborted before it began.
 
-    selection: None, where the session's role may not see it, nor the note.
+    selection: None, as the note, if the session's role cannot read it.
     """
     return {
         **{name: row[name] for name in _SHOWN},
@@ -207,13 +207,13 @@ def document(row: Row) -> dict[str, Any]:
 
 
 def told_order(shown: Mapping[str, Any]) -> str:
-    """How far an order has come, as a sentence."""
+    """Describe the progress of an order in a sentence."""
     rows = plural(shown["done"], shown["kind"])
     if shown["undone"]:
         return "Undone: it was aborted before it began, and nothing was changed."
     at_least = "" if shown["whole"] else "at least "
     of = f"{rows} of {at_least}{shown['counted']:,} {_done(shown['verb'])}"
-    left = f", {shown['left_out']:,} left as they are" if shown["left_out"] else ""
+    left = f", {shown['left_out']:,} skipped" if shown["left_out"] else ""
     return f"{str(shown['status']).capitalize()}: {of}{left}."
 
 
@@ -243,23 +243,23 @@ def _done(verb: str) -> str:
 
 
 async def _check_room(session: Session, actor: str) -> None:
-    """Let nobody else order until the transaction ends. Raises Conflict for too many orders."""
+    """Lock orders until the transaction ends. Raises Conflict for too many unfinished orders."""
     own, all_ = await store.count_open(session, actor)
     if own >= MOST_OPEN:
         raise Conflict(
-            f"{MOST_OPEN} bulk actions of {actor} have not ended, which is the most that one actor "
-            "may have; nothing was ordered: `inboxd actions list` has them"
+            f"{actor} has {MOST_OPEN} unfinished bulk actions, the limit of one actor; nothing was "
+            "ordered: `inboxd actions list` shows them"
         )
     if all_ >= MOST_OPEN_OF_ALL:
         raise Conflict(
-            f"{MOST_OPEN_OF_ALL} bulk actions of all actors have not ended, which is the most "
-            "there may be; nothing was ordered: wait until some have"
+            f"there are {MOST_OPEN_OF_ALL} unfinished bulk actions, the limit of all actors "
+            "together; nothing was ordered: wait until some have ended"
         )
 
 
 async def _match(session: Session, table: HotTable, verb: Verb, wanted: Selection) -> audit.Match:
     if table == "events" and verb in ("cancel", "prioritize"):
-        raise UsageError(f"{verb} is for commands: an event is a fact")
+        raise UsageError(f"{verb} is only for commands: an event is a fact")
     return await match_of(session, table, statuses_of(verb), await in_full(session, wanted))
 
 
@@ -284,8 +284,8 @@ async def _row(session: Session, id: int, tenants: Collection[str] | None) -> Ro
 
 
 def checked(row: Row | None, id: int, tenants: Collection[str] | None) -> Row:
-    """The row. Raises NotFound where there is none, or it meets rows of other tenants too."""
+    """Return the row. Raises NotFound without one, or if it covers rows of other tenants too."""
     of = None if row is None else row["tenants"]
     if row is None or (tenants is not None and (of is None or not set(of) <= set(tenants))):
-        raise NotFound(f"there is no bulk action {id}: `inboxd actions list` has them")
+        raise NotFound(f"there is no bulk action {id}: `inboxd actions list` shows them")
     return row

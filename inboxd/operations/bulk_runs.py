@@ -1,17 +1,16 @@
-"""Works off bulk actions, a transaction of some rows at a time.
+"""Carries out bulk actions in workers, a page of rows per transaction.
 
-Promises: what is done to rows, how far the action has come and its line of the audit commit
-together, so that a worker that is killed repeats nothing and loses nothing; a row is judged again
-while it is locked, and left alone when it allows the action no more or matches no more; each row is
-met once, and none that was made later; a row that somebody has in hand, or whose bucket, is passed
-over for now and tried again, while the others are done: it waits for no lock, nor pauses for one;
-of several workers one works on an action at a time. With a canary, the others are replayed only if
-the first rows have all succeeded; if one does not, the action pauses.
-Known limits: a transaction that fails is tried again some times, then its action pauses: one row
-that cannot be changed holds it. No more than `MOST_PASSED` rows are passed over: then it waits.
-What cannot be replayed, since its unique key is held or its batch was cancelled, is left, and
-counted as such.
-*See:* `operations/bulk_orders.py`, before it; `maintenance/bulk_actions.py`, who calls it.
+Promises: the changes of rows, the progress of the action and its audit entry commit together, so a
+killed worker repeats and loses nothing; a row is checked again while it is locked, and skipped if
+it no longer matches or allows the action; the action visits each row once, but no row that was
+written later; a row that another transaction has locked, or whose bucket it has, is passed over and
+tried again later, so the action never waits for such a lock; one worker at a time works on an
+action. With a canary, further rows are replayed only if all of the first rows succeed; otherwise
+the action pauses. Known limits: a failing transaction is retried a few times, then its action
+pauses, so one row that cannot be changed stops it. At most `MOST_PASSED` rows are passed over: then
+the action waits. Rows that cannot be replayed, because their unique key is held or their batch was
+cancelled, are skipped and counted as left out. *See:* `operations/bulk_orders.py`, before it;
+`maintenance/bulk_actions.py`, which calls it.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,7 +24,7 @@ from inboxd.model.lifecycle import Status
 from inboxd.model.outcome import explain
 from inboxd.operations.bulk_orders import LOOK
 from inboxd.operations.held_rows import Done, in_chunk, listed, one
-from inboxd.operations.rows import deed_for
+from inboxd.operations.rows import row_action
 from inboxd.store import bulk_actions as store
 from inboxd.store import operations as audit
 from inboxd.store import wakeups
@@ -38,12 +37,12 @@ from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
 
-# Rows of a transaction, at most.
+# The most rows per transaction.
 PAGE: Final = 500
-# Rows that are passed over, from which on no others are looked for.
+# At this number of passed-over rows, the action does not look for new rows.
 MOST_PASSED: Final = 500
-# Between two looks at what has become of a canary, and at rows that somebody has in hand.
-_WATCH: Final = timedelta(seconds=1)
+# Interval between two looks at a canary, or at rows that other sessions have locked.
+_POLL_INTERVAL: Final = timedelta(seconds=1)
 _UNSETTLED: Final = (Status.PENDING, Status.WAITING, Status.RUNNING)
 
 Transact = Callable[[], AbstractAsyncContextManager[Connection]]
@@ -51,7 +50,7 @@ Transact = Callable[[], AbstractAsyncContextManager[Connection]]
 
 @dataclass(frozen=True, slots=True)
 class _Met:
-    """Rows that were met: how many, what was done, and which somebody has in hand."""
+    """Visited rows. met: their number; passed: ids of rows that other sessions have locked."""
 
     met: int
     done: Done
@@ -59,7 +58,7 @@ class _Met:
 
     @property
     def left_out(self) -> int:
-        """How many did not allow it any more."""
+        """Return the number of rows that no longer match or allow the action."""
         return self.met - len(self.done) - len(self.passed)
 
 
@@ -67,7 +66,7 @@ _NONE: Final = _Met(0, Done(()))
 
 
 async def work_off(transact: Transact, sql: Statements) -> bool:
-    """Do one transaction of the action whose turn it is; returns whether there was one."""
+    """Run one transaction of the next action; returns False if no action is due."""
     row: Row | None = None
     try:
         async with transact() as connection:
@@ -98,13 +97,13 @@ async def work_off(transact: Transact, sql: Statements) -> bool:
 
 
 async def until_next(transact: Transact, sql: Statements) -> timedelta | None:
-    """The time until an action goes on; None: none does by itself."""
+    """Return the time until the next action is due; None: no action will be due by itself."""
     async with transact() as connection:
         return await store.until_next(Session(connection, sql))
 
 
 async def _put_off(transact: Transact, sql: Statements, row: Row, why: str) -> None:
-    """It met a lock for too long: that is no row's fault."""
+    """Postpone an action that waited too long for a lock: this is not a failure of a row."""
     async with transact() as connection:
         await store.put_off(Session(connection, sql), row["id"], why)
     _log.info("bulk action is put off", action=row["id"], reason=why)
@@ -117,7 +116,7 @@ async def _failed(transact: Transact, sql: Statements, row: Row, why: str) -> No
 
 
 async def _progress(session: Session, row: Row) -> ActionProgress:
-    """Do what is next of it."""
+    """Watch the canary, or act on the next rows."""
     left = 0
     if row["canary"] and row["status"] != "running":
         left = row["canary"] - len(row["canary_ids"])
@@ -129,29 +128,29 @@ async def _progress(session: Session, row: Row) -> ActionProgress:
 
 
 def _is_through(row: Row) -> bool:
-    """Whether there is no row left to do it to."""
+    """Whether the action has visited all rows."""
     return row["above"] >= row["last_id"] and not row["passed_ids"]
 
 
 async def _watched(session: Session, row: Row) -> ActionProgress:
-    """What has become of the canary."""
+    """Return the action's status by the statuses of the canary's rows."""
     table, same = _table(row), partial(ActionProgress, above=row["above"], passed=row["passed_ids"])
     found = await store.canary_statuses(session, table, row["canary_ids"])
     expected = (*_UNSETTLED, Status.SUCCEEDED)
     if bad := [each for each in found if each["status"] not in expected]:
-        told = [f"{each['id']} is {each['status'] or 'gone'}" for each in bad]
+        states = [f"{each['id']} is {each['status'] or 'gone'}" for each in bad]
         note = (
-            f"the canary did not hold: of the first {len(found)}, {len(bad)} did not succeed: "
-            f"{one(table)} {listed(told)}"
+            f"the canary failed: {len(bad)} of the first {len(found)} did not succeed: "
+            f"{one(table)} {listed(states)}"
         )
         return same(status="paused", note=note)
     if any(each["status"] != Status.SUCCEEDED for each in found):
-        return same(status="canary", wait=_WATCH)
+        return same(status="canary", wait=_POLL_INTERVAL)
     return same(status="completed" if _is_through(row) else "running")
 
 
 async def _next_rows(session: Session, row: Row, canary: int) -> ActionProgress:
-    """Do it to those that were passed over, then to the next. canary: so many first; 0: to any."""
+    """Act on passed-over rows, then on the next ones. canary: its remaining rows; 0: no canary."""
     limit = canary or _page(row["rate"])
     again, later = row["passed_ids"][:limit], row["passed_ids"][limit:]
     first = await _do(session, row, again)
@@ -161,13 +160,13 @@ async def _next_rows(session: Session, row: Row, canary: int) -> ActionProgress:
     if not found.end and room > 0 and not full:
         found = await _found(session, row, room)
         met = await _do(session, row, found.ids)
-    # Those that were tried go behind the others, so that each has its turn.
+    # Rows that were tried again go to the end, so that each gets its turn.
     passed = (*later, *first.passed, *met.passed)
     done = len(first.done) + len(met.done)
     ended = found.end and not passed and not (canary and (row["canary_ids"] or done))
     wait = timedelta(seconds=done / row["rate"]) if row["rate"] else timedelta(0)
     if passed and not done and (found.end or full):
-        wait = _WATCH
+        wait = _POLL_INTERVAL
     return ActionProgress(
         status="completed" if ended else "canary" if canary else "running",
         above=row["last_id"] if found.end else found.to,
@@ -180,27 +179,26 @@ async def _next_rows(session: Session, row: Row, canary: int) -> ActionProgress:
 
 
 async def _do(session: Session, row: Row, ids: Sequence[int]) -> _Met:
-    """Do it to those that allow it, count them in the audit, and wake the workers."""
+    """Act on the rows that allow it, count them in the audit, and notify workers."""
     if not ids:
         return _NONE
-    table, deed = _table(row), deed_for(row["verb"], row["run_at"] or row["priority"])
+    table, action = _table(row), row_action(row["verb"], row["run_at"] or row["priority"])
     held, passed = await store.try_rows(session, table, ids)
-    able = [each for each in held if each["status"] in deed.allowed]
-    # Whoever had it in hand may have replayed it, and it has failed in another way since.
+    able = [each for each in held if each["status"] in action.allowed]
+    # The holder of the lock may have replayed the row, and it may have failed differently since.
     able = await audit.still_matching(session, table, store.match_of(row), able)
     if table == "events":
         able = [each for each in able if not in_chunk(each)]
     done = Done(())
     if able:
         able_ids = [each["id"] for each in able]
-        done = await deed.do(session, table, able_ids, row["actor"], row["reason"])
+        done = await action.do(session, table, able_ids, row["actor"], row["reason"])
         await audit.record_more(session, row["audit_id"], len(done))
         await wakeups.notify(session.connection, session.sql, table)
     return _Met(len(ids), done, passed)
 
 
 async def _found(session: Session, row: Row, limit: int) -> audit.MatchedAhead:
-    """The next rows that match."""
     return await store.ahead(
         session,
         _table(row),

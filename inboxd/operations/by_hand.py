@@ -1,8 +1,8 @@
-"""What an operator has done at once by hand: an event emitted, a command sent, a schedule run.
+"""Emits an event, sends a command, or runs a schedule once, for an operator.
 
-Promises that each is in the audit, in the transaction that does it, without the payload; and that
-an entry whose uuid is given is written once, however often it is asked for.
-Known limit: a schedule is run besides its times, and also while it is paused.
+Promises that each has an audit entry without the payload, in the same transaction; and that a row
+with a given uuid is written only once.
+Known limit: a schedule runs in addition to its times, even while it is paused.
 """
 
 from datetime import datetime
@@ -22,9 +22,9 @@ Written = Literal["event", "command"]
 async def write_by_hand(
     session: Session, kind: Written, entry: Entry, *, actor: str, reason: str | None = None
 ) -> WrittenEntry:
-    """Emit an event or send a command. Raises UsageError, and Conflict for what was there already.
+    """Emit an event or send a command. Raises UsageError, and Conflict for a row that exists.
 
-    What its dedup key makes a dead letter is written as one, and told.
+    An event whose dedup key conflicts is written as a dead letter; the result says so.
     """
     emits = kind == "event"
     table: wakeups.HotTable = "events" if emits else "commands"
@@ -33,7 +33,7 @@ async def write_by_hand(
         if written.duplicate:
             number = "settled" if written.id is None else f"number {written.id}"
             raise Conflict(
-                f"this {kind} was there already ({number}, {written.uuid}); nothing was written"
+                f"this {kind} exists already ({number}, {written.uuid}); nothing was written"
             )
         word: audit.Audited = "emit" if emits else "send"
         target = f"{table} {written.id}"
@@ -43,7 +43,7 @@ async def write_by_hand(
 
 
 async def last_run(session: Session, name: str) -> datetime | None:
-    """When a schedule was run last. Raises UnknownName, and Conflict for one that is undeclared."""
+    """Return a schedule's last run. Raises UnknownName, and Conflict if it is not declared."""
     async with session.connection.transaction():
         last: datetime | None = (await _held(session, name))["last_at"]
     return last
@@ -57,17 +57,17 @@ async def run_schedule(
     reason: str | None = None,
     seen: datetime | Literal["any"] | None = "any",
 ) -> datetime:
-    """Send for a schedule now, once, besides its times; the time of the run.
+    """Run a schedule once now, in addition to its times; returns the time of the run.
 
-    seen: when it was run last, as somebody saw it. Raises UnknownName, and Conflict for one that no
-    living worker declares, or that was run meanwhile.
+    seen: the last run that the operator saw. Raises UnknownName, and Conflict if no living worker
+    declares the schedule, or if it ran meanwhile.
     """
     async with session.connection.transaction():
         row = await _held(session, name)
         if seen != "any" and row["last_at"] != seen:
             raise Conflict(
-                f"the schedule {name!r} was run meanwhile, by its time or by somebody else; "
-                "nothing was sent: look again how things are"
+                f"the schedule {name!r} ran meanwhile, by its time or by another operator; nothing "
+                "was sent: look at it again"
             )
         time: datetime = row["now"]
         await schedules.run_now(session, row, time)
@@ -81,6 +81,7 @@ async def _held(session: Session, name: str) -> Row:
     row = await held_schedule(session, name)
     if row["undeclared_at"] is not None:
         raise Conflict(
-            f"no living worker declares the schedule {name!r}; nothing was sent: `inboxd declare`"
+            f"no living worker declares the schedule {name!r}; nothing was sent: run "
+            "`inboxd declare`"
         )
     return row

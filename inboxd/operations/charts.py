@@ -1,8 +1,8 @@
-"""One measure over time: what a chart of it needs.
+"""One measure over time, for a chart.
 
-Owns what each measure is made of. Promises: a point is what it is called,
-or None where nothing is known of it, which is not 0. Known limits: arrivals are known of all events
-or all commands alone; what waits is known as far back as samples are kept, of a type in one lane.
+Owns the definition of each measure. Promises: None, never 0, stands for an unknown point. Known
+limits: arrivals are known only of all events or all commands; waiting rows are known as far back as
+samples are kept, and of a type only within one lane.
 *See:* `operations/figures.py`, for the steps; `store/samples.py`.
 """
 
@@ -32,13 +32,13 @@ _TOOK: dict[Measure, Callable[[Throughput], Percentiles]] = {
     "wait-time": lambda done: done.wait,
     "completion-time": lambda done: done.completion,
 }
-# Their columns in samples.
+# Columns of samples.
 _SAMPLED: dict[Measure, str] = {"backlog": "waiting", "dead-letters": "failed", "oldest": "oldest"}
 
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """What a chart shows. lane: a topic, or a queue; rank: for measures of what took time."""
+    """Choice of a chart. lane: a topic, or a queue; rank: for measures that are times."""
 
     kind: Kind
     measure: Measure
@@ -48,18 +48,17 @@ class Drawn:
 
     @property
     def unit(self) -> Literal["rows", "seconds"]:
-        """What its points are."""
         return "seconds" if self.measure in _TOOK or self.measure == "oldest" else "rows"
 
     @property
     def adds_up(self) -> bool:
-        """Whether its points add up: each is what was counted in its step."""
+        """Whether the points may be added: each is the count of its step."""
         return self.measure in _DONE or self.measure == "arrivals"
 
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """Its points, one a step of the span; title: what its type is called."""
+    """A chart with one point per step of its span. title: of its type."""
 
     of: Drawn
     title: str | None
@@ -68,22 +67,21 @@ class Chart:
 
     @property
     def known(self) -> list[float]:
-        """The points of which something is known."""
         return [each for each in self.points if each is not None]
 
 
 async def chart(
     session: Session, of: Drawn, since: datetime | timedelta, most_points: int
 ) -> Chart:
-    """The chart of a span that ends now. Raises UsageError for what nobody counts."""
+    """Return the chart of a span that ends now. Raises UsageError for counts that do not exist."""
     if of.measure == "arrivals" and (of.type or of.lane):
         raise UsageError(
-            f"arrivals are known of all {of.kind}s together: of one type or lane draw `succeeded` "
-            "and `backlog`."
+            f"arrivals are counted of all {of.kind}s together: for one type or lane, draw "
+            "`succeeded` and `backlog`."
         )
     if of.measure in _SAMPLED and of.type and not of.lane:
         lane = "topic" if of.kind == "event" else "queue"
-        raise UsageError(f"{of.measure} of a type is known in one {lane}: name that too.")
+        raise UsageError(f"{of.measure} of a type is counted per {lane}: give the {lane} too.")
     span = await span_to_now(session, since, points=most_points)
     title = None
     if of.type is not None:
@@ -103,7 +101,7 @@ async def _points(session: Session, of: Drawn, span: Span) -> Sequence[float | N
 
 
 async def _sampled(session: Session, of: Drawn, column: str, span: Span) -> list[float | None]:
-    """The most of each step; nothing in a lane is 0 where a sample was taken."""
+    """Return the maximum of each step; 0 if a sample was taken and the lane had no rows."""
     steps = len(span.begins)
     found: list[float | None] = [None] * steps
     whole = await samples.series(session, span.since, span.end, steps)

@@ -1,9 +1,9 @@
-"""What follows from an action on rows that are named: batches, what waits, keys in the way, order.
+"""Consequences of an action on named rows: for batches, waiting rows, unique keys, and order.
 
-Promises that a row is counted once, and that a count which stops at `COUNTED_TO` says so.
-Known limits: what the action itself will meet, such as a key that is taken a moment later, is not
-seen; whether a queue keeps an order, and its dead letters hold their keys, is told by the settings
-that are given, which workers elsewhere may not share.
+Promises that a row is counted once, and that a count which stops at `COUNTED_TO` is marked. Known
+limits: it does not see conflicts that the action meets later, such as a key taken meanwhile;
+whether a queue keeps an order, and whether its dead letters block their keys, comes from the given
+settings, which may differ from the settings of workers elsewhere.
 """
 
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ class TouchedBatch:
 
 @dataclass(frozen=True, slots=True)
 class OthersTouched:
-    """How many other rows an action brings on. more: there may be more of them."""
+    """The number of other rows that an action affects. more: there may be more of them."""
 
     count: int = 0
     more: bool = False
@@ -41,11 +41,11 @@ _NONE: Final = OthersTouched()
 
 @dataclass(frozen=True, slots=True)
 class Consequences:
-    """What follows for other rows.
+    """Consequences for other rows.
 
-    batches: those of the rows. waiting: rows that wait for one of them. held: of rows whose unique
-    key another unsettled command has, which one. in_place: how many keep their place in the order
-    of their key; behind: rows that stand behind one which holds its key.
+    batches: of the rows. waiting: rows that wait for one of the rows. held: pairs of a row and the
+    unsettled command that has its unique key. in_place: number of rows that keep their position in
+    the line of their key; behind: rows behind a row that blocks its key.
     """
 
     batches: tuple[TouchedBatch, ...] = ()
@@ -58,7 +58,7 @@ class Consequences:
 async def consequences_of(
     session: Session, settings: Settings, table: HotTable, held: Sequence[Row]
 ) -> Consequences:
-    """What follows for other rows than these. An event is in no batch, and nothing waits for it."""
+    """Find the consequences. An event is never in a batch, and nothing waits for it."""
     if table == "events":
         return Consequences(in_place=sum(row["mode"] == "sequential" for row in held))
     ids = [row["id"] for row in held]

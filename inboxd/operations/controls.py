@@ -1,15 +1,14 @@
-"""What workers leave alone, take up or get no more: pause and resume, flush, unsubscribe.
+"""Pauses and resumes types, topics, queues, schedules and sources; flushes chunks; unsubscribes.
 
-A webhook source is paused as well: what comes is stored and held, or refused.
+Webhooks of a paused source are stored and held, or refused.
 
-Promises: every worker obeys a pause within a second, and what is leased ahead
-of its start is given back. A chunk that is flushed holds what was lined up and what has arrived, as
-if it were due. A subscription that a living worker declares is not ended, since it would be back at
-that worker's next start.
-Known limits: what runs when a pause begins goes on. The count of rows that wait stops at ten
-thousand for each lane, and in the lines of a sequential or batch topic at as many that have arrived
-and as many that are lined up: of a type, those among them are counted. A chunk that is run at that
-moment is not flushed. Events that were written for a topic before its subscription ended stay.
+Promises: every worker applies a pause within a second, and releases leased commands that have not
+started. A flushed chunk contains lined-up events and arrivals, as if it were due. A subscription
+that a living worker declares is not ended, since that worker's next start would restore it. Known
+limits: running rows finish. The count of waiting rows stops at 10,000 per lane; in a sequential or
+batch topic at 10,000 arrivals and 10,000 lined-up events, among which events of a paused type are
+counted. A chunk that is running is not flushed. Events that were written for a topic before its
+subscription ended remain there.
 """
 
 from datetime import datetime
@@ -27,7 +26,7 @@ from inboxd.store.receipts import HeldSource
 from inboxd.store.session import Session
 from inboxd.store.wakeups import HotTable
 
-_CHUNKS = 10_000  # flushed at once
+_MOST_CHUNKS = 10_000  # chunks that are flushed at once
 
 
 async def pause(
@@ -39,15 +38,15 @@ async def pause(
     reason: str | None = None,
     refuse: bool = False,
 ) -> int:
-    """Let workers leave it alone until `resume`; returns how many rows wait there now.
+    """Pause something until `resume`; returns the number of rows that wait there.
 
-    Of a webhook source, what comes is stored and held; with `refuse` it is answered 503. Raises
-    UsageError for what cannot be a name, or be refused; UnknownName for a schedule that nobody
-    declared, and Conflict when it is paused already.
+    Webhooks of a source are stored and held; with `refuse` they are answered 503. Raises UsageError
+    for an invalid name, or for a kind that cannot refuse; UnknownName for an undeclared schedule;
+    Conflict if it is paused already.
     """
     _check(kind, name)
     if refuse and kind != "source":
-        raise UsageError(f"a {kind} cannot be refused: a webhook source can.")
+        raise UsageError(f"a {kind} cannot refuse: only a webhook source can.")
     async with session.connection.transaction():
         if kind == "schedule" and not await schedules.exists(session, name):
             raise UnknownName(
@@ -74,11 +73,11 @@ async def resume(
     reason: str | None = None,
     seen: datetime | Literal["any"] | None = "any",
 ) -> int:
-    """Let workers take it up again; returns how many rows wait there.
+    """Resume something that is paused; returns the number of rows that wait there.
 
-    Of a webhook source, what is held is released before it returns, unless the settings of a
-    receiver pause it too. seen: since when it was paused, as somebody saw it. Raises Conflict when
-    it is not paused, or was resumed and paused again meanwhile.
+    Held receipts of a webhook source are released before it returns, unless the settings of a
+    receiver pause the source too. seen: the beginning of the pause that the operator saw. Raises
+    Conflict if it is not paused, or was resumed and paused again meanwhile.
     """
     _check(kind, name)
     async with session.connection.transaction():
@@ -87,7 +86,7 @@ async def resume(
         if was_paused and seen not in ("any", since):
             raise Conflict(
                 f"{kind} {name!r} was resumed meanwhile and paused again; nothing was changed: "
-                "look again why"
+                "look at the new reason"
             )
         held = await _held(session, name) if kind == "source" else None
         if not was_paused and (held is None or held["paused"]):
@@ -100,13 +99,13 @@ async def resume(
 
 
 async def _held(session: Session, source: str) -> HeldSource | None:
-    """What is held of a source, if anything is."""
+    """Return the held receipts of a source, if there are any."""
     found = await receipts.held(session.connection, session.sql)
     return next((row for row in found if row["source"] == source), None)
 
 
 async def _release(session: Session, source: str) -> int:
-    """Page by page; what this does not come to, the leader releases."""
+    """Release held receipts page by page; after an interruption the leader continues."""
     pages = receipts.release(session.connection, session.sql, source)
     return sum([count async for count in pages])
 
@@ -114,13 +113,14 @@ async def _release(session: Session, source: str) -> int:
 async def _why_not_paused(session: Session, kind: Kind, name: str, held: HeldSource | None) -> str:
     if held is not None:
         return (
-            f"no operator paused the source {name!r}: the settings of a receiver do; set "
+            f"the source {name!r} is paused by the settings of a receiver, not by an operator: set "
             f'inbound.webhooks.{name}.paused = "no", and send the receiver a HUP'
         )
     controls = await store.read(session.connection, session.sql)
     paused = [row["name"] for row in controls if row["kind"] == kind]
     return (
-        f"{kind} {name!r} is not paused{did_you_mean(name, paused)}; `inboxd paused` lists what is"
+        f"{kind} {name!r} is not paused{did_you_mean(name, paused)}; `inboxd paused` lists all "
+        "pauses"
     )
 
 
@@ -132,17 +132,17 @@ async def flush(
     actor: str,
     reason: str | None = None,
 ) -> list[str]:
-    """Let the chunks of a batch topic that wait be due now, or that of one key; returns their keys.
+    """Make the waiting chunks of a batch topic, or of one key, due now; returns their keys.
 
-    Of very many, the 10,000 that would be due first. Raises NotFound when none waits.
+    At most 10,000 chunks, beginning with the earliest due one. Raises NotFound if no chunk waits.
     """
     async with session.connection.transaction():
-        keys = await chunks.flush(session, topic, key, _CHUNKS)
+        keys = await chunks.flush(session, topic, key, _MOST_CHUNKS)
         if not keys:
             if told := await unknown(session, "topic", topic):
                 raise UnknownName(told)
             what = f"the key {key!r} of the topic {topic!r}" if key is not None else repr(topic)
-            raise NotFound(f"no chunk of {what} waits; `inboxd topics chunks {topic}` shows them")
+            raise NotFound(f"no chunk of {what} waits: see `inboxd topics chunks {topic}`")
         await audit.record(session, actor, "flush", f"topic {topic}", reason, len(keys))
         await wakeups.notify(session.connection, session.sql, "events")
     return keys
@@ -156,10 +156,9 @@ async def unsubscribe(
     actor: str,
     reason: str | None = None,
 ) -> list[str]:
-    """Give no more events of `type`, or of any, to a topic; returns the types.
+    """End a topic's subscription to `type`, or to all types; returns the types.
 
-    Raises NotFound when the topic has no such subscription, Conflict when a living worker declares
-    it.
+    Raises NotFound if the topic has no such subscription, Conflict if a living worker declares it.
     """
     async with session.connection.transaction():
         known = [each for each in await topics.listed(session) if each["topic"] == topic]
@@ -173,7 +172,7 @@ async def unsubscribe(
         if not ended:
             raise Conflict(
                 f"a living worker declares the topic {topic!r} for {', '.join(types)}: "
-                "take the handler out of its plugin first"
+                "remove the handler from its plugin first"
             )
         await audit.record(session, actor, "unsubscribe", f"topic {topic}", reason, len(ended))
     return ended
@@ -181,12 +180,12 @@ async def unsubscribe(
 
 def _check(kind: str, name: str) -> None:
     if kind not in get_args(Kind):
-        raise UsageError(f"{kind!r} cannot be paused: {', '.join(get_args(Kind))} can.")
+        raise UsageError(f"{kind!r} cannot be paused; valid kinds: {', '.join(get_args(Kind))}.")
     checks.refuse(f"the {kind} {name!r:.60}", checks.printable(name))
 
 
 async def _waiting(session: Session, kind: Kind, name: str) -> int:
-    """How many rows this holds back, in lanes and in lines."""
+    """Count the rows that a pause holds back, in lanes and in lines."""
     if kind == "source":
         held = await _held(session, name)
         return held["receipts"] if held else 0

@@ -1,15 +1,16 @@
-"""How many rows match a filter of lists, by what became of them: as far as was looked.
+"""Counts rows that match a filter of lists, by outcome, within a bound of rows to look at.
 
-Owns the counting of what `finding` finds. Promises that a count is exact where all was looked at,
-and else says "at least", and how far it came; and that each row counts once, also one that settles
-meanwhile. Known limit: it looks at rows, so it takes as long as a list that goes through as many;
-totals of a type and a tenant come from the census (`totals.py`), at any size.
+Owns the counting of rows that `finding` finds. Promises that a count is exact if all rows were
+looked at, and otherwise marked "at least", with how far it looked; and that each row counts once,
+even if it settles meanwhile. Known limit: it looks at rows, so it takes as long as a list of the
+same number of rows; totals of a type and a tenant come from the census (`totals.py`), at any size.
 *See:* `cli/count.py`, before it; `finding.py`, after it.
 """
 
 from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime
+from time import monotonic
 
 from inboxd.model.lifecycle import Status
 from inboxd.operations.finding import LOOKED_AT, find
@@ -19,16 +20,16 @@ from inboxd.store.finding import Filter
 from inboxd.store.session import Session
 from inboxd.store.wakeups import HotTable
 
-# Rows whose status is read at once.
-_PAGE = 1_000
+# Rows whose statuses are read at once.
+_PAGE_ROWS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class FoundNumbers:
-    """How many rows match, named as totals are.
+    """Numbers of matching rows, with the names of totals.
 
     processing: None for events, which have no such status. looked: rows that were looked at.
-    looked_back_to: when the last of them was created; None: all were looked at.
+    looked_back_to: creation time of the last one; None: all rows were looked at.
     """
 
     total: Number
@@ -44,24 +45,34 @@ class FoundNumbers:
 
 
 async def count_found(
-    session: Session, table: HotTable, wanted: Filter, look: int | None = None
+    session: Session,
+    table: HotTable,
+    wanted: Filter,
+    look: int | None = None,
+    seconds: float = float("inf"),
+    requests: float = float("inf"),
 ) -> FoundNumbers:
-    """Count the rows that a list of this filter would show, looking at so many at most."""
-    look = look or LOOKED_AT
+    """Count the rows that match the filter.
+
+    look: the most rows to look at. seconds: after this time, it looks at no further rows. requests:
+    the most requests of `find`, which has the bound in blocks of each.
+    """
+    look, begun = look or LOOKED_AT, monotonic()
     unsettled, settled = Counter[str](), Counter[str]()
-    looked, below = 0, None
+    looked, below, asked = 0, None, 0
     while True:
         found = await find(
             *(session, table, wanted),
             below=below,
-            limit=_PAGE,
+            limit=_PAGE_ROWS,
             look=min(look - looked, LOOKED_AT),
             read=finding.statuses,
         )
         for row in found.rows:
             (unsettled if row["finished_at"] is None else settled)[row["status"]] += 1
-        looked, below = looked + found.looked, found.next
-        if below is None or looked >= look:
+        looked, below, asked = looked + found.looked, found.next, asked + 1
+        spent = looked >= look or asked >= requests or monotonic() - begun >= seconds
+        if below is None or spent:
             break
     how = Exactness.EXACT if below is None else Exactness.AT_LEAST
     running = Number(unsettled[Status.RUNNING], how)

@@ -1,6 +1,6 @@
-"""The daily statement as it is shown, and what does not add up of it, accepted by an operator.
+"""Shows the daily statement, and accepts its findings for an operator.
 
-Promises that showing it reads what the leader made, and counts nothing. Known limit: it is as old
+Promises that showing it reads the leader's statement, and counts nothing. Known limit: it is as old
 as `checked_at` says.
 *See:* `inboxd.maintenance.daily_statement`, which makes it; `cli/statement.py`, which prints it.
 """
@@ -19,41 +19,41 @@ _SUMMED = ("received", "duplicates", *FATES, "difference")
 
 
 def read_day(text: str) -> date:
-    """A day as people write it. Raises UsageError."""
+    """Read a day in ISO 8601. Raises UsageError."""
     try:
         return date.fromisoformat(text)
     except ValueError:
-        raise UsageError(f"{text!r} is not a day: write it as 2026-01-31") from None
+        raise UsageError(f"{text!r} is not a valid day: write it as 2026-01-31") from None
 
 
 async def statement(
     session: Session, day: date | None = None, source: str | None = None
 ) -> dict[str, Any]:
-    """The statement of a day, None: the newest that has one; of a source, None: of all.
+    """Return the statement of a day (None: the newest) and a source (None: all sources).
 
-    `elsewhere`: what does not add up of other days, and nobody has accepted. Raises NotFound for a
-    day that has none; where no day has one yet, `day` is None.
+    `elsewhere`: findings of other days that are not accepted. Raises NotFound for a day without a
+    statement; before the first statement, the result's `day` has no value.
     """
     rows = await store.shown(session, day, source)
     if not rows and day is not None:
         raise NotFound(
-            f"{day} has no statement: a day gets it an hour after it ended (UTC), if a worker of "
-            "this release led by then; `inboxd statement` shows the newest"
+            f"{day} has no statement: it is made an hour after the end of the day (UTC), if a "
+            "worker of this release leads then; `inboxd statement` shows the newest"
         )
     shown = rows[0]["day"] if rows else None
     lines = [_line(row) for row in rows if row["source"] is not None]
     found = [dict(row) for row in await store.findings(session, shown, source)]
     for each in found:
         each["day"] = str(each["day"])
-    told = None if shown is None else str(shown)
+    shown_day = None if shown is None else str(shown)
     return {
-        "day": told,
+        "day": shown_day,
         "closed_at": rows[0]["closed_at"] if rows else None,
         "checked_at": rows[0]["checked_at"] if rows else None,
         "total": {name: sum(line[name] for line in lines) for name in _SUMMED},
         "lines": lines,
-        "findings": [each for each in found if each["day"] == told],
-        "elsewhere": [each for each in found if each["day"] != told],
+        "findings": [each for each in found if each["day"] == shown_day],
+        "elsewhere": [each for each in found if each["day"] != shown_day],
         "spools": [dict(row) for row in await store.spools(session)],
     }
 
@@ -78,14 +78,14 @@ async def accept_findings(
     actor: str,
     reason: str | None = None,
 ) -> int:
-    """Accept what does not add up of a day: it is shown still, and raises no alert any more.
+    """Accept the findings of a day: they are still shown, but raise no more alerts.
 
-    What is found beyond that is to be accepted anew. Raises NotFound where there is nothing.
+    Later findings have to be accepted again. Raises NotFound if there is nothing to accept.
     """
     async with session.connection.transaction():
         accepted = await store.accept(session, day, source, actor)
         if not accepted:
-            raise NotFound(f"of {day} nothing is to be accepted; nothing was changed")
+            raise NotFound(f"{day} has no finding to accept; nothing was changed")
         target = f"statement {day}" + ("" if source is None else f" {source}")
         await audit.record(session, actor, "accept", target, reason, accepted)
     return accepted

@@ -1,7 +1,7 @@
-"""One row in full, as the command line and the admin API show it: the same JSON from the same code.
+"""One row in full, as JSON values for the command line and the admin API.
 
-Promises: payloads, headers and results are there only when they are asked for. Known limit: of what
-a row created, a hundred are told.
+Promises: payloads, headers and results are included only if asked for. Known limit: at most 100
+created rows are included.
 """
 
 import base64
@@ -26,14 +26,13 @@ from inboxd.store.wakeups import HotTable
 
 _OF_SUSPECTS = ("suspect_group", "lone_crashes", "alone_fence")
 _DIED = "WorkerDied"
-# What is null for a role that may not read contents, though there may be some.
+# Fields that are null for a role that cannot read contents.
 _WITHHELD = ("errors", "progress")
-# A row without what is told of others.
+# Fields about other rows, with the values that hide them.
 _ALONE: Mapping[str, Any] = {
     **dict.fromkeys(("children", "replays", "waits_for", "elsewhere", "breakers"), ()),
     "suspect": None,
 }
-# What is told of a receipt.
 _RECEIPT = (
     *("receipt_id", "received_at", "source", "outcome", "address", "key_id"),
     *("content_type", "body_bytes"),
@@ -51,11 +50,11 @@ async def details(
     tenants: Tenants | None = None,
     labels_of: LabelsOf = type_labels,
 ) -> dict[str, Any]:
-    """One row as JSON values, with what is known beside it. Raises NotFound.
+    """Return one row as JSON values, with related data. Raises NotFound.
 
-    tenants: their names, of a process that looks more than once. payload: with payload, headers and
-    result. raw: with the webhook that an event came in. withheld: what the session's role may not
-    read; DatabaseError where that was asked for.
+    tenants: cached names of tenants, for a process that looks more than once. payload: include
+    payload, headers and result. raw: include the webhook of an event. The field `withheld` names
+    the contents that the session's role cannot read; asking for them raises DatabaseError.
     """
     if payload:
         session.refuse_withheld("payloads, headers and results")
@@ -70,7 +69,8 @@ async def details(
     uuid = UUID(row[f"{kind}_id"])
     made_at = datetime.fromisoformat(row["created_at"])
     created = await created_by(session, kind, row["id"], uuid, made_at)
-    # A row without a story begins one: it is what its descendants carry.
+    # A row without a correlation id begins a story: its descendants have its uuid as their
+    # correlation id.
     row["correlation_id"] = row["correlation_id"] or row[f"{kind}_id"]
     row["children"] = [
         {key: getattr(each, key) for key in ("kind", "id", "uuid", "type", "lane", "status")}
@@ -96,9 +96,9 @@ async def details(
 def alone(
     table: HotTable, id: int | UUID, row: dict[str, Any], tenants: frozenset[str]
 ) -> dict[str, Any]:
-    """A row for who may see certain tenants, without what is told of others beside it.
+    """Return a row without data about other rows, for a visitor of certain tenants.
 
-    These may be of any tenant. Raises NotFound for a row of another, as if it were not there.
+    Other rows may be of any tenant. Raises NotFound for a row of another tenant.
     """
     if row["tenant"] not in tenants:
         raise _missing(table, id)
@@ -112,7 +112,6 @@ def _missing(table: HotTable, id: int | UUID) -> NotFound:
 
 
 async def _name_tenant(session: Session, row: dict[str, Any], tenants: Tenants) -> None:
-    """What the row's tenant is called."""
     if tenants.settings.query is not None:
         names = await tenants.names(session, [row["tenant"]])
         row["tenant_name"] = names.get(row["tenant"])
@@ -120,7 +119,7 @@ async def _name_tenant(session: Session, row: dict[str, Any], tenants: Tenants) 
 
 
 async def _suspicion(session: Session, row: dict[str, Any]) -> dict[str, Any] | None:
-    """Of a command that ran on a worker when it died: on which, and how it runs until it ends."""
+    """Describe a suspect: the worker that died, and how the command runs until it ends."""
     group, lone, _ = (row.pop(key, None) for key in _OF_SUSPECTS)
     if group is None:
         return None
@@ -134,22 +133,22 @@ async def _suspicion(session: Session, row: dict[str, Any]) -> dict[str, Any] | 
 
 
 async def _receipt(session: Session, row: dict[str, Any], *, raw: bool) -> dict[str, Any] | None:
-    """The webhook that an event came in; None: it came otherwise, or that is gone."""
+    """Return the receipt of an event; None: it was not a webhook, or the receipt is not kept."""
     if row["origin_kind"] != "receipt" or row["causation_id"] is None:
         return None
     found = await receipts.one(session, UUID(row["causation_id"]), raw=raw)
     if found is None:
         return None
-    told: dict[str, Any] = {key: found[key] for key in _RECEIPT}  # type: ignore[literal-required]
+    shown: dict[str, Any] = {key: found[key] for key in _RECEIPT}  # type: ignore[literal-required]
     if raw:
         body, headers = found.get("body"), found.get("headers")
-        told["headers"] = None if headers is None else json.loads(headers)
-        told |= {"body": None} if body is None else _readable(body)
-    return told
+        shown["headers"] = None if headers is None else json.loads(headers)
+        shown |= {"body": None} if body is None else _readable(body)
+    return shown
 
 
 def _readable(body: bytes) -> dict[str, str]:
-    """A body as text, or else in base64."""
+    """Return a body as text, or else in base64."""
     try:
         return {"body": body.decode()}
     except UnicodeDecodeError:
@@ -157,16 +156,16 @@ def _readable(body: bytes) -> dict[str, str]:
 
 
 def _has_a_time(row: dict[str, Any]) -> bool:
-    """Whether it runs by its own time: it is in no line, or holds the one that it stands in."""
+    """Whether the row runs at its own time: it is not in a line, or is the first of its line."""
     if row["status"] == Status.WAITING:
         return bool(row.get("head")) or row.get("line_at") is not None
     return bool(row["status"] == Status.PENDING)
 
 
 def _retry(rule: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
-    """A rule as it applies to a row, which may allow attempts of its own."""
+    """Apply a rule to a row, which may have its own number of attempts."""
     own = row.get("max_attempts")
-    policy = rule["policy"] if own is None else f"{rule['policy']}; the row itself: attempts {own}"
+    policy = rule["policy"] if own is None else f"{rule['policy']}; for this row: attempts {own}"
     most = rule["attempts"] if own is None else own
     waits = row["status"] in (Status.PENDING, Status.WAITING)
     return {

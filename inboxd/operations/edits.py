@@ -1,12 +1,11 @@
-"""A command that waits is edited where that is safe: its payload, its time, its priority.
+"""Edits a waiting command: its payload, its time, its priority.
 
-Promises: all that is wanted is changed or nothing, while the row is held, so that it has not begun;
-its payload only as long as no worker has had it, since what was begun may rest on it, and never
-that of a delivery, which carries what has happened. What is shown before is what would be written,
-to the last digit; the audit says which fields were changed to what, and of a payload only that.
-Known limits: a unique key that was made of the payload stays as it is. Payloads of more than
-`payloads.MOST` bytes are edited, and not shown.
-*See:* `operations/rows.py`, by which a dead letter is replayed with another payload.
+Promises: an edit changes all fields or none, while the row is locked, so that the command cannot
+start. The payload changes only before the first attempt, since an attempt may have acted on it, and
+never in a delivery, which carries a fact. The preview shows the exact values that are written; the
+audit has the new values, but no content of a payload. Known limits: a unique key that was derived
+from the payload stays. Payloads of more than `payloads.MOST` bytes are edited, but not shown.
+*See:* `operations/rows.py`, which replays a dead letter with another payload.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,7 +19,7 @@ from inboxd.model import checks
 from inboxd.model.endpoints import QUEUE
 from inboxd.model.json_text import check_json, indented
 from inboxd.model.lifecycle import Status
-from inboxd.operations.held_rows import ANY, Deed, Done, ExpectedRows, RowId, hold, seen_as
+from inboxd.operations.held_rows import ANY, Done, ExpectedRows, RowAction, RowId, hold, seen_as
 from inboxd.operations.payloads import MOST
 from inboxd.store import operations as store
 from inboxd.store import payloads, wakeups
@@ -37,7 +36,7 @@ class PayloadKept(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandEdit:
-    """What is wanted; None: it stays. payload: JSON text."""
+    """New values; None: the field stays. payload: JSON text."""
 
     payload: str | None = None
     run_at: datetime | None = None
@@ -46,7 +45,7 @@ class CommandEdit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EditableCommand:
-    """A command that waits, as it is. payload: None: it is not shown; kept: it cannot be edited."""
+    """A waiting command. payload: None if it is not shown; kept: why it cannot be edited."""
 
     id: int
     type: str
@@ -59,7 +58,7 @@ class EditableCommand:
 
 @dataclass(frozen=True, slots=True)
 class EditedField:
-    """A field: payload, run_at, priority. Of a payload that is too large to show both are None."""
+    """A changed field: payload, run_at, priority. None stands for a payload too large to show."""
 
     field: str
     before: object
@@ -70,18 +69,18 @@ async def _nothing(*_: object) -> Done:
     return Done(())
 
 
-_EDIT: Final = Deed(
+_EDIT: Final = RowAction(
     "edit",
     "edited",
     (Status.PENDING, Status.WAITING),
     _nothing,
-    hint=": what runs is ended by `inboxd commands cancel`; a dead letter is replayed with another "
-    "payload by `inboxd commands replay-with`; what has ended is sent anew",
+    hint=": `inboxd commands cancel` stops a running command, `inboxd commands replay-with` "
+    "replays a dead letter with another payload; a command that has ended must be sent anew",
 )
 
 
 async def editable(session: Session, id: RowId, expected: ExpectedRows = ANY) -> EditableCommand:
-    """A command as it may be edited. Raises NotFound, and Conflict for one that does not wait."""
+    """Return a command for editing. Raises NotFound, and Conflict if it is not waiting."""
     async with session.connection.transaction():
         (row,) = await hold(session, "commands", [id], _EDIT, expected)
         found = await _state(session, row["id"], payload=True)
@@ -105,22 +104,25 @@ async def edit_command(
     reason: str | None = None,
     expected: ExpectedRows = ANY,
 ) -> tuple[EditedField, ...]:
-    """Change a command that waits; returns what differs.
+    """Change a waiting command; returns the changed fields.
 
-    Raises UsageError for what cannot be, NotFound, and Conflict when it has begun meanwhile, has
-    changed since it was seen, or is so already; then nothing is changed.
+    Raises UsageError for invalid values, NotFound, and Conflict if it has started meanwhile, has
+    changed since it was seen, or has the values already; then nothing is changed.
     """
     async with session.connection.transaction():
         changes = await _edit(session, id, wanted, expected, actor, reason)
         if not changes:
-            raise Conflict(f"command {id} is so already; nothing was changed")
+            raise Conflict(f"command {id} has these values already; nothing was changed")
     return changes
 
 
 async def preview_edit(
     session: Session, id: RowId, wanted: CommandEdit, expected: ExpectedRows = ANY
 ) -> tuple[EditedField, ...]:
-    """What would differ: it is done and undone. Raises as `edit_command` does, but for none."""
+    """Make the change and roll it back; returns the changed fields, perhaps none.
+
+    Raises as `edit_command` does.
+    """
     transaction = session.connection.transaction()
     await transaction.start()
     try:
@@ -138,7 +140,7 @@ async def _edit(
     reason: str | None,
 ) -> tuple[EditedField, ...]:
     (row,) = await hold(session, "commands", [id], _EDIT, expected)
-    _check(wanted)  # afterwards: of one that was edited meanwhile it is told that it was
+    _check(wanted)  # after the lock, so that a conflict with another edit is reported first
     number, payload = row["id"], wanted.payload
     before = await _state(session, number, payload=payload is not None)
     if payload is not None:
@@ -151,7 +153,7 @@ async def _edit(
         await store.reprioritize(session, [number], wanted.priority)
     after = await _state(session, number, payload=payload is not None)
     changes = tuple(_differing(wanted, before, after))
-    to = ", ".join(_told(each) for each in changes)
+    to = ", ".join(_audited(each) for each in changes)
     await store.record(session, actor, "edit", f"commands {number}", reason, 1, to=to)
     await wakeups.notify(session.connection, session.sql, "commands")
     return changes
@@ -159,7 +161,7 @@ async def _edit(
 
 def _check(wanted: CommandEdit) -> None:
     if wanted == CommandEdit():
-        raise UsageError("nothing is to be changed: give a payload, a time or a priority")
+        raise UsageError("the edit has no change: give a payload, a time or a priority")
     if wanted.payload is not None:
         check_json(wanted.payload)
     if wanted.run_at is not None:
@@ -169,9 +171,10 @@ def _check(wanted: CommandEdit) -> None:
 
 
 async def _state(session: Session, id: int, *, payload: bool) -> dict[str, Any]:
-    """run_at, priority, queue; and the payload as it is stored, None: it is larger, or not asked.
+    """Return run_at, priority, queue, and the stored payload if asked for.
 
-    Raises DatabaseError for a role that may not read payloads.
+    payload: None if it has more than `MOST` bytes. Raises DatabaseError for a role that cannot read
+    payloads.
     """
     found: dict[str, Any] = {**await store.edited(session, id), "payload": None}
     if payload:
@@ -191,14 +194,14 @@ def _kept(row: Row, found: Mapping[str, Any]) -> PayloadKept | None:
 def _refuse_kept(id: int, kept: PayloadKept | None) -> None:
     if kept == PayloadKept.BEGUN:
         raise Conflict(
-            f"a worker has had command {id} before, and what it did may rest on its payload, which "
-            "stays as it is; nothing was changed: cancel it and send another, or, once it is a "
-            f"dead letter, `inboxd commands replay-with {id}`"
+            f"command {id} had an attempt already, which may have acted on its payload, so the "
+            "payload cannot change; nothing was changed: cancel the command and send another, or, "
+            f"once it is a dead letter, use `inboxd commands replay-with {id}`"
         )
     if kept == PayloadKept.DELIVERY:
         raise Conflict(
-            f"command {id} is a delivery of what has happened, so its payload stays as it is; "
-            "nothing was changed: cancel it, or send something else to the endpoint"
+            f"command {id} is a delivery of a fact, so its payload cannot change; nothing was "
+            "changed: cancel it, or send another webhook to the endpoint"
         )
 
 
@@ -216,8 +219,8 @@ def _differing(
             yield EditedField(name, before[name], after[name])
 
 
-def _told(change: EditedField) -> str:
-    """As the audit has it: never what a payload says."""
+def _audited(change: EditedField) -> str:
+    """Format a change for the audit, without the content of a payload."""
     if change.field == "payload":
         return "another payload"
     if isinstance(change.after, datetime):

@@ -1,17 +1,21 @@
-"""What an operator makes of endpoints: added, changed, disabled, given new secrets; resent to.
+"""Manages endpoints: add, change, disable, rotate secrets, resend deliveries.
 
-Promises: every worker obeys within seconds; each action is audited in the transaction that does it,
-without a secret or a URL. Known limit: what the settings say of an endpoint is changed there alone.
+Promises: every worker applies a change within seconds; each action has an audit entry without
+secret and URL, in the same transaction. Known limit: an endpoint of the settings is changed only
+there.
 *See:* `cli/endpoints.py`, before it; `store/endpoints.py`, after it.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any
+from ipaddress import ip_address
+from typing import Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 from inboxd.errors import Conflict, NotFound, UnknownName, UsageError
+from inboxd.model import duration
 from inboxd.model.checks import refuse
 from inboxd.model.endpoints import (
     DELIVER,
@@ -22,24 +26,36 @@ from inboxd.model.endpoints import (
     type_problem,
     url_problem,
 )
+from inboxd.model.lifecycle import Status
 from inboxd.model.spelling import did_you_mean
+from inboxd.operations.audit import refuse_if_done_since, seen_entry
 from inboxd.operations.bulk import Selection
 from inboxd.operations.finding import Found, find, search
-from inboxd.operations.held_rows import Done, RowId, listed
+from inboxd.operations.held_rows import Done, RowId, listed, seen_as
 from inboxd.operations.rows import act
+from inboxd.outbound.addresses import Allowed
+from inboxd.settings import Settings
+from inboxd.settings.values import format_rate, parse_rate
 from inboxd.store import endpoints as store
 from inboxd.store import operations as rows
 from inboxd.store import wakeups
+from inboxd.store.connections import Row
 from inboxd.store.endpoints import EndpointRow, NewEndpoint
 from inboxd.store.finding import Filter
 from inboxd.store.session import Session
 
-# More rows than there are.
+# Larger than any number of rows.
 _ALL = 2**62
+# For endpoints that the settings declare.
+_REMEDIES: Mapping[str, str] = {
+    "change": "change it there",
+    "remove": "remove it there, from the settings of all workers",
+    "rotate": "set the new secret there",
+}
 
 
 async def one_endpoint(session: Session, name: str) -> EndpointRow:
-    """An endpoint by its name. Raises UnknownName."""
+    """Return an endpoint by its name. Raises UnknownName."""
     found = await store.listed(session, name)
     if not found:
         known = [each["name"] for each in await store.listed(session)]
@@ -58,10 +74,10 @@ async def deliveries(
     limit: int = 20,
     everywhere: bool = False,
 ) -> Found:
-    """What was sent to an endpoint, the newest first.
+    """Return the deliveries of an endpoint, newest first.
 
-    everywhere: by as many requests as it takes to fill the page, or to look at all commands; else
-    as far as one request looks.
+    everywhere: use as many requests as it takes to fill the page or to look at all commands; else
+    one request, which is bounded.
     """
     wanted = Filter(lane=QUEUE + name, statuses=statuses, since=since)
     ask = partial(search, look=_ALL) if everywhere else find
@@ -73,14 +89,14 @@ async def deliveries(
 async def add_endpoint(
     session: Session, new: NewEndpoint, *, actor: str, reason: str | None = None
 ) -> EndpointRow:
-    """Add one. Raises UsageError for what none can be, Conflict if there is one of its name."""
+    """Add an endpoint. Raises UsageError for invalid values, Conflict if the name exists."""
     refuse(f"the name {new.name!r:.60}", name_problem(new.name))
     refuse("the secret", secret_problem(new.secret))
     _check(new.url, new.types)
     async with session.connection.transaction():
         if not await store.add(session, new):
-            raise Conflict(f"there is an endpoint {new.name!r} already; take another name")
-        # Its host alone: whoever reads the audit may not read URLs, whose paths may be secrets.
+            raise Conflict(f"there is an endpoint {new.name!r} already; choose another name")
+        # Only the host: the path may be a secret, and readers of the audit must not see URLs.
         host = urlsplit(new.url).hostname
         await rows.record(session, actor, "add", f"endpoint {new.name}", reason, 1, to=host)
         return await one_endpoint(session, new.name)
@@ -93,17 +109,20 @@ async def change_endpoint(
     *,
     actor: str,
     reason: str | None = None,
+    seen: datetime | None = None,
 ) -> EndpointRow:
     """Change url, types, ordered, events, rate, concurrency or disable_after.
 
-    Raises UsageError, UnknownName, and Conflict for one of the settings.
+    seen: the time of its last change, as the actor saw it. Raises UsageError, UnknownName, and
+    Conflict for an endpoint of the settings, or if it was changed meanwhile.
     """
     if not changes:
-        raise UsageError("nothing is to change: give --url, --types or another option.")
+        raise UsageError("no change is given: give --url, --type or another option.")
     _check(changes.get("url"), changes.get("types", ()))
     async with session.connection.transaction():
-        _refuse_settings(await one_endpoint(session, name), "change it there")
-        await store.change(session, name, changes)
+        check_managed(await one_endpoint(session, name), "change")
+        if not await store.change(session, name, changes, seen):
+            raise changed_meanwhile(name)
         await rows.record(
             session, actor, "change", f"endpoint {name}", reason, 1, to=", ".join(sorted(changes))
         )
@@ -111,14 +130,23 @@ async def change_endpoint(
 
 
 async def remove_endpoint(
-    session: Session, name: str, *, actor: str, reason: str | None = None
+    session: Session,
+    name: str,
+    *,
+    actor: str,
+    reason: str | None = None,
+    seen: datetime | None = None,
 ) -> EndpointRow:
-    """Remove one; what waits for it stays. Raises UnknownName, Conflict for one of the settings."""
+    """Remove an endpoint; its waiting deliveries stay.
+
+    seen: as for `change_endpoint`. Raises UnknownName, and Conflict for an endpoint of the
+    settings, or if it was changed meanwhile.
+    """
     async with session.connection.transaction():
         row = await one_endpoint(session, name)
-        if row["undeclared_at"] is None:
-            _refuse_settings(row, "remove it there; no worker may have it any more")
-        await store.remove(session, name)
+        check_managed(row, "remove")
+        if not await store.remove(session, name, seen):
+            raise changed_meanwhile(name)
         await rows.record(session, actor, "remove", f"endpoint {name}", reason, 1)
         return row
 
@@ -131,17 +159,18 @@ async def enable_endpoint(
     reason: str | None = None,
     seen: datetime | None = None,
 ) -> EndpointRow:
-    """Enable one: what waits is delivered. seen: when it was changed last, as somebody saw it.
+    """Enable an endpoint: workers send its waiting deliveries.
 
-    Raises UnknownName, and Conflict if it is enabled, or was changed meanwhile.
+    seen: the last change that the operator saw. Raises UnknownName, and Conflict if it is enabled,
+    or was changed meanwhile.
     """
     async with session.connection.transaction():
         row = await one_endpoint(session, name)
         if row["undeclared_at"] is not None:
-            _refuse_settings(row, "no worker has it any more: put it back there")
+            _refuse_settings(row, "no worker declares it any more, so add it there again")
         if not await store.enable(session, name, seen):
             if not (await one_endpoint(session, name))["enabled"]:
-                raise _changed_meanwhile(name)
+                raise changed_meanwhile(name)
             raise Conflict(f"the endpoint {name!r} is enabled already")
         await rows.record(session, actor, "enable", f"endpoint {name}", reason, 1)
         return await one_endpoint(session, name)
@@ -155,16 +184,17 @@ async def disable_endpoint(
     reason: str | None = None,
     seen: datetime | None = None,
 ) -> EndpointRow:
-    """Disable one: nothing is written for it. seen: when it was changed last, as somebody saw it.
+    """Disable an endpoint: it gets no new deliveries.
 
-    Raises UnknownName, and Conflict if it is disabled, or was changed meanwhile.
+    seen: the last change that the operator saw. Raises UnknownName, and Conflict if it is disabled,
+    or was changed meanwhile.
     """
     async with session.connection.transaction():
         await one_endpoint(session, name)
         if not await store.disable(session, name, reason or f"disabled by {actor}", seen):
             row = await one_endpoint(session, name)
             if row["enabled"]:
-                raise _changed_meanwhile(name)
+                raise changed_meanwhile(name)
             raise Conflict(f"the endpoint {name!r} is disabled already: {row['disabled_reason']}")
         await rows.record(session, actor, "disable", f"endpoint {name}", reason, 1)
         return await one_endpoint(session, name)
@@ -178,17 +208,19 @@ async def rotate_endpoint(
     *,
     actor: str,
     reason: str | None = None,
+    seen: datetime | None = None,
 ) -> str:
-    """Give one a new secret, made here unless given; which is returned.
+    """Give an endpoint a new secret, generated unless given; returns the secret.
 
-    The older ones sign for as long as `keep`. Raises UsageError, UnknownName, and Conflict for one
-    of the settings.
+    Older secrets also sign, for the time `keep`. seen: as for `change_endpoint`. Raises UsageError,
+    UnknownName, and Conflict for an endpoint of the settings, or if it was changed meanwhile.
     """
     secret = secret or made_secret()
     refuse("the secret", secret_problem(secret))
     async with session.connection.transaction():
-        _refuse_settings(await one_endpoint(session, name), "put the new secret there")
-        await store.rotate(session, name, secret, keep)
+        check_managed(await one_endpoint(session, name), "rotate")
+        if not await store.rotate(session, name, secret, keep, seen):
+            raise changed_meanwhile(name)
         await rows.record(session, actor, "rotate", f"endpoint {name}", reason, 1)
     return secret
 
@@ -202,20 +234,39 @@ async def send_to_endpoint(
     actor: str,
     reason: str | None = None,
 ) -> dict[str, Any]:
-    """Send one webhook to one endpoint, whatever its types are; id, command_id, message_id.
+    """Send one webhook to one endpoint, regardless of its types.
 
-    Raises UnknownName, and Conflict if it is disabled.
+    Returns id, command_id and message_id. Raises UnknownName, and Conflict if it is disabled.
     """
     async with session.connection.transaction():
         row = await one_endpoint(session, name)
         sent = await store.send(session, row, type_, payload)
         if sent is None:
             raise Conflict(
-                f"the endpoint {name!r} is disabled ({row['disabled_reason']}): `inboxd endpoints "
-                f"enable {name}` first"
+                f"the endpoint {name!r} is disabled ({row['disabled_reason']}): enable it first "
+                f"with `inboxd endpoints enable {name}`"
             )
         await rows.record(session, actor, "send", f"endpoint {name}", reason, 1, to=type_)
     return sent
+
+
+class SeenDeliveries(NamedTuple):
+    """State of deliveries that an actor saw. entry: the newest resend to their endpoint."""
+
+    entry: int
+    state: str
+
+
+async def resendable(
+    session: Session, name: str, ids: Sequence[RowId]
+) -> tuple[list[dict[str, Any]], SeenDeliveries]:
+    """Return deliveries (id, status, tenant) and their state. Raises as `resend_deliveries`."""
+    await one_endpoint(session, name)
+    async with session.connection.transaction():
+        found = await _deliveries(session, name, ids)
+    shown = [{key: row[key] for key in ("id", "status", "tenant")} for row in found]
+    entry = await seen_entry(session, "resend", _of_endpoint(name))
+    return shown, SeenDeliveries(entry, seen_as(found))
 
 
 async def resend_deliveries(
@@ -225,44 +276,32 @@ async def resend_deliveries(
     *,
     actor: str,
     reason: str | None = None,
+    seen: SeenDeliveries | None = None,
 ) -> Done:
-    """Deliver again: failed ones are replayed, others become new commands with their message ids.
+    """Resend deliveries, all or none, with their message ids: replay failed ones, send others anew.
 
-    All or none. Raises UnknownName, NotFound for what is no delivery of this endpoint, and Conflict
-    for one that has not ended.
+    seen: the state that `resendable` returned. Raises UnknownName, NotFound for a row that is not a
+    delivery of this endpoint, and Conflict for a delivery that has not ended, or that has changed
+    since it was seen, or if deliveries of this endpoint were resent since.
     """
     await one_endpoint(session, name)
-    numbers = [each for each in ids if isinstance(each, int)]
-    uuids = [each for each in ids if not isinstance(each, int)]
     async with session.connection.transaction():
-        found = await rows.lock(session, "commands", numbers, uuids)
-        found += await rows.settled(session, "commands", numbers, uuids)
-        ours = await store.are_of(session, name, [row["id"] for row in found])
-        found = [row for row in found if row["id"] in ours]
-        known = {key for row in found for key in (row["id"], row["uuid"])}
-        if unknown := [each for each in ids if each not in known]:
-            raise NotFound(
-                f"the endpoint {name!r} has no delivery {listed(unknown)}; nothing was changed: "
-                f"`inboxd endpoints deliveries {name}` has them"
-            )
-        failed = [row["id"] for row in found if row["hot"] and row["status"] == "failed"]
-        if waiting := [row["id"] for row in found if row["hot"] and row["id"] not in failed]:
+        if seen is not None:
+            await refuse_if_done_since(session, "resend", _of_endpoint(name), seen.entry)
+        found = await _deliveries(session, name, ids)
+        if seen is not None and seen_as(found) != seen.state:
             raise Conflict(
-                f"delivery {listed(waiting)} has not ended; nothing was changed: it is delivered "
-                "without your help"
+                f"delivery {listed([row['id'] for row in found])}: another operator or a worker "
+                "changed it meanwhile; nothing was changed: look at it again"
             )
+        failed = [row["id"] for row in found if row["hot"]]
         again = Done(())
         if failed:
             again = await act(session, "commands", "replay", failed, actor=actor, reason=reason)
         settled = [row["id"] for row in found if not row["hot"]]
         pairs = await store.resend(session, settled, actor, reason)
-        if len(pairs) < len(settled):
-            raise Conflict(
-                f"one of the deliveries {listed(settled)} was replayed as another row; nothing was "
-                "changed: resend that one"
-            )
         if pairs:
-            target = f"commands {listed(settled)} of endpoint {name}"
+            target = f"commands {listed(settled)}{_of_endpoint(name)}"
             await rows.record(session, actor, "resend", target, reason, len(pairs))
             await wakeups.notify(session.connection, session.sql, "commands")
     return Done(
@@ -271,9 +310,74 @@ async def resend_deliveries(
     )
 
 
+async def _deliveries(session: Session, name: str, ids: Sequence[RowId]) -> list[Row]:
+    """Lock deliveries that have ended. Raises NotFound or Conflict."""
+    numbers = [each for each in ids if isinstance(each, int)]
+    uuids = [each for each in ids if not isinstance(each, int)]
+    found = await rows.lock(session, "commands", numbers, uuids)
+    found += await rows.settled(session, "commands", numbers, uuids)
+    ours = await store.are_of(session, name, [row["id"] for row in found])
+    found = [row for row in found if row["id"] in ours]
+    known = {key for row in found for key in (row["id"], row["uuid"])}
+    if unknown := [each for each in ids if each not in known]:
+        raise NotFound(
+            f"the endpoint {name!r} has no delivery {listed(unknown)}; nothing was changed: "
+            f"`inboxd endpoints deliveries {name}` lists them"
+        )
+    if waiting := [row["id"] for row in found if row["hot"] and row["status"] != Status.FAILED]:
+        raise Conflict(
+            f"delivery {listed(waiting)} has not ended; nothing was changed: workers will "
+            "deliver it without a resend"
+        )
+    if gone := [row["id"] for row in found if not row["hot"] and row["status"] == Status.FAILED]:
+        raise Conflict(
+            f"delivery {listed(gone)} was replayed as another row; nothing was changed: resend the "
+            "new row"
+        )
+    return found
+
+
+def _of_endpoint(name: str) -> str:
+    """Return the end of a resend's target in the audit."""
+    return f" of endpoint {name}"
+
+
 def failed_of(name: str, **more: Any) -> Selection:
-    """The failed deliveries of an endpoint."""
+    """Select the failed deliveries of an endpoint."""
     return Selection(type=DELIVER, lane=QUEUE + name, **more)
+
+
+def read_rate(text: str) -> str:
+    """Return a rate in its stored form, such as "10/s". Raises UsageError."""
+    try:
+        return format_rate(parse_rate(text))
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+
+
+def read_disable_after(text: str) -> timedelta:
+    """Read the time of failing that disables an endpoint, such as "5d". Raises UsageError."""
+    if not (found := duration.parse(text)):
+        raise UsageError("the time until an endpoint is disabled must be longer than 0s.")
+    return found
+
+
+def url_remarks(settings: Settings, url: str) -> Iterator[str]:
+    """Yield the reasons why these settings forbid sending to a URL."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    if parts.scheme == "http" and settings.outbound.webhooks.require_https:
+        yield (
+            "outbound.webhooks.require_https is set, so workers send nothing to an http URL: use "
+            "https"
+        )
+    with suppress(ValueError):  # a name, whose addresses may change
+        ip_address(host)
+        if not Allowed(settings.outbound.webhooks.allow).permits(host):
+            yield (
+                f"{host} is not a public address: workers send nothing to it unless "
+                "outbound.webhooks.allow in their settings contains its range"
+            )
 
 
 def _check(url: str | None, types: Sequence[str]) -> None:
@@ -283,15 +387,22 @@ def _check(url: str | None, types: Sequence[str]) -> None:
         refuse(f"the type {each!r:.60}", type_problem(each))
 
 
-def _changed_meanwhile(name: str) -> Conflict:
+def changed_meanwhile(name: str) -> Conflict:
+    """Make the error of an action on an endpoint that has changed since the actor saw it."""
     return Conflict(
-        f"the endpoint {name!r} was changed meanwhile; nothing was done: look again how it is"
+        f"the endpoint {name!r} was changed meanwhile; nothing was changed: look at it again"
     )
+
+
+def check_managed(row: EndpointRow, action: Literal["change", "remove", "rotate"]) -> None:
+    """Raise Conflict if the settings declare the endpoint: only a change there is allowed."""
+    if action != "remove" or row["undeclared_at"] is None:
+        _refuse_settings(row, _REMEDIES[action])
 
 
 def _refuse_settings(row: EndpointRow, remedy: str) -> None:
     if row["managed_by"] == "settings":
         raise Conflict(
-            f"the endpoint {row['name']!r} comes from [endpoints.{row['name']}] of the settings: "
+            f"the settings declare the endpoint {row['name']!r} in [endpoints.{row['name']}]: "
             f"{remedy}"
         )

@@ -1,8 +1,8 @@
-"""What events of a list enqueued: a few commands and batches of each, with their statuses.
+"""The commands and batches that the events of a list created: a few of each event.
 
-Promises that a list costs about the same however old its events are.
-Known limit: of a command that ended long after its event only the event's own page tells:
-`Enqueued.within` says how long.
+Promises that the cost of a list does not depend on the age of its events.
+Known limit: a command that ended long after its event is missing (`Enqueued.within`); only the view
+of that event shows it.
 """
 
 from collections import defaultdict
@@ -14,17 +14,17 @@ from typing import Any
 from inboxd.store import finding
 from inboxd.store.session import Session
 
-# Of each event; one more tells that there are others.
+# Rows per event; one more row shows that there are more.
 MOST = 10
-# Days of history in which commands are looked for, of all events together.
+# Days of history that are searched, for all events together.
 _DAYS = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Enqueued:
-    """By the event's id: kind, id, type, status of what it enqueued, at most `MOST` + 1.
+    """Created rows by the event's id: kind, id, type, status, at most `MOST` + 1 per event.
 
-    within: what ended later than that after its event is not among it.
+    within: rows that ended later than this after their event are missing.
     """
 
     of: Mapping[int, list[dict[str, Any]]]
@@ -32,7 +32,7 @@ class Enqueued:
 
 
 async def enqueued_by(session: Session, events: Sequence[Mapping[str, Any]]) -> Enqueued:
-    """Of events as a list has them."""
+    """Find the rows that events created. events: rows of a list."""
     within = timedelta(days=max(1, _DAYS // max(1, len(events))))
     named = [(row["id"], row["event_id"], row["created_at"]) for row in events]
     found: dict[int, list[dict[str, Any]]] = defaultdict(list)

@@ -1,18 +1,18 @@
-"""What is known of a tenant or an entity is erased: payloads, results, errors, keys, bodies.
+"""Erases the contents of a tenant's or an entity's rows: payloads, results, errors, keys, bodies.
 
-Of a webhook that brought an event about it, body, headers and address go as a whole; an event that
-is held still goes without a trace, when what waits is to be cancelled.
+Body, headers and address of a webhook that contained such an event are erased completely; a held
+event is deleted if waiting rows are to be cancelled.
 
-What stays is a row's skeleton: ids, type, topic or queue, times, status, lineage. So batches,
-counts and stories stay whole, and nobody can read any more whom they were about. An event that is
-still to be processed is a fact and does not change (promise 8): it is settled first, then erased.
-Promises: the search and each erasing step are short; an interrupted erasure has a true entry in the
-audit, and the same command goes on with the rest; one that finds nothing has none, unless webhooks
-are received, since what it is about may be in a spool; dead letters are
-dismissed and erased, what waits or runs is only touched when that is asked for.
-Known limits: rows are found by their columns, not by their payloads; what is written while it
-runs is found by the next run; what waits in a spool is left out by its drain, which asks the audit
-(`inbound/spool/erasures.py`); copies elsewhere (exports, backups, logs) are not reached.
+A row keeps its skeleton: ids, type, topic or queue, times, status, lineage. So batches, counts and
+stories stay complete, without contents. An unsettled event does not change, since it is a fact
+(promise 8): it is settled first, then erased. Promises: the search and each step are short
+transactions; an interrupted erasure has a correct audit entry, and running the command again erases
+the remaining rows; an erasure that finds nothing has an entry only if webhooks are received, since
+a spool may hold matching ones; dead letters are dismissed and erased; waiting and running rows are
+changed only if asked for. Known limits: rows are found by their columns, not by their payloads;
+rows that are written meanwhile are found by the next run; receipts in a spool are dropped by its
+drain, which reads the audit (`inbound/spool/erasures.py`); copies elsewhere (exports, backups,
+logs) stay.
 """
 
 from collections import Counter
@@ -37,13 +37,13 @@ from inboxd.store.wakeups import HotTable
 _TABLES: tuple[HotTable, ...] = ("events", "commands")
 _PAGE = 500
 
-# Called with the share of history that has been looked at, and how many rows were found there.
+# Called with the share of history that was searched, and the number of rows found there.
 OnStep = Callable[[float, int], None]
 
 
 @dataclass(slots=True)
 class About:
-    """How many rows are, or were, about the subject; by table."""
+    """Numbers of rows about the subject, by table."""
 
     settled: Counter[str] = field(default_factory=Counter)
     dead: Counter[str] = field(default_factory=Counter)
@@ -53,28 +53,26 @@ class About:
 
     @property
     def unsettled(self) -> int:
-        """Rows that are still to be processed, or are being."""
         return self.waiting.total() + self.running.total()
 
     @property
     def total(self) -> int:
-        """All rows."""
         return self.settled.total() + self.dead.total() + self.unsettled
 
 
 def subject_of(tenant: str | None, entity_type: str | None, entity_id: str | None) -> Subject:
-    """Whom it is about: a tenant, an entity, or an entity of a tenant. Raises UsageError."""
+    """Return the subject: a tenant, an entity, or an entity of a tenant. Raises UsageError."""
     if (entity_type is None) != (entity_id is None):
         raise UsageError("an entity has a type and an id: give both.")
     if not any((tenant, entity_id)):
-        raise UsageError("whose rows are to be erased? Give a tenant, or an entity's type and id.")
+        raise UsageError("name the rows to erase: give a tenant, or an entity's type and id.")
     return Subject(tenant, entity_type, entity_id)
 
 
 async def survey(
     session: Session, subject: Subject, on_step: OnStep = lambda _share, _found: None
 ) -> About:
-    """What an erasure would reach; history is looked at as a whole, stretch by stretch."""
+    """Count the rows that an erasure would erase; it searches all of history, part by part."""
     about = About()
     for table in _TABLES:
         for _, status in await store.hot(session, table, subject):
@@ -96,26 +94,21 @@ async def erase(
     unsettled: bool = False,
     on_step: OnStep = lambda _share, _found: None,
 ) -> tuple[About, int]:
-    """Erase; returns what was erased (all of it settled by now), and how many rows are left.
+    """Erase rows; returns the erased rows (all settled by now), and the number of rows left.
 
-    unsettled: cancel what waits, and ask for the end of what runs. What runs is left: it is erased
-    by another run, once it has ended. Raises Conflict when rows wait or run and it is not given,
-    DatabaseError when a privilege is missing; then nothing is changed.
+    unsettled: cancel waiting commands, and ask running ones to stop. Running rows are left: another
+    run erases them after they have ended. Raises Conflict if rows wait or run and `unsettled` is
+    not set, DatabaseError if a privilege is missing; then nothing is changed.
     """
-    if lacking := await lacking_rights(session, "erase"):
-        raise DatabaseError(
-            f"this role may not erase: {', '.join(lacking)} missing; run it as the schema's owner, "
-            "which workers are not meant to be"
-        )
+    await require_rights(session)
     rows = {table: await store.hot(session, table, subject) for table in _TABLES}
     waits = sum(status != Status.FAILED for table in _TABLES for _, status in rows[table])
     held, events = await store.held(session, subject)
     waits += events
     if waits and not unsettled:
-        have, them = ("has", "it") if waits == 1 else ("have", "them")
         raise Conflict(
-            f"{plural(waits, 'row')} about it {have} not ended; nothing was changed: wait for the "
-            f"end, or cancel {them} as well"
+            f"{plural(waits, 'matching row')} not settled yet; nothing was changed: wait until all "
+            "have ended, or cancel them too"
         ).on_terminals(" with --unsettled")
     entry = await _record(session, subject, terms, events) if held or any(rows.values()) else None
     for first in range(0, len(held), _PAGE):
@@ -125,7 +118,7 @@ async def erase(
         for page in _pages([id_ for id_, _ in rows[table]]):
             await _settle(session, table, page, unsettled=unsettled)
     if entry is None and await store.may_be_spooled(session):
-        entry = await _record(session, subject, terms, 0)  # by it a spool leaves out what it has
+        entry = await _record(session, subject, terms, 0)  # a spool's drain reads this entry
     about = await _erase_history(session, subject, terms, entry, on_step)
     about.settled["held"] += events
     left = [len(await store.hot(session, table, subject)) for table in _TABLES]
@@ -136,9 +129,9 @@ async def erase(
 async def _settle(
     session: Session, table: HotTable, ids: Sequence[int], *, unsettled: bool
 ) -> None:
-    """Bring hot rows into history, dead letters as dismissed, those that wait as cancelled.
+    """Settle rows: dead letters as dismissed, waiting ones as cancelled.
 
-    Without `unsettled` a dead letter that was replayed since it was found is left.
+    Without `unsettled`, it skips a dead letter that was replayed meanwhile.
     """
     async with session.connection.transaction():
         held = await actions.lock(session, table, ids, [])
@@ -156,23 +149,23 @@ async def _settle(
 
 
 async def _record(session: Session, subject: Subject, terms: Terms, count: int) -> int:
-    """An erasure must be provable, so its entry in the audit names whom it was about."""
+    """Record the erasure with its subject, so that it can be proved."""
     return await actions.record(session, terms.actor, "erase", str(subject), terms.reason, count)
 
 
 async def _erase_history(
     session: Session, subject: Subject, terms: Terms, entry: int | None, on_step: OnStep
 ) -> About:
-    """Stretch by stretch, each in a transaction with its count in the audit.
+    """Erase settled rows part by part, each in a transaction with its count in the audit.
 
-    entry: that of the audit; None: there is none yet, as nothing was found.
+    entry: the audit entry; None: nothing was found so far.
     """
     about = About()
     async for table, stretch in store.stretches(session, _TABLES):
         async with session.connection.transaction():
-            row = await store.erase(session, table, subject, stretch, _instead())
+            row = await store.erase(session, table, subject, stretch, errors_after())
             if row["rows"]:
-                # A count of that day may have passed these rows, or meet them again.
+                # A census of that day may have counted these rows already, or may see them again.
                 parent = f"{table}_history"
                 await census.begin(session.connection, session.sql, stretch.part, parent)
                 if entry is None:
@@ -185,9 +178,19 @@ async def _erase_history(
     return about
 
 
-def _instead() -> str:
-    """The errors of an erased row."""
+async def require_rights(session: Session) -> None:
+    """Raise DatabaseError if the session's role is not allowed to erase."""
+    if lacking := await lacking_rights(session, "erase"):
+        raise DatabaseError(
+            f"this role is not allowed to erase: it lacks {', '.join(lacking)}; run the command as "
+            "the schema's owner; workers should not have that role"
+        )
+
+
+def errors_after() -> str:
+    """Return the errors that an erased row gets, as JSON text."""
     at = datetime.now(UTC).isoformat()
+    # The function `is_erased` of the schema compares this text.
     return orjson.dumps([{"at": at, "error": "Erased: what this row said was erased"}]).decode()
 
 

@@ -1,14 +1,15 @@
-"""Dead letters read as problems: groups of equal failures.
+"""Dead letters in groups of equal failures.
 
 Promises: ten thousand dead letters with three causes are three groups, each with its count, types,
-times and the newest error; counting them reads an index, not the rows.
-An archived group is told as such as long as it has no more rows, and no newer one, than then.
-Known limit: what is equal is the exception's type and place, a line of the plugin
-(`inboxd.model.outcome`), so one line that fails for two reasons with one type of exception is one
-group; and what failed under an older release keeps the group that it was given.
+times and the newest error; counting them reads an index, not the rows. A group stays archived until
+it has more rows, or a newer row, than when it was archived. Known limit: failures count as equal if
+they have one type of exception and one line of the plugin (`inboxd.model.outcome`), so one line
+that fails for two reasons with one type of exception is one group; a row that failed under an older
+release keeps its group.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
@@ -20,23 +21,24 @@ from inboxd.store.operations import Match
 from inboxd.store.session import Session
 from inboxd.store.wakeups import HotTable
 
-_PAIRS = 10_000  # of fingerprint and type
+_PAIRS = 10_000  # pairs of fingerprint and type
 SAMPLE = 10  # rows of a group
-# Of a group: its newest rows that are asked whose they are, its first ones, how many types of it,
-# and how many names of each are told.
+# For the spread of a group: the most rows that are counted, of the newest and of the first ones;
+# the most types that are searched; the most names that are returned.
 LOOKED, FIRST, TYPES, NAMES = 500, 20, 10, 10
 HOURS = 24
+# For the trends of all groups of a list: the most pairs of group and type; the most newest rows
+# that are counted.
+_TREND_PAIRS, _TREND_ROWS = 200, 600
 _WHAT = ("release", "host", "tenant")
-# Seconds: what had a dead letter so lately goes on.
-_LATELY = 3600
+# A group with a dead letter in this time is still growing.
+_RECENT_SECONDS = 3600
 
 Counted = dict[str, list[dict[str, Any]]]
 
 
 @dataclass(frozen=True, slots=True)
 class ArchivedGroup:
-    """When, by whom and why a group was archived."""
-
     at: datetime
     actor: str
     reason: str | None
@@ -44,10 +46,10 @@ class ArchivedGroup:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Dead letters that failed alike. kind: event or command. types: how many of each.
+    """Dead letters with equal failures. kind: event or command. types: number of rows of each.
 
-    first_at, last_at: when the oldest and the newest row of it became dead letters. last_id: the
-    newest. error: that of the newest. archived: None: it is not, or has grown since.
+    first_at, last_at: when the oldest and the newest row became dead letters. last_id, error: of
+    the newest row. archived: None if it is not archived, or has grown since.
     """
 
     kind: str
@@ -61,22 +63,21 @@ class Group:
     archived: ArchivedGroup | None = None
 
     def goes_on(self, now: datetime) -> bool:
-        """Whether there was a dead letter of it in the last hour."""
-        return (now - self.last_at).total_seconds() < _LATELY
+        """Whether the group got a dead letter in the last hour."""
+        return (now - self.last_at).total_seconds() < _RECENT_SECONDS
 
     @property
     def table(self) -> HotTable:
-        """Where its rows are."""
         return "events" if self.kind == "event" else "commands"
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Whose the dead letters of a group are, by each one's last attempt.
+    """The releases, hosts and tenants of a group's dead letters, by their last attempts.
 
-    looked: how many of the newest are told of. newest, began: of these, and of the first that are
-    still there, how many each release, host and tenant has, most first. hours: how many came in
-    each of the last 24 hours, the running one last; None: more than were looked at.
+    looked: number of the newest rows that are counted. newest, began: numbers by release, host and
+    tenant, largest first, of the newest and of the first remaining rows. hours: numbers of the last
+    24 hours, the current one last; None: unknown, before the oldest row that was looked at.
     """
 
     looked: int
@@ -85,7 +86,7 @@ class Spread:
     hours: Sequence[int | None]
 
     def told(self, part: Counted, what: str) -> str:
-        """Whose, as a line: one name alone, or each with its count."""
+        """Format the names of a part: a single name, or each with its count."""
         names = part.get(what, [])
         if len(names) == 1:
             return names[0]["name"] or "none"
@@ -93,25 +94,25 @@ class Spread:
 
 
 async def whole_name(session: Session, group: str) -> str:
-    """The fingerprint of the failure group that is called so, or whose name begins so.
+    """Return the fingerprint of the failure group with this name, or this beginning of a name.
 
-    Raises NotFound when nothing fails so any more, UsageError for a beginning of several.
+    Raises NotFound for an unknown group, UsageError if several names have this beginning.
     """
     found = await store.groups_from(session, group)
     if group in found:
         return group
     if not found:
-        raise NotFound(f"no dead letter is in group {group!r}: `inboxd failures list` has them")
+        raise NotFound(f"no dead letter is in group {group!r}: see `inboxd failures list`")
     if len(found) > 1:
         several = ", ".join(sorted(found))
         raise UsageError(
-            f"several groups begin with {group!r}, such as {several}: write more of it"
+            f"the names of several groups begin with {group!r}, such as {several}: give more of it"
         )
     return found.pop()
 
 
 async def failures(session: Session, group: str | None = None) -> list[Group]:
-    """The groups of dead letters, the largest first; with `group`, those of one fingerprint.
+    """Return the groups of dead letters, largest first; with `group`, only of one fingerprint.
 
     Raises NotFound and UsageError as `whole_name` does.
     """
@@ -130,14 +131,14 @@ async def failures(session: Session, group: str | None = None) -> list[Group]:
 async def rows_of(
     session: Session, group: Group, *, above: int = 0, limit: int = SAMPLE
 ) -> list[dict[str, Any]]:
-    """The next rows of a group, in the order of ids."""
+    """Return the next rows of a group, by ascending id."""
     wanted = Match(["failed"], fingerprint=group.fingerprint)
     ids = await store.matching(session, group.table, wanted, above, group.last_id, limit)
     return [dict(row) for row in await store.sample(session, group.table, ids)]
 
 
 async def spread_of(session: Session, group: Group) -> Spread | None:
-    """Whose they are; None: they have no group. What the role may not read is left out."""
+    """Return a group's spread, as far as the role can read it; None without a fingerprint."""
     if group.fingerprint is None:
         return None
     types = list(group.types)[:TYPES]
@@ -161,8 +162,46 @@ async def spread_of(session: Session, group: Group) -> Spread | None:
     return Spread(looked, began, newest, _hours(hours, whole=looked >= group.count))
 
 
+async def trends_of(
+    session: Session, groups: Iterable[Group]
+) -> dict[tuple[str, str | None], list[int | None]]:
+    """Return the numbers of the last 24 hours, as in `Spread`, by kind and fingerprint.
+
+    Two statements look at some of the newest rows of each group. It leaves out groups without a
+    fingerprint or with more than `TYPES` types, and groups at the end of a list with more than
+    `_TREND_PAIRS` types in all.
+    """
+    parts: dict[HotTable, list[tuple[str, str]]] = {"events": [], "commands": []}
+    counted: list[Group] = []
+    pairs = 0
+    for group in groups:
+        if group.fingerprint is None or len(group.types) > TYPES:
+            continue
+        pairs += len(group.types)
+        if pairs > _TREND_PAIRS:
+            break
+        parts[group.table] += [(group.fingerprint, type_) for type_ in group.types]
+        counted.append(group)
+    counts: dict[tuple[str, str | None], list[int]] = {}
+    looked = Counter[tuple[str, str | None]]()
+    newest = _TREND_ROWS // max(1, sum(map(len, parts.values())))
+    for table, these in parts.items():
+        if not these:
+            continue
+        for row in await store.failure_trends(session, table, these, newest):
+            key = (table.removesuffix("s"), row["fingerprint"])
+            looked[key] += row["count"]
+            if row["hour"] is not None:
+                counts.setdefault(key, [0] * HOURS)[HOURS - 1 - row["hour"]] = row["count"]
+    return {
+        key: _hours(counts.get(key, [0] * HOURS), whole=looked[key] >= group.count)
+        for group in counted
+        for key in ((group.kind, group.fingerprint),)
+    }
+
+
 def _known(counted: Counted) -> Counted:
-    """Without what none of the rows tells."""
+    """Leave out dimensions that no row has."""
     return {
         what: counted[what]
         for what in _WHAT
@@ -171,7 +210,7 @@ def _known(counted: Counted) -> Counted:
 
 
 def _hours(counts: list[int], *, whole: bool) -> list[int | None]:
-    """Of hours before the oldest row that was looked at nothing is known, unless all were."""
+    """Replace counts by None before the oldest row, unless all rows were looked at."""
     if whole or not any(counts):
         return [*counts]
     begin = next(place for place, count in enumerate(counts) if count)
@@ -179,9 +218,9 @@ def _hours(counts: list[int], *, whole: bool) -> list[int | None]:
 
 
 def document(group: Group, rows: list[dict[str, Any]], spread: Spread | None) -> dict[str, Any]:
-    """A group with the first of its rows, for JSON."""
-    told = None if spread is None else asdict(spread)
-    return {**asdict(group), "spread": told, "sample": rows[:SAMPLE]}
+    """Return a group with its first rows as JSON values."""
+    spread_ = None if spread is None else asdict(spread)
+    return {**asdict(group), "spread": spread_, "sample": rows[:SAMPLE]}
 
 
 def _group(kind: str, fingerprint: str | None, rows: list[Row]) -> Group:
@@ -201,7 +240,7 @@ def _group(kind: str, fingerprint: str | None, rows: list[Row]) -> Group:
 
 
 def _archived(newest: Row, count: int) -> ArchivedGroup | None:
-    """None: the group never was, or has grown since."""
+    """Return the archiving; None if the group was never archived, or has grown since."""
     if newest["archived_at"] is None:
         return None
     if count > newest["archived_count"] or newest["last_id"] > newest["archived_last_id"]:

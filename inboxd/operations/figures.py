@@ -1,9 +1,8 @@
-"""What was done in a span of time: how much, how well, how fast, by type and by lane.
+"""Throughput in a span of time, by type and by lane: numbers, success, durations.
 
-Readers get numbers here, and format them for themselves. Promises: what is read is bounded by the
-steps of the span and by the types and lanes that are asked for; parts add up to their whole. Known
-limit: numbers are those of statistics, some seconds old (`AGE`), without the last seconds of a
-worker that was killed.
+Callers format the numbers. Promises: the data read is bounded by the steps of the span and the
+number of types and lanes; parts add up to their whole. Known limit: the numbers come from
+statistics, some seconds old (`AGE`), without the last seconds of a killed worker.
 *See:* `operations/spans.py`; `operations/charts.py`, for one measure over time.
 """
 
@@ -20,7 +19,7 @@ from inboxd.store.session import Session
 from inboxd.store.statistics import FigureFilter, Figures, Lately
 from inboxd.telemetry.tally import PERIOD, Kind
 
-# How old the newest statistics are at most, while the database is there.
+# The largest age of the newest statistics, while the database is available.
 AGE = timedelta(seconds=PERIOD)
 _HOUR = timedelta(hours=1)
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -28,9 +27,10 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What was done of one type, or in one lane.
+    """Throughput of one type, or of one lane.
 
-    name: None: of all the `others`, so many types or lanes. trend: executions in each step.
+    name: None for the sum of the other types or lanes; others: their number. trend: executions in
+    each step.
     """
 
     name: str | None
@@ -42,7 +42,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class ArrivalTrend:
-    """What arrived, as samples have it: rows, of so many seconds; None in a step: unknown."""
+    """Arrived rows by samples. seconds: the time that samples cover; trend: None: unknown."""
 
     rows: int
     seconds: float
@@ -51,10 +51,10 @@ class ArrivalTrend:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What was done of one kind: in all, by type and by lane, those with most executions first.
+    """Throughput of one kind: total, by type and by lane, most executions first.
 
-    ended: rows that were done with, in each step. The parts of `types`, and those of `lanes`, add
-    up to `whole`: a donut has them as they are.
+    ended: rows that ended in each step. The parts of `types` add up to `whole`, and so do the parts
+    of `lanes`.
     """
 
     kind: Kind
@@ -67,7 +67,7 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """Of one kind, in each step: rows that arrived (None: unknown), and those that ended."""
+    """Rows of one kind that arrived (None: unknown) and that ended, in each step."""
 
     kind: Kind
     span: Span
@@ -76,9 +76,9 @@ class Flow:
 
 
 async def summaries(session: Session, span: Span, most: int) -> list[Summary]:
-    """Of events and of commands; most: types and lanes of each that are told apart.
+    """Summarize events and commands. most: types, and lanes, that are listed for each kind.
 
-    Two statements read statistics and one samples, whatever there is; another one reads titles.
+    It runs two statements on statistics, one on samples, and for each kind one that reads titles.
     """
     found = await statistics.read(
         *(session.connection, session.sql, span.resolution, span.since),
@@ -93,7 +93,7 @@ async def summaries(session: Session, span: Span, most: int) -> list[Summary]:
 
 
 async def points(session: Session, span: Span, of: FigureFilter) -> list[Throughput]:
-    """What was done in each step of a span: of a kind, lane, type, tenant, or of all."""
+    """Return the throughput of each step of a span: of a kind, lane, type, tenant, or of all."""
     steps = [Figures(at, None, None, None) for at in span.begins]
     for each in await statistics.read(
         *(session.connection, session.sql, span.resolution, span.since), apart=("at",), of=of
@@ -107,13 +107,13 @@ async def points(session: Session, span: Span, of: FigureFilter) -> list[Through
 
 
 async def last_hour(session: Session, kind: Kind, lane: str) -> Lately:
-    """What was done in the last hour of each type of a topic or queue."""
+    """Return the statistics of a topic or queue in the last hour, by type."""
     of = FigureFilter(kind, lane)
     return await statistics.lately(session.connection, session.sql, _HOUR, apart=("type",), of=of)
 
 
 def parts_by_type(found: Lately, labels: Mapping[str, Label]) -> list[Part]:
-    """What was done of each type, most executions first; labels: of these types."""
+    """Return the throughput of each type, most executions first. labels: of these types."""
     seconds = (found.until - found.since).total_seconds()
     done = sorted((each for each in found.figures if each.executed), key=lambda one: -one.executed)
     return [
@@ -124,7 +124,7 @@ def parts_by_type(found: Lately, labels: Mapping[str, Label]) -> list[Part]:
 
 
 async def flows(session: Session, back: timedelta) -> list[Flow]:
-    """What came in and what went out since then, of events and of commands."""
+    """Return the rows that arrived and ended since then, of events and of commands."""
     span = await span_to_now(session, back)
     trends = await _trends(session, span, ())
     arrived = await arrivals(session, span)
@@ -136,7 +136,7 @@ async def flows(session: Session, back: timedelta) -> list[Flow]:
 
 
 async def arrivals(session: Session, span: Span) -> dict[Kind, ArrivalTrend]:
-    """What arrived of each kind in each step, as far back as there are samples."""
+    """Return the arrivals of each kind in each step, as far back as there are samples."""
     steps = len(span.begins)
     rows = await samples.series(session, span.since, span.end, steps)
     found: dict[Kind, ArrivalTrend] = {}
@@ -152,12 +152,12 @@ async def arrivals(session: Session, span: Span) -> dict[Kind, ArrivalTrend]:
     return found
 
 
-# ------------------------------------------------------------------------------------ made of them
+# ------------------------------------------------------------------------------------- computation
 
 
 @dataclass(slots=True)
 class _Apart:
-    """The figures of one kind by type and by lane: so many of each, and the others together."""
+    """The figures of one kind by type and by lane: the `most` largest, and the sum of others."""
 
     kind: Kind
     found: Iterable[Figures]
@@ -176,16 +176,16 @@ class _Apart:
             self.by[what], self.others[what] = done[: self.most], done[self.most :]
 
     def names(self, what: str) -> list[tuple[str, str]]:
-        """Those that are told apart."""
+        """Return the kinds and names of the largest types or lanes."""
         return [(self.kind, getattr(each, what)) for each in self.by[what]]
 
 
-# By kind, what is told apart, and its name (None: the others).
+# Keys: kind, "type" or "lane", and its name (None: all others).
 _Trends = dict[tuple[str, str, str | None], list[list[int]]]
 
 
 async def _trends(session: Session, span: Span, apart: Iterable[_Apart]) -> _Trends:
-    """Executions, and those after which a row was done with, in each step."""
+    """Count executions, and the executions that ended their rows, in each step."""
     apart = list(apart)
     rows = await statistics.executions(
         *(session.connection, session.sql, span.resolution, span.since),
@@ -250,7 +250,7 @@ def _lane_of(figures: Figures) -> str:
 
 
 def _by(figures: Sequence[Figures], name: Callable[[Figures], str]) -> dict[str, Figures]:
-    """Added up, by their names."""
+    """Add up figures by name."""
     found: dict[str, Figures] = {}
     for each in figures:
         key = name(each)
@@ -260,7 +260,7 @@ def _by(figures: Sequence[Figures], name: Callable[[Figures], str]) -> dict[str,
 
 
 def hour_document(parts: Iterable[Part]) -> list[dict[str, Any]]:
-    """The same as JSON values."""
+    """Return parts as JSON values, without trends."""
     found = [{"type": part.name, **part_document(part)} for part in parts]
     for each in found:
         del each["trend"]
@@ -268,7 +268,7 @@ def hour_document(parts: Iterable[Part]) -> list[dict[str, Any]]:
 
 
 def part_document(part: Part) -> dict[str, Any]:
-    """A part as JSON values; `others` says of how many it is, where it has no name."""
+    """Return a part as JSON values, with `others` if it is the sum of others."""
     done = part.throughput
     shares = {name: getattr(done, name) for name in ("rate", "success", "success_again")}
     return {

@@ -1,12 +1,13 @@
-"""Which rows a list is to show, read from texts as people write them.
+"""Reads the filters of a list from texts.
 
-Owns what the filters of a list mean, so that they mean the same to all readers. Promises: what
-cannot be read is refused before anything is looked at.
+Owns the meaning of list filters, for all callers. Promises: an invalid filter is refused before the
+database is used.
 """
 
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping
+from datetime import tzinfo
 from typing import TYPE_CHECKING, cast, get_args
 
 from inboxd.errors import UsageError
@@ -19,7 +20,7 @@ from inboxd.store.wakeups import HotTable
 if TYPE_CHECKING:
     from inboxd.operations.bulk import Selection
 
-# In JSON: a backslash that is not escaped itself, and what it stands for.
+# An escaped NUL in JSON text: a backslash that is not escaped itself, and u0000.
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 
@@ -28,35 +29,43 @@ def read_filter(
     *,
     statuses: Collection[str] = (),
     commands: Collection[str] = (),
+    zone: tzinfo | None = None,
 ) -> Filter:
-    """The filter that is written so; what is not there, or None, filters nothing.
+    """Read a filter; a missing text, or None, does not filter.
 
-    type, tenant, lane (topic or queue), error: as they are. since, until: "2h" or ISO 8601. entity:
-    TYPE or TYPE:ID. payload: FIELD=VALUE or JSON. by: see `Filter`. Raises UsageError.
+    type, tenant, lane (topic or queue), error: plain. since, until: "2h" or ISO 8601. entity: TYPE
+    or TYPE:ID. payload: FIELD=VALUE or JSON. by: see `Filter`. zone: of times without a zone; None:
+    the zone of this machine. Raises UsageError.
     """
     since, until, payload = (texts.get(name) for name in ("since", "until", "payload"))
-    entity_type, _, entity_id = (texts.get("entity") or "").partition(":")
+    entity_type, entity_id = read_entity(texts.get("entity") or "")
     return Filter(
         type=texts.get("type"),
         tenant=texts.get("tenant"),
         lane=texts.get("lane"),
         error=texts.get("error"),
-        since=None if since is None else read_since(since),
-        until=None if until is None else read_since(until),
+        since=None if since is None else read_since(since, zone),
+        until=None if until is None else read_since(until, zone),
         payload=() if payload is None else containing(payload),
-        entity_type=entity_type or None,
-        entity_id=entity_id or None,
+        entity_type=entity_type,
+        entity_id=entity_id,
         statuses=tuple(map(_status, statuses)),
         commands=tuple(map(_status, commands)),
-        by=_when(texts.get("by") or "created"),
+        by=read_when(texts.get("by") or "created"),
     )
 
 
-def containing(text: str) -> tuple[str, ...]:
-    """What payloads contain, as JSON: of «order_id=17», «a.b=x», or an object as it is.
+def read_entity(text: str) -> tuple[str | None, str | None]:
+    """Return the type and the id of "TYPE:ID"; None: any."""
+    type_, _, id_ = text.partition(":")
+    return type_ or None, id_ or None
 
-    A value that reads as JSON is looked for as it reads, and as text; a number keeps all its
-    digits. Raises UsageError.
+
+def containing(text: str) -> tuple[str, ...]:
+    """Return JSON texts of which payloads contain one: for «order_id=17», «a.b=x», or an object.
+
+    A value that is valid JSON is searched as JSON and as text; a number keeps all its digits.
+    Raises UsageError.
     """
     if text.lstrip().startswith("{"):
         if trouble := _unfit(text):
@@ -79,23 +88,23 @@ def containing(text: str) -> tuple[str, ...]:
 
 
 def _unfit(text: str) -> str | None:
-    """Why no payload can contain this; None: it is JSON as the database takes it."""
+    """Return why no payload can contain this text; None: it is valid JSON for the database."""
     try:
         meant = json.loads(text, parse_float=str, parse_constant=_refuse)
-        json.dumps(meant, ensure_ascii=False).encode()  # half a pair of surrogates is refused
+        json.dumps(meant, ensure_ascii=False).encode()  # raises for a lone surrogate
     except (ValueError, RecursionError) as error:
         return str(error)
     if _NUL.search(text):
-        return "a payload has no character NUL"
+        return "a payload cannot contain the character NUL"
     return None
 
 
 def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no JSON")
+    raise ValueError(f"{constant} is not valid JSON")
 
 
 def names_of(table: HotTable, wanted: "Filter | Selection") -> Iterator[tuple[Named, str]]:
-    """What a filter names that somebody may have declared, by kind."""
+    """Return the names in a filter that can be declared, by kind."""
     given: dict[Named, str | None] = (
         {"event type": wanted.type, "topic": wanted.lane}
         if table == "events"
@@ -104,9 +113,10 @@ def names_of(table: HotTable, wanted: "Filter | Selection") -> Iterator[tuple[Na
     return ((kind, name) for kind, name in given.items() if name is not None)
 
 
-def _when(text: str) -> When:
+def read_when(text: str) -> When:
+    """Read the time of a row that `since` and `until` select by. Raises UsageError."""
     if text not in get_args(When):
-        raise UsageError(f"by is one of {', '.join(get_args(When))}, not {text!r}")
+        raise UsageError(f"by must be one of {', '.join(get_args(When))}, not {text!r}")
     return cast("When", text)
 
 

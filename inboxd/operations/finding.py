@@ -1,21 +1,21 @@
-"""Lists of events and commands: found by any filter, however rare, within bounds that are told.
+"""Lists of events and commands by any filter, with a bounded cost per request.
 
-Owns the requests: each goes through the rows by descending id, hot tables and history together,
-look by look, until the page is full, all was looked at, or it has looked at as much as it may. Then
-it tells how far it came, and goes on from there when it is asked to. `find` is one request,
-`search` several.
+Owns the requests: each looks at rows by descending id, in hot tables and history together, look by
+look, until the page is full, all rows were looked at, or its bound is reached. Then it returns the
+id that it reached, and the next request continues from there. `find` is one request, `search`
+several.
 
-Promises: a row that was there when a list began, and stays, is on one of its pages once, also when
-it settles between two of them: its id never changes, and a page is one view of the database. A
-request looks at no more rows than it was told, and reads some 2,000 blocks of the database at most,
-while there are at most 90 days of history and a page has at most 100 rows.
-Where it begins and ends in time follows from ids being given in order: nothing is settled before
-it got its id, nor gets it before it is created. So above the id of a row that was created at T or
-later nothing was settled before T, and below the id of one that was settled before T nothing was
-created at T or later.
-Known limits: that order is the server's clock's, which may step back by at most `CLOCK`. What is
-settled, created or replayed while pages are read may be on a later one, or on none.
-*See:* `walks.py`, the ways through the rows; `store/finding.py`, after them.
+Promises: a row that existed when a list began, and stays, is on exactly one page, even if it
+settles between two pages: its id never changes, and a page reads one snapshot. A request looks at
+no more rows than its bound. It reads at most about 2,000 blocks, while a page has at most 100 rows:
+with any number of days of history, once the leader has counted these days; with at most 90 days
+while it has not, for a list by the status of commands, and where days have indexes. The ids at
+which a search in time begins and ends follow from the order of ids: a row is created before it gets
+its id, and settled after. So no row above the id of a row that was created at T or later was
+settled before T, and no row below the id of a row that was settled before T was created at T or
+later. Known limits: this order relies on the server's clock, which may step back by at most
+`CLOCK`. A row that is settled, created or replayed while pages are read may be on a later page, or
+on none. *See:* `walks.py`, which walks through the rows; `store/finding.py`, after it.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -39,25 +39,25 @@ from inboxd.store.finding import Days, Filter, Index, Looked, View
 from inboxd.store.session import Session
 from inboxd.store.wakeups import HotTable
 
-# Rows that a request looks at unless it is told otherwise, and blocks that it plans to read.
+# The default bound of a request in rows, and its budget in blocks.
 LOOKED_AT = 50_000
 _BLOCKS = 1_350
-# Looks of a request, changes of how they are planned among them: then it goes on when it is asked.
+# The most statements of a request: looks, and changes of their plan.
 _LOOKS = 5
-# Blocks that a look reads of each day before its first row, half of them while it is planned; that
-# a probe reads of one; and those for each row of a page.
+# Blocks that a look reads per day before its first row (half of them for planning), that a probe
+# reads per day, and that each row of a page costs.
 _BLOCKS_A_DAY, _BLOCKS_A_PROBE, _BLOCKS_A_ROW = 8.0, 3.5, 5.0
-# Blocks that it reads for the commands of one event, besides those of each day since.
-_OF_COMMANDS = 12.0
-# And once for all of them: of each partition's indexes, while it is planned.
-_OF_PARTITIONS = 600
+# Blocks for the commands of one event, besides the blocks of each day since.
+_BLOCKS_OF_COMMANDS = 12.0
+# Blocks once per request with a filter on commands: planning reads each partition's indexes.
+_BLOCKS_OF_PARTITIONS = 600
 _TOP = 2**63 - 1
-# Ids between which the beginning of a search in time need not be known better.
+# Precision, in ids, of the start of a search in time.
 _NEAR = 500
 _INDEXES: tuple[Index, ...] = ("entity", "tenant", "type")
 
 
-# The rows that looks found, each by its id and when it was settled.
+# Reads the rows that looks found, given by id and settling time.
 ReadRows = Callable[
     [Session, HotTable, Sequence[tuple[int, datetime | None]]],
     Awaitable[Sequence[Any]],
@@ -68,8 +68,8 @@ ReadRows = Callable[
 class Found:
     """A page of a list.
 
-    looked: rows that were looked at. next: below which id the next page begins, None: all was
-    looked at. looked_back_to: when the last row was created that was looked at; None: to the end.
+    looked: rows that were looked at. next: the id below which the next page begins; None: all rows
+    were looked at. looked_back_to: creation time of the last row looked at; None: of all rows.
     """
 
     rows: list[dict[str, Any]]
@@ -78,7 +78,7 @@ class Found:
     looked_back_to: datetime | None
 
     def document(self, table: HotTable) -> dict[str, Any]:
-        """As JSON has it."""
+        """Return the page as JSON values."""
         return {
             table: self.rows,
             "next": self.next,
@@ -97,11 +97,11 @@ async def find(
     look: int = LOOKED_AT,
     read: ReadRows = finding.rows,
 ) -> Found:
-    """A page of rows, by descending id; `below`: the `next` of the page before it.
+    """Find a page of rows by descending id, in one request.
 
-    One request: it may look at fewer rows than it was told, if more would take too many blocks.
-    read: what is told of the rows.
-    Raises DatabaseError if its role may not read what a filter looks at.
+    below: `next` of the page before. look: the most rows to look at; fewer, if these would take too
+    many blocks. read: reads the columns of the found rows. Raises DatabaseError if the role cannot
+    read a column that the filter uses.
     """
     if wanted.error is not None or wanted.by == "failed":
         session.refuse_withheld("error texts")
@@ -123,7 +123,7 @@ async def search(
     look: int,
     read: ReadRows = finding.rows,
 ) -> Found:
-    """The same by as many requests as it takes to look at so many rows, each a view of its own."""
+    """Find a page by as many requests as it takes to look at `look` rows; each has a snapshot."""
     rows: list[dict[str, Any]] = []
     looked = 0
     while True:
@@ -141,7 +141,7 @@ async def search(
 
 
 class ListRequest:
-    """One page: what is wanted, and what may still be spent on it."""
+    """A request for one page, with its remaining budget of rows and blocks."""
 
     def __init__(
         self,
@@ -155,7 +155,10 @@ class ListRequest:
     ) -> None:
         self.session, self.table, self.wanted, self.limit = session, table, wanted, limit
         since, until, now = wanted.since, wanted.until, view.now
-        if wanted.by not in ("created", "ended"):  # it may have been settled at any time since
+        if wanted.by not in (
+            "created",
+            "ended",
+        ):  # a matching row may have settled at any later time
             until = None
         self.days: Days = (
             EVER[0] if since is None else day_of(since),
@@ -163,63 +166,78 @@ class ListRequest:
         )
         self._looked, self._look, self._read = 0, look, read
         self._blocks = _BLOCKS - _BLOCKS_A_ROW * min(limit, 100)
-        self._blocks -= _OF_PARTITIONS if wanted.commands else 0
+        self._blocks -= _BLOCKS_OF_PARTITIONS if wanted.commands else 0
         self._view, self._now = view, now
         self._walking, self._asked, self._below = True, 0, _TOP
 
+    @property
+    def first_day(self) -> datetime:
+        """Return the oldest day of history."""
+        return self._view.lowest[-1][0][0] if self._view.lowest else EVER[0]
+
+    def newer(self, below: int) -> Days | None:
+        """Return days that have no row below an id, usually the newest days."""
+        return self._view.newer(below)
+
     def days_from(self, low: datetime) -> float:
-        """About how many days with rows there are from one on."""
+        """Estimate the number of days with rows, from a day on."""
         past = min(self.days[1], day_of(self._now) + DAY) - low
         return max(1.0, min(past / DAY, float(self._view.filled)))
 
     async def plan(self, *, walk: bool) -> None:
-        """Let looks walk an index, or else read each block once."""
+        """Let the planner prefer index walks for looks, or else bitmap scans."""
         if walk is not self._walking:
             await finding.plan_looks(self.session, walk=walk)
             self._walking = walk
 
     def _asks(self, walk: Walk) -> int:
-        """How many statements the next look of a walk takes."""
+        """Return the number of statements that the next look of a walk takes."""
         return 1 if self._walking is not walk.dense else 2
 
     def affordable(self, blocks_a_row: float) -> int:
-        """How many rows may still be looked at, at so many blocks each."""
+        """Return how many more rows may be looked at, at this cost per row."""
         return max(0, min(int(self._blocks / blocks_a_row), self._look - self._looked))
 
     def spend(self, seen: Looked, days: float) -> None:
-        """Note what a look cost."""
+        """Subtract the cost of a look from the budget."""
         self._looked += seen.looked
         self._blocks -= _BLOCKS_A_DAY * days + seen.blocks
         since = days if seen.low_created_at is None else self.days_from(seen.low_created_at)
         self._blocks -= seen.looked * self._blocks_besides(since)
 
     def _blocks_besides(self, days: float) -> float:
-        """Blocks for each row that is looked at, besides its own: of indexes, and what is asked.
+        """Estimate the blocks per row besides its own: of indexes, and of the filter.
 
-        days: how many there are since it was created.
+        days: days since the row was created.
         """
         blocks = 0.005
         if self.wanted.payload:
             blocks += 0.02
         if self.wanted.commands:
-            blocks += _OF_COMMANDS
+            blocks += _BLOCKS_OF_COMMANDS
             if SETTLED.intersection(self.wanted.commands):
                 blocks += _BLOCKS_A_PROBE * days
         return blocks
 
     def _rows(self, walk: Walk, walks: Sequence[Walk]) -> int:
-        """How many rows the next look of a walk may look at; at least one if it has seen none."""
+        """Return how many rows the next look may look at; at least 1 for a walk's first look."""
         waiting = [walk, *(each for each in walks if each.fresh and each is not walk)]
-        # What it costs to begin is taken from all, so that a walk of many days has rows left.
+        # Reserve the start costs of all walks first, so that a walk of many days has a budget left.
         beginning = _BLOCKS_A_DAY * sum(each.days for each in waiting)
         left = (self._blocks - beginning) / len(waiting)
-        days = walk.days if walk.created is None else self.days_from(walk.created)
-        blocks_a_row = walk.blocks_a_row + self._blocks_besides(days)
+        blocks_a_row = walk.blocks_a_row + self._blocks_besides(self._days_since(walk))
         rows = min(walk.rows, int(left / blocks_a_row), self._look - self._looked)
         return max(1, rows) if walk.fresh else rows
 
+    def _days_since(self, walk: Walk) -> float:
+        """Estimate the days since the rows were created that the next look of a walk meets."""
+        if walk.created is not None:
+            return self.days_from(walk.created)
+        newer = self.newer(walk.below)
+        return walk.days if newer is None else max(walk.days, self.days_from(newer[0]))
+
     async def walks(self, below: int, index: Index | None) -> list[Walk]:
-        """The ways that lead to all rows that may match; index: what the view was asked for."""
+        """Return the walks that together visit all rows that may match. index: the view's index."""
         self._below = below
         statuses = frozenset(self.wanted.statuses)
         walks = [Walk(self, below)] if not statuses or statuses & HOT else []
@@ -229,10 +247,13 @@ class ListRequest:
         if self.wanted.until is not None and self.wanted.until < self.days[1]:
             narrowed = await self._first_after(self.wanted.until)
             below = min(below, narrowed)
-        # What is newest is in the newest days, as a rule; `took` sees whether that holds.
+        # The newest ids are usually in the newest days; `took` checks that.
         newest = day_of(min(self._now, self.wanted.until or self._now)) - DAY
+        newer = self.newer(below)
+        if newer is not None and newer[1] >= newest:
+            newest = min(newest, newer[0] - 2 * DAY)
         low = max(self.days[0], newest)
-        # An id that was looked for is not known better than that.
+        # After a search for an id, a first look must cover its imprecision.
         first = _NEAR if narrowed < _TOP else FIRST
         settled = SettledWalk(self, below, low=low, rows=first)
         walks.append(settled)
@@ -245,7 +266,7 @@ class ListRequest:
         return walks
 
     async def _first_after(self, until: datetime) -> int:
-        """An id above which nothing was settled before then, as low as it is quickly found."""
+        """Find a low id above which no row was settled before `until`."""
         days = (day_of(until), day_of(until) + DAY)
         found = await finding.lowest_after(
             self.session, self.table, until + CLOCK, days, none=_TOP, near=_NEAR
@@ -254,7 +275,7 @@ class ListRequest:
         return found["id"] if found else _TOP
 
     async def page(self, walks: Sequence[Walk]) -> Found:
-        """Go on with the walk that is furthest behind, until there is a page."""
+        """Advance the walk with the highest id until the page is full or the budget is spent."""
         while True:
             behind = max((w for w in walks if not w.done), key=lambda w: w.below, default=None)
             frontier = 0 if behind is None else behind.below

@@ -1,4 +1,4 @@
-"""Rows that an operator names are locked and judged: which allow an action, how they were seen.
+"""Locks the rows that an operator names, and checks that they allow an action.
 
 Promises that a refusal names each row that does not allow the action.
 *See:* `operations/rows.py`, which acts on them.
@@ -24,10 +24,10 @@ _SHOWN: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The rows that an action was done to.
+    """The rows that an action changed.
 
-    requested: commands that run; their workers were asked to end them. new_ids: the rows that run
-    again for `ids`, in the same order; each is a row's own number where it runs in place.
+    requested: running commands that were asked to stop. new_ids: the rows that run again for `ids`,
+    in the same order; a row that is replayed in place has its own id.
     """
 
     ids: tuple[int, ...]
@@ -35,15 +35,14 @@ class Done:
     new_ids: tuple[int, ...] = ()
 
     def __len__(self) -> int:
-        """How many rows."""
         return len(self.ids) + len(self.requested)
 
 
 @dataclass(frozen=True, slots=True)
 class ExpectedRows:
-    """What rows must be besides, while they are locked: of these tenants, and as they were seen.
+    """Further conditions on rows, checked while they are locked.
 
-    tenants: rows of others are as if they were not there; None: any. seen: as a preview told.
+    tenants: rows of other tenants count as missing; None: any tenant. seen: the state in a preview.
     """
 
     tenants: Collection[str] | None = None
@@ -51,42 +50,42 @@ class ExpectedRows:
 
 
 ANY: Final = ExpectedRows()
-# Does it to locked rows of the right status, for an actor and a reason.
-Do = Callable[[Session, HotTable, Sequence[int], str, str | None], Awaitable[Done]]
+# Acts on locked rows in an allowed status, for an actor and a reason.
+ActOnRows = Callable[[Session, HotTable, Sequence[int], str, str | None], Awaitable[Done]]
 
 
 @dataclass(frozen=True, slots=True)
-class Deed:
-    """An action: its word in the audit, its participle, the statuses that allow it."""
+class RowAction:
+    """An action on rows. word: in the audit; done: participle; allowed: statuses that allow it."""
 
     word: store.Audited
     done: str
     allowed: tuple[Status, ...]
-    do: Do
-    to: str | None = None  # what a row is changed to, for the audit
-    ordered: bool = True  # whether rows with an ordering key may be meant
-    ends: bool = False  # whether rows may end by it that themselves wait for others
-    hint: str = ""  # what can be done to rows of other statuses
+    do: ActOnRows
+    to: str | None = None  # the new value of a row, for the audit
+    ordered: bool = True  # whether it allows rows with an ordering key
+    ends: bool = False  # whether it may end rows that wait for others
+    hint: str = ""  # for errors: actions for rows in other statuses
 
 
 async def hold(
     session: Session,
     table: HotTable,
     ids: Sequence[RowId],
-    deed: Deed,
+    action: RowAction,
     expected: ExpectedRows = ANY,
 ) -> list[Row]:
-    """Lock the rows until the transaction ends, and judge them.
+    """Lock rows until the transaction ends, and check that they allow the action.
 
-    Raises NotFound, naming the ids that no row has, or Conflict, naming the rows that do not allow
-    the action, or telling that one has changed since it was seen.
+    Raises NotFound with the unknown ids, or Conflict with the rows that do not allow the action or
+    have changed since they were seen.
     """
     numbers = [id for id in ids if isinstance(id, int)]
     uuids = [id for id in ids if isinstance(id, UUID)]
-    rows = await store.lock(session, table, numbers, uuids, ending=deed.ends)
+    rows = await store.lock(session, table, numbers, uuids, ending=action.ends)
     left, left_uuids = _without(rows, numbers), _without(rows, uuids)
     if left or left_uuids:
-        # Looked for afterwards: a row that was just settled is found in history.
+        # History is searched second: a row that settles meanwhile is found there.
         rows += await store.settled(session, table, left, left_uuids)
     if expected.tenants is not None:
         rows = [row for row in rows if row["tenant"] in expected.tenants]
@@ -95,35 +94,35 @@ async def hold(
             f"there is no {one(table)} {listed(unknown)}; nothing was changed: "
             f"look the id up with `inboxd {table} list`"
         )
-    wrong = [_how(row) for row in rows if not row["hot"] or row["status"] not in deed.allowed]
+    wrong = [_state(row) for row in rows if not row["hot"] or row["status"] not in action.allowed]
     if wrong:
         raise Conflict(
-            f"{one(table)} {listed(wrong)}: only {' or '.join(deed.allowed)} can be {deed.done}; "
-            f"nothing was changed{deed.hint}"
+            f"{one(table)} {listed(wrong)}: only {' or '.join(action.allowed)} can be "
+            f"{action.done}; nothing was changed{action.hint}"
         )
-    if table == "events" and deed.word == "reschedule":
+    if table == "events" and action.word == "reschedule":
         _refuse_in_chunks(rows)
-    if not deed.ordered and (ordered := [row["id"] for row in rows if row["ordered"]]):
+    if not action.ordered and (ordered := [row["id"] for row in rows if row["ordered"]]):
         raise Conflict(
-            f"{one(table)} {listed(ordered)}: has an ordering key, so it runs again in its own "
-            "place with its own payload; nothing was changed: replay it as it is, or send another"
+            f"{one(table)} {listed(ordered)}: has an ordering key, so it is replayed in place with "
+            "its own payload; nothing was changed: replay it without a payload, or send a new one"
         )
     if expected.seen is not None and seen_as(rows) != expected.seen:
         raise Conflict(
-            f"{one(table)} {listed([row['id'] for row in rows])}: somebody else, or a worker, was "
-            "first; nothing was changed: look again how things are"
+            f"{one(table)} {listed([row['id'] for row in rows])}: another operator or a worker "
+            "changed it meanwhile; nothing was changed: look at it again"
         )
     return rows
 
 
 def seen_as(rows: Sequence[Row]) -> str:
-    """What stands for the state in which these rows are: another for each change of one."""
+    """Return a text that changes with every change of one of the rows."""
     states = sorted((row["id"], row["status"], row["updated_at"].isoformat()) for row in rows)
     return hashlib.blake2b(repr(states).encode(), digest_size=12).hexdigest()
 
 
 def in_chunk(row: Row) -> bool:
-    """Whether an event waits in a chunk: that has a time, its events have none."""
+    """Whether an event waits in a chunk: the chunk has a due time, its events have none."""
     return bool(row["mode"] == "batch" and row["status"] == Status.WAITING)
 
 
@@ -132,30 +131,30 @@ def _without(rows: Sequence[Row], ids: Sequence[T]) -> list[T]:
     return [id for id in ids if id not in found]
 
 
-def _how(row: Row) -> str:
+def _state(row: Row) -> str:
     if row["status"] == Status.FAILED and not row["hot"]:
         return f"{row['id']} was replayed as another row"
     return f"{row['id']} is {row['status']}"
 
 
 def _refuse_in_chunks(rows: Sequence[Row]) -> None:
-    """Raise Conflict when an event waits in a chunk: that has a time, its events have none."""
+    """Raise Conflict if an event waits in a chunk."""
     found = [row for row in rows if in_chunk(row)]
     if found:
         where, topic = [f"{row['id']} of {row['topic']}" for row in found], found[0]["topic"]
         raise Conflict(
-            f"event {listed(where)}: waits in a chunk of a batch topic, which is run when the "
-            "topic's rule says, not at the times of its events; nothing was changed: `inboxd "
-            f"topics flush {topic}` runs its chunks now, `inboxd pause topic {topic}` holds them"
+            f"event {listed(where)}: waits in a chunk of a batch topic, which runs by the topic's "
+            "rule, not at the times of its events; nothing was changed: `inboxd topics flush "
+            f"{topic}` runs its chunks now, `inboxd pause topic {topic}` holds them"
         )
 
 
 def one(table: HotTable) -> str:
-    """What a single row of the table is called."""
+    """Return the word for a single row of the table: "event" or "command"."""
     return table.removesuffix("s")
 
 
 def listed(items: Sequence[object]) -> str:
-    """The first of them, and how many more there are."""
+    """Format the first items, and the number of further ones."""
     more = f" and {len(items) - _SHOWN} more" if len(items) > _SHOWN else ""
     return ", ".join(map(str, items[:_SHOWN])) + more

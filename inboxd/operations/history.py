@@ -1,8 +1,7 @@
-"""The partitions of history, bodies and receipts, and what retention would do with them.
+"""The partitions of history, bodies and receipts, and the ones that retention drops next.
 
-Known limit: retention is that of the settings that are given, which workers elsewhere may not
-share.
-*See:* `store/retention.py`, which judges.
+Known limit: it uses the retention of the given settings; workers elsewhere may have others.
+*See:* `store/retention.py`, which decides.
 """
 
 from typing import Any
@@ -15,7 +14,7 @@ from inboxd.store.session import Session
 
 
 async def history(session: Session, settings: Settings) -> dict[str, Any]:
-    """How long each table is kept, and each partition; `due`: retention lets it go next."""
+    """Return the retention of each table, and all partitions; `due`: retention drops it next."""
     listed = await partitions.listed(session.connection, session.sql, sizes=True)
     keep = kept(settings)
     going = {each.part for each in served(listed, keep)}
@@ -24,7 +23,7 @@ async def history(session: Session, settings: Settings) -> dict[str, Any]:
 
 
 def plain(each: Partition) -> dict[str, Any]:
-    """A partition for JSON."""
+    """Return a partition as JSON values."""
     return {
         "partition": each.part,
         "table": each.parent,

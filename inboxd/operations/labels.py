@@ -1,9 +1,9 @@
-"""What ids are called, and where else to look: titles of types, names of tenants, links.
+"""Labels of ids: titles of types, names of tenants, links.
 
-Owns the names of tenants that one process has asked for, and for how long they count. Promises: a
-name that cannot be had breaks nothing, ids are shown then and `trouble` says why; what a plugin, a
-row or the tenants' query says is one short line without control characters; a link is only made of
-values that leave its path as it is. Known limit: a name that changes is seen when its age is over.
+Owns the cache of tenants' names in one process. Promises: if names cannot be read, ids are shown
+and `trouble` has the reason; a text from a plugin, a row or the tenants' query is one short line
+without control characters; a link contains only values that cannot change its path. Known limit: a
+changed name is seen when the cache expires.
 *See:* `settings/labels.py`, `store/labels.py`.
 """
 
@@ -24,33 +24,33 @@ _LONGEST_NAME = 100
 _LONGEST_TEXT = 300
 _LONGEST_LINK = 4096
 _MOST_NAMES = 10_000
-# Seconds until a query that failed is tried again.
-_AFTER_FAILURE = 30.0
-# Of a path, these would lead elsewhere, encoded or not.
+# Time until a failed query is tried again.
+_RETRY_SECONDS = 30.0
+# Path segments that would change the link's path, encoded or not.
 _DOTS = {".", ".."}
 
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """What a type is called, and what for."""
+    """The title and description of a type."""
 
     title: str
     description: str | None
 
 
-# The labels of types of a kind, also of those that nobody declares.
+# Returns the labels of types of a kind, even of undeclared types.
 LabelsOf = Callable[[Session, str, Collection[str]], Awaitable[Mapping[str, Label]]]
 
 
 async def type_labels(session: Session, kind: str, types: Collection[str]) -> dict[str, Label]:
-    """The labels of these types, read now."""
+    """Read the labels of these types."""
     rows = await store.declared(session, kind, types) if types else []
     declared = {row["type"]: label(row["type"], row["title"], row["description"]) for row in rows}
     return {type_: declared.get(type_) or label(type_) for type_ in types}
 
 
 async def declared_labels(session: Session) -> dict[tuple[str, str], Label]:
-    """The labels of all types that somebody declared, by kind and type."""
+    """Read the labels of all declared types, by kind and type."""
     return {
         (row["kind"], row["type"]): label(row["type"], row["title"], row["description"])
         for row in await store.declared(session)
@@ -58,7 +58,7 @@ async def declared_labels(session: Session) -> dict[tuple[str, str], Label]:
 
 
 def label(type_: str, title: str | None = None, description: str | None = None) -> Label:
-    """A type's label, of what was declared."""
+    """Make a label of a declared title and description; default: a title from the type's name."""
     return Label(
         one_line(title or title_from(type_), _LONGEST_NAME),
         None if description is None else one_line(description, _LONGEST_TEXT),
@@ -67,7 +67,7 @@ def label(type_: str, title: str | None = None, description: str | None = None) 
 
 @dataclass(slots=True)
 class Tenants:
-    """The names of tenants in one process. trouble: why some are missing; None: none is."""
+    """Cache of tenants' names in one process. trouble: why names are missing, if they are."""
 
     settings: TenantNames
     trouble: str | None = None
@@ -77,7 +77,7 @@ class Tenants:
     _failed_at: float | None = None
 
     async def names(self, session: Session, ids: Iterable[str | None]) -> Mapping[str, str]:
-        """The names of these tenants, as far as they are known."""
+        """Return the known names of these tenants, after a query for new ones."""
         wanted = {id for id in ids if id is not None}
         if self.settings.query is None or not wanted:
             return {}
@@ -85,7 +85,7 @@ class Tenants:
         if now - self._asked_at > self.settings.keep.total_seconds():
             self._forget()
         new = wanted - self._looked_for
-        failed = self._failed_at is not None and now - self._failed_at < _AFTER_FAILURE
+        failed = self._failed_at is not None and now - self._failed_at < _RETRY_SECONDS
         if new and not failed:
             await self._ask(session, self.settings.query, new, now)
         return {id: self._names[id] for id in wanted if id in self._names}
@@ -99,7 +99,8 @@ class Tenants:
         except DatabaseError as error:
             self._failed_at = now
             self.trouble = one_line(
-                f"tenants are shown by their ids: tenants.query: {error}", _LONGEST_TEXT
+                f"tenants are shown by their ids, because tenants.query failed: {error}",
+                _LONGEST_TEXT,
             )
             return
         if not self._looked_for:
@@ -113,7 +114,7 @@ class Tenants:
 
 
 def links_of(links: Links, row: Mapping[str, Any]) -> dict[str, str]:
-    """Where else to look for what a row is about: of its entity, its trace, its tenant."""
+    """Return the links of a row: of its entity, its trace, its tenant."""
     trace = (row.get("traceparent") or "").split("-")
     values = {
         "entity_type": row.get("entity_type"),
@@ -126,7 +127,7 @@ def links_of(links: Links, row: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _link(template: str | None, values: Mapping[str, str | None]) -> str | None:
-    """The template with the values put in; None where one is missing, or would lead elsewhere."""
+    """Fill in a template; None if a value is missing, or would change the path."""
     if template is None:
         return None
     needed = [values[name] for name in PLACEHOLDER.findall(template)]
@@ -143,7 +144,7 @@ async def label_rows(
     tenants: Tenants,
     labels_of: LabelsOf = type_labels,
 ) -> None:
-    """Add `title` to each row of a list, and `tenant_name`, where tenants have names."""
+    """Add `title` to each row of a list, and `tenant_name` if tenants have names."""
     kind = table.removesuffix("s")
     labels = await labels_of(session, kind, {row["type"] for row in rows})
     names = await tenants.names(session, (row["tenant"] for row in rows))

@@ -1,9 +1,9 @@
-"""Queues and topics: what waits, what was done lately, their limits, and which keys stand still.
+"""Queues and topics: waiting rows, recent work, limits, and blocked keys.
 
-Owns what `inboxd queues` and `inboxd topics` show, as JSON values. Promises that counts stop at a
-limit, and that what somebody has counted already is not counted again.
-Known limit: limits are those of the settings that are given, which workers elsewhere may not share.
-*See:* `store/queues.py`, `store/topics.py`, `store/samples.py`.
+Owns the JSON values of `inboxd queues` and `inboxd topics`. Promises that counts stop at a limit,
+and that nothing is counted again that the caller has counted. Known limit: it shows the limits of
+the given settings; workers elsewhere may have others. *See:* `store/queues.py`, `store/topics.py`,
+`store/samples.py`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,10 +23,10 @@ from inboxd.store.statistics import Lately
 
 @dataclass(frozen=True, slots=True)
 class CountedLanes:
-    """What somebody has counted, as far as `to`; None: nobody has.
+    """Counts that the caller has, up to `to`; None: not counted yet.
 
-    lanes: as `listing.lanes` has them, of both kinds. blocked: keys of queues that stand still.
-    lines: as `topics.lines` has them.
+    lanes: rows of `listing.lanes`, of both kinds. blocked: blocked keys of queues. lines: rows of
+    `topics.lines`.
     """
 
     to: int = listing.COUNTED
@@ -35,7 +35,7 @@ class CountedLanes:
     lines: Sequence[Mapping[str, Any]] | None = None
 
     def of(self, place: str) -> list[Mapping[str, Any]] | None:
-        """The lanes that have such a place: a topic, or a queue."""
+        """Return the lanes of topics, or of queues. place: "topic" or "queue"."""
         return None if self.lanes is None else [lane for lane in self.lanes if place in lane]
 
 
@@ -44,10 +44,10 @@ NOTHING_COUNTED = CountedLanes()
 
 @dataclass(frozen=True, slots=True)
 class KnownLane:
-    """What is known of a queue or topic before it is looked at.
+    """Data of a queue or topic that the caller has.
 
-    used: it is one, though nobody declares it, and nothing waits. hour: what was done in the last
-    hour, by type; None: it is read.
+    used: it exists, even if it is undeclared and empty. hour: statistics of the last hour by type;
+    None: read them.
     """
 
     used: bool = False
@@ -61,7 +61,7 @@ Shown = tuple[dict[str, Any], list[Part]]
 async def queue_list(
     session: Session, settings: Settings, counted: CountedLanes = NOTHING_COUNTED
 ) -> dict[str, Any]:
-    """All queues with their limits."""
+    """Return all queues with their limits."""
     found = await queues.listed(session, settings.all_queues, counted.of("queue"), counted.blocked)
     for row in found:
         row["limits"] = _limits(settings.all_queues.get(row["queue"]))
@@ -77,7 +77,7 @@ async def one_queue(
     known: KnownLane = NOTHING_KNOWN,
     labels_of: LabelsOf = type_labels,
 ) -> Shown:
-    """A queue with at most so many of its keys that stand still, and what it did in the last hour.
+    """Return a queue with at most `keys` blocked keys, and its work in the last hour.
 
     Raises UnknownName.
     """
@@ -88,8 +88,8 @@ async def one_queue(
     if name not in rows:
         hint = did_you_mean(name, rows) or "; `inboxd queues list` has the names."
         raise UnknownName(
-            f"there is no queue {name!r}: no plugin declares it, and it has no unsettled commands "
-            f"and no settings{hint}"
+            f"there is no queue {name!r}: no plugin and no settings declare it, and it has no "
+            f"unsettled commands{hint}"
         )
     own = settings.all_queues.get(name) or Queue()
     blocked = await queues.blocked_keys(session, name, own, keys)
@@ -104,7 +104,6 @@ async def one_queue(
 
 
 async def topic_list(session: Session, counted: CountedLanes = NOTHING_COUNTED) -> dict[str, Any]:
-    """All topics."""
     found = await topics.listed(session, counted.of("topic"), counted.lines)
     return {"counted_to": counted.to, "topics": found}
 
@@ -116,7 +115,7 @@ async def one_topic(
     known: KnownLane = NOTHING_KNOWN,
     labels_of: LabelsOf = type_labels,
 ) -> Shown:
-    """A topic with the breakers that it needs, titles of types, and what it did in the last hour.
+    """Return a topic with its breakers, titles of types, and its work in the last hour.
 
     Raises UnknownName.
     """
@@ -127,7 +126,7 @@ async def one_topic(
     if topic is None:
         hint = did_you_mean(name, [each["topic"] for each in found]) or "."
         raise UnknownName(
-            f"there is no topic {name!r}: nobody declares it, and no event waits in it{hint}"
+            f"there is no topic {name!r}: it is not declared, and no event waits in it{hint}"
         )
     needed = await breakers.listed(session, uses=[f"topic {name}"])
     hour = known.hour or await last_hour(session, "event", name)
@@ -143,5 +142,5 @@ async def one_topic(
 
 
 def _limits(queue: Queue | None) -> dict[str, Any]:
-    """What is set for a queue, without what was left alone."""
+    """Return the settings of a queue, without default values."""
     return {} if queue is None else queue.model_dump(mode="json", exclude_unset=True)

@@ -1,10 +1,11 @@
-"""What was done lately, as a list draws it: in each minute or hour, and of which types.
+"""Recent throughput of a list, for its charts: in each step of a span, and by type.
 
-Promises that a span is read from what was counted, never from rows, and that each of its units is
-told, also where nothing was done. Known limits: what workers counted last is some seconds behind;
-tenants are counted by the hour, so an hour of a tenant is told as a day.
+Promises that it reads statistics, never rows, and returns every step of the span, even without
+work. Known limits: statistics are some seconds old; tenants are counted by the hour, so for a
+tenant the span of an hour becomes a day.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -15,21 +16,24 @@ from inboxd.store.session import Session
 from inboxd.store.statistics import FigureFilter, Resolution
 from inboxd.store.wakeups import HotTable
 
-Span = Literal["hour", "day"]
+Span = Literal["hour", "day", "week", "quarter"]
 
-_DAY = timedelta(days=1)
-_UNITS: Mapping[Span, tuple[Resolution, timedelta, timedelta]] = {
+# The resolution of the statistics from which a span is read, its step, and its length.
+_SPANS: Mapping[Span, tuple[Resolution, timedelta, timedelta]] = {
     "hour": ("minutes", timedelta(minutes=1), timedelta(hours=1)),
-    "day": ("hours", timedelta(hours=1), _DAY),
+    "day": ("hours", timedelta(hours=1), timedelta(days=1)),
+    "week": ("hours", timedelta(hours=3), timedelta(days=7)),
+    "quarter": ("days", timedelta(days=1), timedelta(days=90)),
 }
-SPANS = tuple(_UNITS)
-# What came to an end.
-_ENDS = ("succeeded", "failed", "cancelled")
+SPANS = tuple(_SPANS)
+# Outcomes of rows that ended; and outcomes that a step counts.
+_ENDED = ("succeeded", "failed", "cancelled")
+_SHOWN = ("succeeded", "failed", "retried")
 
 
 @dataclass(frozen=True, slots=True)
 class UnitFigures:
-    """What was done in one unit of time, which begins `at`; retried: to be run again."""
+    """Executions in one step of a span, which begins `at`, by outcome."""
 
     at: datetime
     succeeded: int
@@ -39,7 +43,7 @@ class UnitFigures:
 
 @dataclass(frozen=True, slots=True)
 class SpanFigures:
-    """What was done in a span. types: how many of each came to an end, most first."""
+    """Executions in a span. types: number of ended rows of each, most first."""
 
     span: Span
     units: list[UnitFigures]
@@ -54,36 +58,37 @@ async def done_lately(
     type_: str | None = None,
     tenant: str | None = None,
 ) -> SpanFigures:
-    """What was done with rows of a type, of a tenant; None: of any."""
+    """Return the recent throughput of a type and a tenant; None: of any."""
     if tenant is not None and span == "hour":
         span = "day"
-    resolution, unit, back = _UNITS[span]
     of = FigureFilter(kind=table.removesuffix("s"), type=type_, tenant=tenant)
-    now = await statistics.database_time(session.connection, session.sql)
-    first = _beginning(now, unit) - back + unit
-    given = (session.connection, session.sql, resolution, first)
-    by_time = {
-        each.at.astimezone(UTC): each
-        for each in await statistics.read(*given, apart=("at",), of=of)
-        if each.at is not None
-    }
+    begins = steps_of(span, await statistics.database_time(session.connection, session.sql))
+    given = (session.connection, session.sql, resolution_of(span), begins[0])
+    by_time = await statistics.read(*given, apart=("at",), of=of)
     by_type = await statistics.read(*given, apart=("type",), of=of)
-    units = []
-    for n in range(round(back / unit)):
-        at = first + n * unit
-        found = by_time.get(at)
-        counts = (
-            (0, 0, 0)
-            if found is None
-            else tuple(map(found.outcome, ("succeeded", "failed", "retried")))
-        )
-        units.append(UnitFigures(at, *counts))
-    types = [(each.type or "", sum(map(each.outcome, _ENDS))) for each in by_type]
+    counts = [Counter[str]() for _ in begins]
+    for each in by_time:
+        place = ((each.at or begins[0]) - begins[0]) // (begins[1] - begins[0])
+        if place < len(begins):
+            counts[place].update({name: each.outcome(name) for name in _SHOWN})
+    units = [
+        UnitFigures(at, *(found[name] for name in _SHOWN))
+        for at, found in zip(begins, counts, strict=True)
+    ]
+    types = [(each.type or "", sum(map(each.outcome, _ENDED))) for each in by_type]
     return SpanFigures(span, units, sorted((t for t in types if t[1]), key=lambda t: (-t[1], t[0])))
 
 
-def _beginning(at: datetime, unit: timedelta) -> datetime:
-    """Of the minute, hour or day that it is in, in UTC."""
-    at = at.astimezone(UTC)
-    midnight = at.replace(hour=0, minute=0, second=0, microsecond=0)
-    return midnight + (at - midnight) // unit * unit
+def steps_of(span: Span, now: datetime) -> list[datetime]:
+    """Return when each step of a span that ends now begins; the last step is the current one."""
+    _, step, length = _SPANS[span]
+    now = now.astimezone(UTC)
+    midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    last = midnight + (now - midnight) // step * step
+    count = length // step
+    return [last - (count - 1 - n) * step for n in range(count)]
+
+
+def resolution_of(span: Span) -> Resolution:
+    """Return the resolution of the statistics from which a span is read."""
+    return _SPANS[span][0]

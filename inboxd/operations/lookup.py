@@ -1,9 +1,9 @@
-"""Whatever somebody has in hand, looked up: a number, a uuid, a key, a correlation id, a name.
+"""Looks up a text: a number, a uuid, a key, a correlation id, or a name.
 
-Promises that a look costs little whatever is asked, and tells how far it went.
-Known limits: keys are looked for among unsettled rows; a correlation id that is no row's uuid among
-the newest rows of each table (`LOOKED_AT`), since no index has it; tenants and entities are no
-names, lists have filters for them.
+Promises that any look-up is cheap.
+Known limits: it finds keys only of unsettled rows; a correlation id that is not a row's uuid only
+among the newest rows of each table (`LOOKED_AT`), since it is not indexed; tenants and entities not
+at all, since lists have filters for them.
 """
 
 import re
@@ -20,10 +20,10 @@ from inboxd.store.session import Session
 
 LOOKED_AT = 500
 _MOST = 20
-# What is indexed, and no more of a text, is looked for.
-_LONGEST = 500
+# Longer texts are not in an index.
+_MOST_CHARACTERS = 500
 _NAMED = re.compile(r"(event|command|batch|workflow|receipt)s?[\s:/#]+(\S+)", re.IGNORECASE)
-# In this order.
+# Kinds of names, in the order of hits.
 _NAMES = (
     *("event type", "command type", "topic", "queue", "schedule", "breaker", "endpoint", "source"),
 )
@@ -32,10 +32,10 @@ _SETTLED_WITHIN = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A row, or what is named so.
+    """A found row or name.
 
-    by: what of it was looked for, such as "uuid". kind: of the row; or "event type", "topic" and so
-    on. id: of the row; name: of another thing, or of a receipt.
+    by: the matched property, such as "uuid". kind: the row's, or "event type", "topic" and so on.
+    id: the row's; name: of a receipt, a type, a topic and so on.
     """
 
     by: str
@@ -47,9 +47,9 @@ class Hit:
 
 
 async def look_up(session: Session, text: str) -> list[Hit]:
-    """What is called so: rows first, then names; empty where there is nothing."""
+    """Find rows first, then names."""
     text = text.strip()
-    if not text or len(text) > _LONGEST or "\0" in text:
+    if not text or len(text) > _MOST_CHARACTERS or "\0" in text:
         return []
     hits = await _rows(session, text)
     declared = await names.declared(session.connection, session.sql) or {}
@@ -75,12 +75,12 @@ async def _rows(session: Session, text: str) -> list[Hit]:
 
 
 async def _others(session: Session, text: str, declared: names.Names) -> list[Hit]:
-    """By a key, or by what it is correlated with."""
+    """Find rows by a key or a correlation id."""
     topics, queues, types = (
         declared.get(kind, frozenset()) for kind in ("topic", "queue", "command type")
     )
     keyed = await finding.of_key(session, text, topics, queues, types, _MOST)
-    # Whole days: of a day that is looked at in part, all rows could be read to find none of it.
+    # Whole days: a search in part of a day might read all of its rows without a hit.
     since = datetime.now(UTC).replace(hour=0, minute=0, second=0) - _SETTLED_WITHIN
     correlated = await finding.correlated(session, text, LOOKED_AT, _MOST, since)
     return [

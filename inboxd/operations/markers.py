@@ -1,7 +1,7 @@
-"""What happened meanwhile: what charts mark, so that a cause stands beside its effect.
+"""Markers of charts: actions, breakers and releases, so that causes appear beside their effects.
 
-Promises that a reading is bounded, whatever span it is of. Known limit: beyond `MOST` of a kind,
-the oldest are left out.
+Promises that the cost is bounded for any span. Known limit: beyond `MOST` markers of a kind, the
+oldest are left out.
 *See:* `store/markers.py`, after it.
 """
 
@@ -12,13 +12,13 @@ from inboxd.store import finding, markers, statistics
 from inboxd.store.markers import Marker
 from inboxd.store.session import Session
 
-# Of a chart; and what is looked at for them.
+# Markers of each kind in a chart, and rows that are looked at for them.
 MOST: Final = 50
 _LOOKED: Final = 500
 
 
 async def happened(session: Session, back: timedelta) -> list[Marker]:
-    """What happened from so long ago until now, the newest first, `MOST` of a kind at most."""
+    """Return the markers of the last `back`, newest first, at most `MOST` of each kind."""
     now = await statistics.database_time(session.connection, session.sql)
     async with session.reading():
         await finding.plan_looks(session, walk=True)

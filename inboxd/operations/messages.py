@@ -1,10 +1,10 @@
-"""What an operator makes of sources of messages: where the reading of a stream goes on.
+"""Sources of messages: shows their streams, and resets where a stream continues.
 
-Promises: who reads the stream stores nothing more of it under its old position, and reads from the
-new one within seconds; the action is audited in the transaction that does it. Known limits: what
-was stored of the messages that are read again stays, so what is settled by then becomes an event
-once more; a position is not held against the broker, which may not have it.
-*See:* `cli/messages.py`, before it; `inbound/messages/streams.py`, which notices.
+Promises: after a reset the reader stores nothing more from the old position, and reads from the new
+one within seconds; the audit entry is in the same transaction. Known limits: events of messages
+that are read again stay, so a message whose event is settled by then becomes an event again; it is
+not checked whether the broker has the position. *See:* `cli/messages.py`, before it;
+`inbound/messages/streams.py`, which notices the reset.
 """
 
 from collections import defaultdict
@@ -13,40 +13,81 @@ from typing import Any
 
 from inboxd.errors import NotFound, UsageError
 from inboxd.model.spelling import did_you_mean
+from inboxd.operations.audit import refuse_if_done_since
+from inboxd.settings import Settings
 from inboxd.store import message_readers
 from inboxd.store import operations as audit
 from inboxd.store import stream_positions as store
 from inboxd.store.session import Session
-from inboxd.store.stream_positions import Begins
+from inboxd.store.stream_positions import Begins, StreamRow
 
 _BEGINS: Mapping[str, Begins] = {"oldest": "oldest", "newest": "newest"}
-# Of several workers, the first of these tells most of why nobody reads.
-_TELLING = ("reading", "lost", "paused", "away", "failing", "standby")
-_DIGITS = 18  # what fits into a bigint in any case
+# States of workers, the most informative first.
+_STATES = ("reading", "lost", "paused", "away", "failing", "standby")
+_MOST_DIGITS = 18  # that fit into a bigint
+
+
+async def one_stream(session: Session, source: str, stream: str) -> StreamRow:
+    """Return a stream of a source. Raises NotFound."""
+    found = await store.one(session, source, stream)
+    if found is None:
+        raise NotFound(await _unknown(session, source, stream))
+    return found
+
+
+def has_positions(settings: Settings, source: str) -> bool:
+    """Return False if the settings say that a source has no positions, as a RabbitMQ queue."""
+    found = settings.inbound.messages.get(source)
+    broker = None if found is None else settings.brokers.get(found.broker)
+    return not (found and found.rabbitmq_queue and broker and broker.kind == "rabbitmq")
+
+
+def check_has_positions(settings: Settings, source: str) -> None:
+    """Raise UsageError for a source whose streams have no positions."""
+    if not has_positions(settings, source):
+        raise UsageError(
+            f"{source} is a RabbitMQ queue, which has no positions: the broker delivers the "
+            "messages that wait in it."
+        )
+
+
+def target_of(source: str, stream: str) -> str:
+    """Return the target of a stream in the audit."""
+    return f"stream {source} {stream}"
 
 
 async def reset_stream(
-    session: Session, source: str, stream: str, to: str, *, actor: str, reason: str | None = None
+    session: Session,
+    source: str,
+    stream: str,
+    to: str,
+    *,
+    actor: str,
+    reason: str | None = None,
+    seen: int | None = None,
 ) -> None:
-    """Let a stream be read from the oldest message on, from the newest, or behind a position.
+    """Continue a stream with the oldest or newest message, or after a position.
 
-    Raises UsageError for what is no such place, NotFound for a stream that nobody has opened yet.
+    seen: the newest entry of its reset in the audit that the actor saw. Raises UsageError for an
+    invalid place, NotFound for a stream that was never opened, Conflict if it was reset since.
     """
     position, begins = _place(to)
     async with session.connection.transaction():
+        if seen is not None:
+            await refuse_if_done_since(session, "reset", target_of(source, stream), seen)
         if not await store.reset(session, source, stream, position=position, begins=begins):
             raise NotFound(await _unknown(session, source, stream))
-        await audit.record(session, actor, "reset", f"stream {source} {stream}", reason, 1, to=to)
+        await audit.record(session, actor, "reset", target_of(source, stream), reason, 1, to=to)
 
 
 def _place(to: str) -> tuple[int | None, Begins | None]:
     if to in _BEGINS:
         return None, _BEGINS[to]
-    if to.isascii() and to.isdecimal() and len(to) <= _DIGITS:
+    if to.isascii() and to.isdecimal() and len(to) <= _MOST_DIGITS:
         return int(to), None
     raise UsageError(
-        f"{to!r} is no place to go on at: give oldest, newest, or the position of the message "
-        "that it is to go on behind."
+        f"{to!r} is not a valid place: give oldest, newest, or the position of the message after "
+        "which the stream continues."
     )
 
 
@@ -54,17 +95,17 @@ async def _unknown(session: Session, source: str, stream: str) -> str:
     rows = await store.listed(session)
     streams = [row["stream"] for row in rows if row["source"] == source]
     if streams:
-        hint = did_you_mean(stream, streams) or "; `inboxd messages list` has its streams."
+        hint = did_you_mean(stream, streams) or "; `inboxd messages list` shows its streams."
         return f"the source {source!r} has no stream {stream!r}{hint}"
     hint = did_you_mean(source, {row["source"] for row in rows})
     return (
-        f"nobody has read the source {source!r} yet{hint or '.'} Where it begins is said by "
-        f"inbound.messages.{source}.begin"
+        f"no worker has read the source {source!r} yet{hint or '.'} The setting "
+        f"inbound.messages.{source}.begin says where it begins"
     )
 
 
 async def streams(session: Session) -> dict[str, Any]:
-    """The streams of sources, and what living workers tell of sources."""
+    """Return the streams of sources, and the reports of living workers about sources."""
     return {
         "streams": [dict(row) for row in await store.listed(session)],
         "readers": [dict(row) for row in await message_readers.listed(session)],
@@ -74,7 +115,7 @@ async def streams(session: Session) -> dict[str, Any]:
 def streams_read(
     streams: Sequence[Mapping[str, Any]], readers: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    """A row for each stream, and for each source without any, with who reads it."""
+    """Return a row for each stream, and for each source without streams, with its reader."""
     by_source: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for reader in readers:
         by_source[reader["source"]].append(reader)
@@ -88,10 +129,10 @@ def streams_read(
 
 
 def _row(stream: Mapping[str, Any], readers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    told = sorted(readers, key=lambda each: _TELLING.index(each["state"]))
-    own = [each for each in told if each["worker_id"] == stream["reader"]]
-    reader = next((each for each in own if each["state"] != "standby"), told[0] if told else {})
-    # A RabbitMQ queue, which has no position, is opened by the first message that comes of it.
+    ranked = sorted(readers, key=lambda each: _STATES.index(each["state"]))
+    own = [each for each in ranked if each["worker_id"] == stream["reader"]]
+    reader = next((each for each in own if each["state"] != "standby"), ranked[0] if ranked else {})
+    # A RabbitMQ queue has no position, and its first message opens it.
     unopened = stream["position"] is None and stream["reader"] is not None
     may_be = bool(own) or unopened or stream["stream"] is None
     reads = reader.get("state") == "reading" and may_be
@@ -99,7 +140,7 @@ def _row(stream: Mapping[str, Any], readers: Sequence[Mapping[str, Any]]) -> dic
         **stream,
         "broker": reader.get("broker"),
         "worker": reader["worker"] if reads else None,
-        "state": reader.get("state", "nobody reads it"),
+        "state": reader.get("state", "not read"),
         "lag": reader["lag"] if reads else None,
         "trouble": reader.get("trouble"),
     }

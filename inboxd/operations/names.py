@@ -1,9 +1,9 @@
-"""Names that an operator gives, held against those that somebody declared.
+"""Checks names that an operator gives against declared names.
 
-Owns what counts as known: what a worker or `inboxd declare` declared, whether it still lives or
-not; and, where rows are to be acted on, what rows have. Promises: a role that may not read what is
-declared, such as a producer's, is refused nothing. Known limit: names that nobody declares, such
-as tenants, entities and the names of batches, cannot be judged.
+Owns which names are known: names that a worker, living or not, or `inboxd declare` has declared;
+for actions on rows, also names that rows have. Promises: a role that cannot read declarations, such
+as a producer's, may use any name. Known limit: tenants, entities and names of batches are never
+declared, so they are not checked.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -28,26 +28,28 @@ _KINDS: dict[Named, tuple[str, ...]] = {
 async def check_declared(
     session: Session, kind: Named, name: str, *, also: Collection[str] = ()
 ) -> None:
-    """Raise UnknownName for what nobody declared; also: names that the settings declare."""
-    told = await _undeclared(session, kind, name, also)
-    if told:
-        raise UnknownName(f"{told} Nothing was written").on_terminals(
-            "; --force writes it all the same"
+    """Raise UnknownName for an undeclared name. also: names that the settings declare."""
+    remark = await _undeclared(session, kind, name, also)
+    if remark:
+        raise UnknownName(f"{remark} Nothing was written").on_terminals(
+            "; --force writes it nevertheless"
         )
 
 
 async def check_known(
     session: Session, kind: Named, name: str, *, also: Collection[str] = ()
 ) -> None:
-    """Raise UnknownName for what nobody declared and no row has."""
-    told = await unknown(session, kind, name, also=also)
-    if told:
-        raise UnknownName(f"{told} Nothing was changed").on_terminals("; --force insists")
+    """Raise UnknownName for a name that is not declared, and that no row has."""
+    remark = await unknown(session, kind, name, also=also)
+    if remark:
+        raise UnknownName(f"{remark} Nothing was changed").on_terminals(
+            "; --force accepts the name"
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class KnownNames:
-    """What somebody has read already. lanes: what waits, as the overview has it."""
+    """Names that the caller has read. lanes: rows of the overview."""
 
     declared: names.Names | None
     lanes: Collection[Mapping[str, Any]]
@@ -61,19 +63,19 @@ async def unknown(
     also: Collection[str] = (),
     known: KnownNames | None = None,
 ) -> str | None:
-    """A remark on a name that nobody declared and no row has; None of any other."""
+    """Return a remark on a name that is not declared, and that no row has; else None."""
     if known is None:
-        told = await _undeclared(session, kind, name, also)
+        remark = await _undeclared(session, kind, name, also)
     else:
-        told = _remark(known.declared, kind, name, also)
-    if told is None:
+        remark = _remark(known.declared, kind, name, also)
+    if remark is None:
         return None
     lanes = await _lanes(session, kind) if known is None else known.lanes
-    return None if await _has_rows(session, kind, name, lanes) else told
+    return None if await _has_rows(session, kind, name, lanes) else remark
 
 
 async def nearest(session: Session, kind: Named, name: str) -> str:
-    """The question whether another was meant, to end a sentence with; empty when none is near."""
+    """Return "did you mean" with the nearest declared name, to end a sentence with; or ""."""
     declared = await names.declared(session.connection, session.sql) or {}
     return did_you_mean(name, _of(declared, kind))
 
@@ -81,9 +83,9 @@ async def nearest(session: Session, kind: Named, name: str) -> str:
 async def remarks(
     session: Session, also: Callable[[Named], Collection[str]]
 ) -> Callable[[Named, str], str | None]:
-    """As `unknown` but for rows, for many names: what is declared is read once.
+    """Return a function like `unknown` for many names; it ignores rows, and reads names once.
 
-    also: names of a kind that the settings declare.
+    also: returns names of a kind that the settings declare.
     """
     declared = await names.declared(session.connection, session.sql)
     return lambda kind, name: _remark(declared, kind, name, also(kind))
@@ -104,8 +106,9 @@ def _remark(
     if name in known:
         return None
     if kind.endswith("type") and not known:
-        return f"nothing declares the {kind} {name!r}: no {kind} is declared yet (inboxd declare)."
-    return f"nothing declares the {kind} {name!r}{did_you_mean(name, known) or '.'}"
+        remedy = f"no {kind} is declared yet (run `inboxd declare`)."
+        return f"the {kind} {name!r} is not declared: {remedy}"
+    return f"the {kind} {name!r} is not declared{did_you_mean(name, known) or '.'}"
 
 
 def _of(declared: names.Names, kind: Named) -> set[str]:
@@ -114,7 +117,7 @@ def _of(declared: names.Names, kind: Named) -> set[str]:
 
 
 async def _lanes(session: Session, kind: Named) -> list[dict[str, Any]]:
-    """What waits, where such a name may be."""
+    """Return the lanes of unsettled rows in which a name of this kind may occur."""
     found: list[dict[str, Any]] = []
     tables: tuple[tuple[HotTable, str], ...] = (("events", "topic"), ("commands", "queue"))
     for table, place in tables:
@@ -130,7 +133,7 @@ async def _lanes(session: Session, kind: Named) -> list[dict[str, Any]]:
 async def _has_rows(
     session: Session, kind: Named, name: str, lanes: Collection[Mapping[str, Any]]
 ) -> bool:
-    """Whether unsettled rows have it, be it a name from before or one of a producer's own."""
+    """Whether unsettled rows have the name: an old name, or a name that only a producer uses."""
     of, _, column = kind.rpartition(" ")
     own = [lane for lane in lanes if lane["kind"] == (of or lane["kind"])]
     lined = [lane["topic"] for lane in own if lane["type"] == LINES]

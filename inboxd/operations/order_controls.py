@@ -1,7 +1,7 @@
-"""Bulk actions that were ordered are held, let go on, and ended.
+"""Pauses, resumes and aborts bulk actions.
 
-Promises: until one starts it is undone by aborting it; what is paused or aborted does nothing more
-from then on, and what is done stays done. Each pause, resume and abort is in the audit.
+Promises: aborting an action before it starts undoes it; after a pause or an abort it changes no
+more rows, and rows that were changed stay changed. The audit records each pause, resume and abort.
 *See:* `operations/bulk_orders.py`, before it.
 """
 
@@ -17,7 +17,7 @@ from inboxd.store.session import Session
 
 
 def check_control(shown: Mapping[str, Any], control: str) -> None:
-    """Raise Conflict where an order cannot be paused, resumed or aborted, as the control does."""
+    """Raise Conflict if an order cannot be paused, resumed or aborted now."""
     id_, status = shown["id"], shown["status"]
     if status not in OPEN:
         raise Conflict(f"action {id_} has ended ({status}); nothing was changed")
@@ -35,7 +35,7 @@ async def pause_order(
     reason: str | None = None,
     tenants: Collection[str] | None = None,
 ) -> dict[str, Any]:
-    """Let it wait until it is resumed. Raises NotFound; Conflict when it waits, or has ended."""
+    """Pause an order. Raises NotFound; Conflict if it is paused already, or has ended."""
     async with session.connection.transaction():
         row = await _hold(session, id, tenants, "pause")
         await store.pause(session, id, f"by {actor}" + (f": {reason}" if reason else ""))
@@ -51,14 +51,14 @@ async def resume_order(
     tenants: Collection[str] | None = None,
     seen: str | None = None,
 ) -> dict[str, Any]:
-    """Let it go on, also one that paused by itself. Raises NotFound; Conflict when it does.
+    """Resume an order, even if it paused by itself. Raises NotFound; Conflict if it is not paused.
 
-    seen: why it was paused, as somebody saw it.
+    seen: the reason of the pause that the operator saw.
     """
     async with session.connection.transaction():
         row = await _hold(session, id, tenants, "resume")
         if seen is not None and row["note"] != seen:
-            raise Conflict(f"action {id} is paused for another reason by now: {row['note']}")
+            raise Conflict(f"action {id} is now paused for another reason: {row['note']}")
         await store.resume(session, id)
         return await _controlled(session, row, "resume", actor, reason)
 
@@ -71,7 +71,7 @@ async def abort_order(
     reason: str | None = None,
     tenants: Collection[str] | None = None,
 ) -> dict[str, Any]:
-    """End it where it is: undone, if it has not begun. Raises NotFound; Conflict when it ended."""
+    """Abort an order, or undo it before it begins. Raises NotFound; Conflict if it has ended."""
     async with session.connection.transaction():
         row = await _hold(session, id, tenants, "abort")
         await store.abort(session, id)

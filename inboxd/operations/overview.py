@@ -1,9 +1,9 @@
-"""What there is to see at one look: what waits, what runs, who works and receives, how fast.
+"""The state of an inbox: workers, receivers, lanes, running commands, throughput.
 
-Owns what `inboxd status` shows, as JSON values. Promises: what waits is read from the sample that
-the leader has taken last, so that any number of looks count nothing; where there is none that is
-fresh, it is counted here, as far as a bound.
-Known limit: what was done is what workers have written down, some seconds behind.
+Owns the JSON values of `inboxd status`. Promises: waiting rows come from the leader's last sample,
+so that any number of viewers counts nothing; without a fresh sample they are counted here, up to a
+bound.
+Known limit: throughput comes from statistics, some seconds old.
 *See:* `inboxd.store.samples`, `inboxd.store.statistics`; `operations/figures.py`, for any other
 span; `inboxd.cli.status`, which prints it.
 """
@@ -50,9 +50,9 @@ async def overview(
     completed: Sequence[dict[str, Any]],
     hour: Sequence[Flow],
 ) -> dict[str, Any]:
-    """All of it; minutes: of which the throughput is shown.
+    """Return the state. minutes: span of the throughput.
 
-    completed, hour: read by the caller, since a watcher reads them less often.
+    completed, hour: from the caller, since `--watch` reads them less often.
     """
     sample, taken, newest_age = await samples.current(session, settings)
     counts = sample.counts
@@ -96,7 +96,7 @@ async def overview(
 async def _title(
     session: Session, named: list[dict[str, Any]], running: list[dict[str, Any]]
 ) -> None:
-    """Add to each what people call its type; the lines of a topic have none."""
+    """Add titles of types; the lines of a topic have no type."""
     for kind in ("event", "command"):
         rows = [each for each in named if each["kind"] == kind and each["type"] != LINES]
         rows += running if kind == "command" else []
@@ -115,7 +115,7 @@ def _flow(flow: Flow) -> dict[str, Any]:
 
 
 def _lanes(sample: Sample) -> list[dict[str, Any]]:
-    """Events first; the lines of a topic are a lane."""
+    """Return the lanes, events first; the lines of a topic are one lane."""
     nothing = {"running": None, "in_line": None, "unmet": None}
     counts = sample.counts
     return [
@@ -131,7 +131,7 @@ def _lanes(sample: Sample) -> list[dict[str, Any]]:
 def _marked(
     lanes: list[dict[str, Any]], paused: Iterable[dict[str, Any]], stopped: Iterable[dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Lanes, with whether they are paused, and whether they wait for a breaker."""
+    """Mark lanes that are paused, or that wait for a breaker."""
     names = {(each["kind"], each["name"]) for each in paused}
     shut = {u for each in stopped if breaker_word(each) != "forced closed" for u in each["uses"]}
     for lane in lanes:
@@ -145,7 +145,7 @@ def _marked(
 
 
 async def completed(session: Session) -> list[dict[str, Any]]:
-    """What succeeded, and what became of what had failed before: in the last hour, and the day."""
+    """Return successes, and outcomes after retries and replays, of the last hour and day."""
     found = []
     for hours in (1, 24):
         back = timedelta(hours=hours)
@@ -171,7 +171,7 @@ def _completion(each: Figures, hours: int) -> dict[str, Any]:
 
 
 async def _throughput(session: Session, minutes: int) -> list[dict[str, Any]]:
-    """What was executed in the last minutes, the running one included, by kind and type."""
+    """Return the executions of the last minutes with the current one, by kind and type."""
     back = timedelta(minutes=minutes)
     lately = await statistics.lately(session.connection, session.sql, back)
     seconds = (lately.until - lately.since).total_seconds()
@@ -189,19 +189,18 @@ async def _throughput(session: Session, minutes: int) -> list[dict[str, Any]]:
 
 
 def _took(durations: Durations, count: int) -> dict[str, float | None]:
-    """How long so many took, by the names that it has here."""
+    """Return mean, maximum and percentiles of `count` durations."""
     found = percentiles(durations, count)
     took: dict[str, float | None] = {"mean": found.mean, "maximum": found.longest}
     return took | {rank: getattr(found, rank) for rank in RANKS}
 
 
 def _in_order(figures: Sequence[Figures]) -> list[Figures]:
-    """Events first, by type."""
     return sorted(figures, key=lambda each: (each.kind != "event", each.type))
 
 
 def _in_lines(row: dict[str, Any]) -> dict[str, Any]:
-    """The lines of a topic as one lane, since an event of any type may stand in them."""
+    """Return the lines of a topic as one lane, since they hold events of any type."""
     waiting = row["arrived"] + row["lined_up"]
     zeros = dict.fromkeys(("running", "unmet"))
     return {

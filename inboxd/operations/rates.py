@@ -1,9 +1,9 @@
-"""How fast and how well: what was done in the last hour and the last day, of a lane or a type.
+"""Throughput of a lane or a type in the last hour and the last day.
 
-Promises that it is read from what was counted, one statement a span, never from rows; and that each
-number is of a span whose beginning is told. Known limits: what workers counted last is some seconds
-behind; a day is the last 24 hours, the one that runs among them; a percentile lies in the bucket of
-the true one (`model/durations.py`).
+Promises that it reads statistics, with one statement per span, and never rows; and that each result
+has the beginning of its span. Known limits: statistics are some seconds old; a day is the last 24
+hours with the current one; a percentile is in the same bucket as the true one
+(`model/durations.py`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,9 +26,9 @@ _PERCENTILES = (("p50", 0.5), ("p95", 0.95), ("p99", 0.99))
 
 
 def steps(span: Span, now: datetime) -> list[datetime]:
-    """The beginnings of the minutes or hours of a span; the last one runs still.
+    """Return the beginnings of the minutes or hours of a span; the last one has not ended.
 
-    So an hour has 61 minutes, as `statistics.lately` has it.
+    An hour has 61 minutes, as in `statistics.lately`.
     """
     _, step, count = SPANS[span]
     last = now.astimezone(UTC).replace(second=0, microsecond=0)
@@ -45,7 +45,7 @@ async def done(
     of: FigureFilter = statistics.EVERYTHING,
     apart: Sequence[Dimension] = (),
 ) -> list[Figures]:
-    """What was done in a span that ends now, as far as it is told apart."""
+    """Return the statistics of a span that ends now, split by the dimensions `apart`."""
     since = steps(span, now)[0]
     resolution = SPANS[span][0]
     return await statistics.read(
@@ -54,7 +54,7 @@ async def done(
 
 
 async def ever(session: Session, now: datetime, of: FigureFilter) -> bool:
-    """Whether anything of it was done within the days that are kept apart."""
+    """Whether there were executions in the days for which statistics by type are kept."""
     since = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0) - _LONG
     found = await statistics.read(
         session.connection, session.sql, "days", since, apart=("kind",), of=of
@@ -63,7 +63,6 @@ async def ever(session: Session, now: datetime, of: FigureFilter) -> bool:
 
 
 def summed(found: Sequence[Figures]) -> Figures:
-    """All of them together."""
     total = Figures(None, None, None, None)
     for each in found:
         total.add(each)
@@ -71,7 +70,7 @@ def summed(found: Sequence[Figures]) -> Figures:
 
 
 def by_type(found: Sequence[Figures]) -> list[Figures]:
-    """Those of each type together, in the order of their names."""
+    """Add up figures by type, sorted by name."""
     sums: dict[str, Figures] = {}
     for each in found:
         own = sums.setdefault(each.type or "", Figures(None, None, None, each.type))
@@ -80,7 +79,7 @@ def by_type(found: Sequence[Figures]) -> list[Figures]:
 
 
 def told(found: Figures, span: Span, now: datetime) -> dict[str, Any]:
-    """The figures of a span for JSON; durations in seconds."""
+    """Return the figures of a span as JSON values; durations in seconds."""
     since = steps(span, now)[0]
     seconds = max((now - since).total_seconds(), 1.0)
     return {

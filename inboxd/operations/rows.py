@@ -1,17 +1,18 @@
-"""What an operator does to rows that are named: replay, dismiss, cancel, reschedule, prioritize.
+"""Actions on named rows: replay, dismiss, cancel, reschedule, prioritize.
 
-A command without an ordering key is replayed as a new row, which takes the old one's place in its
-batch, in what waits for it and among a workflow's steps; the old row goes to history. With one it
-has a position in a line, and an event is a fact: those run again in place. `replays` lists them
-all. To a batch, and to what waits for it, a dismissed command counts as cancelled.
+A command without an ordering key is replayed as a new row, which takes the old row's place: in its
+batch, for rows that wait for it, and among a workflow's steps; the old row goes to history. A
+command with an ordering key has a position in a line, and an event is a fact: both run again in
+place. The table `replays` lists all replays. For a batch, and for rows that wait for it, a
+dismissed command counts as cancelled.
 
-Promises: a row's status is judged while the row is locked, and a refusal
-names each row that does not allow the action. Of two actions on one row at once, one is refused.
-Known limits: a running command is only asked to end: its worker learns of it with its next
-heartbeat. A command whose unique key another unsettled one holds cannot be replayed before that
-one has ended. A dismissed row can only be sent anew. In a busy lane a row that was moved to the
-front is found by the next sweep, not by the next page.
-*See:* `cli/actions.py`, before it; `store/operations.py`, after it.
+Promises: a row's status is checked while the row is locked, and a refusal names each row that does
+not allow the action. Of two actions on one row at the same time, one is refused. Known limits: a
+running command is only asked to stop: its worker notices at its next heartbeat. A command whose
+unique key another unsettled command holds cannot be replayed before that command has ended. A
+dismissed row can only be sent anew. In a busy lane, a row that was moved to the front is found by
+the next sweep, not by the next page. *See:* `cli/actions.py`, before it; `store/operations.py`,
+after it.
 """
 
 from collections.abc import Sequence
@@ -24,10 +25,10 @@ from inboxd.model import checks
 from inboxd.model.lifecycle import Status
 from inboxd.operations.held_rows import (
     ANY,
-    Deed,
-    Do,
+    ActOnRows,
     Done,
     ExpectedRows,
+    RowAction,
     RowId,
     hold,
     listed,
@@ -76,10 +77,10 @@ async def _prioritize(
 
 Action = Literal["replay", "dismiss", "cancel"]
 Move = Literal["reschedule", "prioritize"]
-DEEDS: dict[Action, Deed] = {
-    "replay": Deed("replay", "replayed", (Status.FAILED,), _replay),
-    "dismiss": Deed("dismiss", "dismissed", (Status.FAILED,), _dismiss),
-    "cancel": Deed(
+ROW_ACTIONS: dict[Action, RowAction] = {
+    "replay": RowAction("replay", "replayed", (Status.FAILED,), _replay),
+    "dismiss": RowAction("dismiss", "dismissed", (Status.FAILED,), _dismiss),
+    "cancel": RowAction(
         "cancel", "cancelled", (Status.PENDING, Status.WAITING, Status.RUNNING), _cancel, ends=True
     ),
 }
@@ -96,14 +97,14 @@ async def act(
     reason: str | None = None,
     expected: ExpectedRows = ANY,
 ) -> Done:
-    """Replay, dismiss or cancel rows: all or none.
+    """Replay, dismiss or cancel rows, all or none.
 
-    A replayed row runs now, its attempts and crashes counted anew; a dismissed one goes to history;
-    a cancelled command ends at once, or by its worker when it runs. ids: row numbers and uuids,
-    mixed. Raises NotFound, or Conflict when a row's status does not allow the action, or a replay
-    meets a unique key that is held or a batch that was cancelled; then nothing is changed.
+    A replayed row runs now, with its attempts and crashes counted from 0; a dismissed row goes to
+    history; a cancelled command ends at once, or its worker stops it. ids: row numbers and uuids,
+    mixed. Raises NotFound, or Conflict if a row's status does not allow the action, its unique key
+    is held, or its batch was cancelled; then nothing is changed.
     """
-    return await _act(session, table, DEEDS[action], ids, actor, reason, expected)
+    return await _act(session, table, ROW_ACTIONS[action], ids, actor, reason, expected)
 
 
 async def replay_with(
@@ -115,10 +116,10 @@ async def replay_with(
     reason: str | None = None,
     expected: ExpectedRows = ANY,
 ) -> Done:
-    """Replay a command with another payload, JSON text, as a new row; the old one keeps its own.
+    """Replay a command with another payload, JSON text, as a new row; the old row does not change.
 
-    Raises as `act`; UsageError for what is no JSON; Conflict for one with an ordering key, which
-    runs again in its place. Events are facts: theirs does not change.
+    Raises as `act`; UsageError for invalid JSON; Conflict for a command with an ordering key, which
+    is replayed in place. An event is a fact, so its payload cannot change.
     """
 
     async def do(
@@ -129,8 +130,8 @@ async def replay_with(
             await store.replace_payload(session, new, payload)
         return done
 
-    deed = Deed("replay", "replayed", (Status.FAILED,), do, "another payload", ordered=False)
-    return await _act(session, "commands", deed, [id], actor, reason, expected)
+    action = RowAction("replay", "replayed", (Status.FAILED,), do, "another payload", ordered=False)
+    return await _act(session, "commands", action, [id], actor, reason, expected)
 
 
 async def reschedule(
@@ -143,14 +144,14 @@ async def reschedule(
     reason: str | None = None,
     expected: ExpectedRows = ANY,
 ) -> Done:
-    """Let rows run at another time, at once if it has passed: all or none.
+    """Change the time of rows, all or none; a time in the past means at once.
 
     ids: row numbers and uuids, mixed. Raises UsageError for a time without a zone, NotFound, or
-    Conflict when one of the rows runs, has ended, or waits in a chunk; then nothing is changed.
+    Conflict if one of the rows is running, has ended, or waits in a chunk; then nothing is changed.
     """
     checks.refuse(f"the time {run_at}", checks.time(run_at))
-    deed = deed_for("reschedule", run_at)
-    return await _act(session, table, deed, ids, actor, reason, expected)
+    action = row_action("reschedule", run_at)
+    return await _act(session, table, action, ids, actor, reason, expected)
 
 
 async def prioritize(
@@ -162,30 +163,30 @@ async def prioritize(
     reason: str | None = None,
     expected: ExpectedRows = ANY,
 ) -> Done:
-    """Give commands another priority, the smallest runs first: all or none.
+    """Change the priority of commands, all or none; smaller numbers run first.
 
-    As `reschedule`; raises UsageError for a priority of more than 16 bits.
+    Raises as `reschedule`; UsageError for a priority of more than 16 bits.
     """
     checks.refuse(f"priority {priority}", checks.small(priority))
-    deed = deed_for("prioritize", priority)
-    return await _act(session, "commands", deed, ids, actor, reason, expected)
+    action = row_action("prioritize", priority)
+    return await _act(session, "commands", action, ids, actor, reason, expected)
 
 
-def deed_for(verb: Action | Move, to: datetime | int | None = None) -> Deed:
-    """The action of that name; to: the time or the priority that rows are given."""
+def row_action(verb: Action | Move, to: datetime | int | None = None) -> RowAction:
+    """Return the action of that name. to: the new time or priority of the rows."""
     if verb == "reschedule":
-        assert isinstance(to, datetime)  # noqa: S101 - the table and who orders see to it
-        told = f"{to.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
-        return _moving(verb, partial(_reschedule, to), told)
+        assert isinstance(to, datetime)  # noqa: S101 - checked by callers and the table
+        text = f"{to.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+        return _moving(verb, partial(_reschedule, to), text)
     if verb == "prioritize":
         assert isinstance(to, int)  # noqa: S101 - the same
         return _moving(verb, partial(_prioritize, to), str(to))
-    return DEEDS[verb]
+    return ROW_ACTIONS[verb]
 
 
-def _moving(move: Move, do: Do, to: str) -> Deed:
+def _moving(move: Move, do: ActOnRows, to: str) -> RowAction:
     done = "rescheduled" if move == "reschedule" else "given another priority"
-    return Deed(move, done, _MOVABLE, do, to)
+    return RowAction(move, done, _MOVABLE, do, to)
 
 
 async def movable(
@@ -195,50 +196,50 @@ async def movable(
     ids: Sequence[RowId],
     expected: ExpectedRows = ANY,
 ) -> str:
-    """As what the rows are seen that would be moved. Raises as the move does; changes nothing."""
-    deed = _moving(move, _dismiss, "")
+    """Return the state of rows before a move, without a change. Raises as the move does."""
+    action = _moving(move, _dismiss, "")
     async with session.connection.transaction():
-        return seen_as(await hold(session, table, ids, deed, expected))
+        return seen_as(await hold(session, table, ids, action, expected))
 
 
 async def _act(
     session: Session,
     table: HotTable,
-    deed: Deed,
+    action: RowAction,
     ids: Sequence[RowId],
     actor: str,
     reason: str | None,
     expected: ExpectedRows,
 ) -> Done:
     async with session.connection.transaction():
-        rows = await hold(session, table, ids, deed, expected)
+        rows = await hold(session, table, ids, action, expected)
         held = [row["id"] for row in rows]
-        done = await deed.do(session, table, held, actor, reason)
+        done = await action.do(session, table, held, actor, reason)
         if left := sorted(set(held) - {*done.ids, *done.requested}):
             raise Conflict(f"{one(table)} {listed(left)}: {_why_left(expected)}")
         target = f"{table} {', '.join(map(str, held))}"
-        await store.record(session, actor, deed.word, target, reason, len(held), to=deed.to)
+        await store.record(session, actor, action.word, target, reason, len(held), to=action.to)
         await wakeups.notify(session.connection, session.sql, table)
     return done
 
 
 def _why_left(expected: ExpectedRows) -> str:
-    """Why rows that may be acted on were left; it tells of others only who may see all."""
+    """Explain why rows were not changed; only a visitor of all tenants learns about other rows."""
     if expected.tenants is not None:
         return (
-            "cannot be replayed as things are; nothing was changed: somebody who may see all "
-            "tenants can tell why"
+            "cannot be replayed now; nothing was changed: ask an operator who may see all tenants "
+            "for the reason"
         )
     return (
         "its batch was cancelled, or another unsettled command holds its unique key; nothing was "
-        "changed: send it anew, or wait until the other one has ended"
+        "changed: send it anew, or wait until that command has ended"
     )
 
 
 def told(action: Action, done: Done) -> dict[str, object]:
-    """What was done, as the command line and the admin API tell it in JSON."""
+    """Return the result of an action as JSON values."""
     if action == "replay":
         pairs = zip(done.ids, done.new_ids, strict=True)
         return {"replayed": [{"old_id": old, "new_id": new} for old, new in pairs]}
-    found: dict[str, object] = {DEEDS[action].done: done.ids}
+    found: dict[str, object] = {ROW_ACTIONS[action].done: done.ids}
     return {**found, "requested": done.requested} if action == "cancel" else found

@@ -1,9 +1,9 @@
-"""Schedules that operators add by hand, change and remove, while workers run.
+"""Schedules that operators add, change and remove while workers run.
 
-Owns what may be done to them. Promises that each act is in the audit, in the transaction that does
-it, without the payload; that what a worker declares stays as it is declared; and that a change of
-a schedule keeps its next run unless its times change.
-Known limit: what it sends may have a type that no worker handles, which is told, not refused.
+Promises that each action has an audit entry without the payload, in the same transaction; that
+schedules which workers declare do not change; and that a changed schedule keeps its next run unless
+its times change.
+Known limit: a schedule may send a type that no living worker handles.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ from inboxd.store import schedules
 from inboxd.store.connections import Row
 from inboxd.store.session import Session
 
-# What a change may take away, and what is there then.
+# Fields that a change may clear, with their values after that.
 CLEARED: Final[Mapping[str, object]] = {
     "payload": "{}",
     "topic": None,
@@ -37,7 +37,7 @@ CLEARED: Final[Mapping[str, object]] = {
 def new_schedule(
     name: str, cron: str, kind: Literal["event", "command"], type_: str, said: Mapping[str, object]
 ) -> Schedule:
-    """A schedule to add. said: fields of `Schedule`, and `topic` or `queue`. Raises UsageError."""
+    """Make a schedule. said: fields of `Schedule`, and `topic` or `queue`. Raises UsageError."""
     schedule = Schedule(
         name=name,
         source="",
@@ -62,9 +62,10 @@ async def check_names(
     also: Callable[[Named], Collection[str]],
     before: Schedule | None = None,
 ) -> None:
-    """Raise UnknownName for a type, topic or queue that nothing declares; also: what settings do.
+    """Raise UnknownName for an undeclared type, topic or queue.
 
-    before: what it was; of that, only what is another now is judged.
+    also: returns names that the settings declare. before: the schedule before a change; only
+    changed names are checked.
     """
     lane: Named = "topic" if schedule.kind == "event" else "queue"
     type_: Named = "event type" if schedule.kind == "event" else "command type"
@@ -77,9 +78,9 @@ async def check_names(
 async def add_schedule(
     session: Session, schedule: Schedule, *, actor: str, reason: str | None = None
 ) -> datetime:
-    """Add a schedule, in the actor's name; its first run.
+    """Add a schedule in the actor's name; returns its first run.
 
-    Raises UsageError for what cannot be sent, and Conflict when there is one of this name.
+    Raises UsageError for an invalid schedule, and Conflict if the name exists.
     """
     schedule = replace(schedule, source=actor)
     check_schedule(schedule)
@@ -102,11 +103,11 @@ async def change_schedule(
     reason: str | None = None,
     seen: str | None = None,
 ) -> datetime:
-    """Change a schedule that was added by hand; its next run. Names are for the caller to judge.
+    """Change a schedule that was added by hand; returns its next run. The caller checks names.
 
-    changes: fields of `Schedule`, and `topic` or `queue`. seen: its `digest`, as somebody saw it.
-    Raises UsageError for what cannot be sent, UnknownName, and Conflict for one that a worker
-    declares, or that was changed meanwhile.
+    changes: fields of `Schedule`, and `topic` or `queue`. seen: the `digest` that the operator saw.
+    Raises UsageError for an invalid schedule, UnknownName, and Conflict for a schedule that a
+    worker declares, or that was changed meanwhile.
     """
     async with session.connection.transaction():
         row = await _added(session, name, seen)
@@ -120,7 +121,7 @@ async def change_schedule(
 async def remove_schedule(
     session: Session, name: str, *, actor: str, reason: str | None = None, seen: str | None = None
 ) -> None:
-    """Remove a schedule that was added by hand; what it has sent stays.
+    """Remove a schedule that was added by hand; rows that it has sent stay.
 
     Raises as `change_schedule`.
     """
@@ -131,18 +132,18 @@ async def remove_schedule(
 
 
 async def added_schedule(session: Session, name: str) -> Schedule:
-    """A schedule that was added by hand. Raises UnknownName, and Conflict for a declared one."""
+    """Return a schedule that was added by hand. Raises UnknownName, Conflict if it is declared."""
     async with session.connection.transaction():
         return _schedule(await _added(session, name))
 
 
 def digest(schedule: Schedule) -> str:
-    """What stands for all that can be changed of it; its runs change nothing of that."""
+    """Return a hash of all fields that a change can set; runs do not change it."""
     return hashlib.sha256(repr(astuple(schedule)).encode()).hexdigest()
 
 
 async def held_schedule(session: Session, name: str) -> Row:
-    """A schedule, held until the transaction ends. Raises UnknownName."""
+    """Lock a schedule until the transaction ends. Raises UnknownName."""
     row = await schedules.hold(session, name)
     if row is None:
         raise UnknownName(
@@ -153,7 +154,7 @@ async def held_schedule(session: Session, name: str) -> Row:
 
 
 def check_schedule(schedule: Schedule) -> None:
-    """Raise UsageError for what is not a valid schedule, whatever its type."""
+    """Raise UsageError for an invalid schedule; its type is not checked."""
     of_event = schedule.kind == "event"
     check(
         ScheduleDeclaration(
@@ -180,7 +181,7 @@ def check_schedule(schedule: Schedule) -> None:
 
 
 async def _added(session: Session, name: str, seen: str | None = None) -> Row:
-    """A schedule that was added by hand, held. Raises UnknownName, and Conflict."""
+    """Lock a schedule that was added by hand. Raises UnknownName, and Conflict."""
     row = await held_schedule(session, name)
     if row["added_at"] is None:
         raise Conflict(
@@ -189,14 +190,13 @@ async def _added(session: Session, name: str, seen: str | None = None) -> Row:
         )
     if seen is not None and digest(_schedule(row)) != seen:
         raise Conflict(
-            f"the schedule {name!r} was changed meanwhile; nothing was changed: look again how "
-            "things are"
+            f"the schedule {name!r} was changed meanwhile; nothing was changed: look at it again"
         )
     return row
 
 
 def changed(schedule: Schedule, said: Mapping[str, object]) -> Schedule:
-    """The schedule with what was said of it. Raises UsageError for a lane of the other kind."""
+    """Return the schedule with new fields. Raises UsageError for a lane of the other kind."""
     lane, other = ("topic", "queue") if schedule.kind == "event" else ("queue", "topic")
     if other in said:
         raise UsageError("an event has a topic, a command has a queue.")

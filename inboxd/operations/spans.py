@@ -1,9 +1,9 @@
-"""Spans of time, and the steps that they are cut into, for numbers and charts.
+"""Spans of time and their steps, for numbers and charts.
 
 Promises: a span ends now, by the database's clock; its steps are whole minutes, hours or days of
-UTC, as its length decides, so no change of a local clock moves them, and there are `MOST_STEPS` at
-most; what lies after now, since a clock was set back, is in the last step. Known limit: it begins
-with a whole step, somewhat before what was asked for.
+UTC, depending on its length, so changes of a local clock do not move them; there are at most
+`MOST_STEPS`; times after now, from a clock that was set back, are in the last step. Known limit: it
+begins with a whole step, somewhat earlier than asked for.
 """
 
 from dataclasses import dataclass
@@ -22,10 +22,10 @@ _UNITS: dict[Resolution, timedelta] = {
     "hours": timedelta(hours=1),
     "days": timedelta(days=1),
 }
-# Up to how far back each is read: so some hundred steps are, and less than 2,000 blocks.
+# The longest spans by minute and by hour: some hundred steps, and less than 2,000 blocks.
 _BY_MINUTE = timedelta(hours=6)
 _BY_HOUR = timedelta(days=7)
-# Steps of several units, when there are more than may be shown.
+# Units per step, to get few enough steps.
 _SEVERAL: dict[Resolution, tuple[int, ...]] = {
     "minutes": (1, 2, 5, 10, 15, 30, 60),
     "hours": (1, 2, 3, 6, 12, 24),
@@ -35,7 +35,7 @@ _SEVERAL: dict[Resolution, tuple[int, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """From when until when, in steps of so many minutes, hours or days; the last goes on."""
+    """A span. Each step has `units` minutes, hours or days; the last step has not ended."""
 
     since: datetime
     until: datetime
@@ -44,22 +44,20 @@ class Span:
 
     @property
     def step(self) -> timedelta:
-        """How long one is."""
         return self.units * _UNITS[self.resolution]
 
     @property
     def seconds(self) -> float:
-        """How long it is."""
         return (self.until - self.since).total_seconds()
 
     @property
     def begins(self) -> list[datetime]:
-        """When each step begins."""
+        """Return the beginning of each step."""
         return [self.since + n * self.step for n in range(self._steps)]
 
     @property
     def end(self) -> datetime:
-        """When its last step ends, soon."""
+        """Return the end of the last step, which is in the future."""
         return self.since + self._steps * self.step
 
     @property
@@ -67,24 +65,25 @@ class Span:
         return max(1, -((self.since - self.until) // self.step))
 
     def place(self, at: datetime) -> int:
-        """In which step a time is: the first and the last have what lies outside."""
+        """Return the index of a time's step; times outside the span belong to its first or last."""
         return min(max(0, (at - self.since) // self.step), self._steps - 1)
 
 
 def span_of(
     now: datetime, since: datetime | timedelta, *, points: int = MOST_STEPS, by_minute: bool = True
 ) -> Span:
-    """The span that ends now, in steps that its length decides.
+    """Return the span that ends now, with steps by its length.
 
-    since: or how far back. points: more steps than that are brought together. by_minute: False for
-    a tenant, who is counted by hours and days. Raises UsageError for one that has not begun, or is
+    since: a time, or how far back. points: the most steps. by_minute: False for a tenant, who is
+    counted only by hours and days. Raises UsageError for a span that begins in the future, or is
     longer than `LONGEST`.
     """
-    now = now.astimezone(UTC)  # in a zone whose clock changes a day is no day
+    now = now.astimezone(UTC)  # with summer time, a local day may have 23 or 25 hours
     back = since if isinstance(since, timedelta) else now - since
     if not timedelta(0) < back <= LONGEST:
         raise UsageError(
-            f"{since} is not a valid beginning: it lies before now, at most {LONGEST.days} days."
+            f"{since} is not a valid beginning: give a time in the past, at most {LONGEST.days} "
+            "days ago."
         )
     resolution: Resolution = "minutes" if back <= _BY_MINUTE and by_minute else "hours"
     if back > _BY_HOUR:
@@ -105,11 +104,11 @@ async def span_to_now(
     points: int = MOST_STEPS,
     by_minute: bool = True,
 ) -> Span:
-    """As `span_of`, now being the database's."""
+    """Return the span as `span_of` does, with the database's time as now."""
     now = await statistics.database_time(session.connection, session.sql)
     return span_of(now, since, points=points, by_minute=by_minute)
 
 
 def _floor(at: datetime, step: timedelta) -> datetime:
-    """The beginning of its step; weeks begin on Mondays."""
+    """Round down to the beginning of a step; weeks begin on Mondays."""
     return at - (at - datetime(2001, 1, 1, tzinfo=UTC)) % step

@@ -1,9 +1,10 @@
-"""The story of a row, from what it came from down to all that came from it.
+"""The story of a row: its ancestors and all their descendants.
 
-Promises: however large the story is, a bounded number of rows is read and kept; the row asked for
-is in the tree, and so is the way to it; dead letters come before others where not all are shown.
-Known limit: the tree is read level by level, not in one snapshot; what moves meanwhile is shown
-where it was met first.
+Promises: it reads and keeps a bounded number of rows, however large the story is; the tree contains
+the row that was asked for and all rows between it and the top; if not all children fit, dead
+letters come first.
+Known limit: the tree is read level by level, not in one snapshot; a row that moves meanwhile is
+shown where it was read first.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,21 +27,21 @@ from inboxd.store.session import Session
 from inboxd.store.wakeups import HotTable
 
 _LEVELS = 100
-_PARENTS = 100  # whose children are read in one statement
-_LOOK = 1_000  # children of a row are counted so far
+_PARENTS = 100  # rows whose children are read in one statement
+_LOOK = 1_000  # the most children of a row that are counted
 _CHILDREN = 100
 _WAITS = 1_000
 _REPLAYS = 10
-# A child is not finished before its parent was made; clocks may have been set back.
+# A child ends after its parent was created, unless a clock was set back in between.
 _SLACK = timedelta(hours=1)
 _COLUMNS = {each.name for each in fields(Member)} - {"seconds", "counts"}
 
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """The tree that a row is in. earlier: it goes on above the top, further than was looked.
+    """The tree of a row. earlier: the top has ancestors that were not read.
 
-    times: of each row; now: when they were read, by the database's clock.
+    times: of each row; now: the database's time when they were read.
     """
 
     asked: Key
@@ -50,27 +51,27 @@ class Story:
     earlier: bool = False
 
     def document(self) -> dict[str, Any]:
-        """As JSON has it: the rows in a list, each after its parent."""
+        """Return the story as JSON values: a list of rows, each after its parent."""
         rows = as_json(self.top, self.times)
         return {"asked": self.asked, "earlier": self.earlier, "rows": rows}
 
     def waterfall(self, *, to_now: bool = True) -> Waterfall:
-        """Its rows over one time."""
+        """Return the rows of the story on a common time axis."""
         return waterfall(self.top, self.times, self.now, to_now=to_now)
 
 
 async def trace(
     session: Session, id: int | UUID, *, kind: str | None = None, rows: int = 200, each: int = 10
 ) -> Story:
-    """The story of an event, a command, a batch or a receipt, given by its uuid or its number.
+    """Return the story of an event, command, batch or receipt, given by its uuid or number.
 
-    rows: most rows in the tree; each: most children of one row. Raises NotFound; Conflict, when
-    rows of several kinds have the number and `kind` does not say which is meant.
+    rows: the most rows in the tree; each: the most children of one row. Raises NotFound; Conflict
+    if rows of several kinds have the number and `kind` is not given.
     """
     way = await _way(session, id, kind)
     asked, top = way[0], way[-1]
     sketch = Sketch(top)
-    # The way first: what is on it is in the tree whatever else is left out.
+    # The ancestors first, so that the tree has them even if other rows are left out.
     for parent, child in zip(way[:0:-1], way[-2::-1], strict=True):
         sketch.add(parent.key, [child])
     await _grow(session, sketch, [member.key for member in reversed(way)], rows, each)
@@ -82,7 +83,7 @@ async def trace(
 
 
 async def _way(session: Session, id: int | UUID, kind: str | None) -> list[Member]:
-    """The row that is asked for, what it came from, and so on up to the top."""
+    """Return the row that was asked for, its parent, and so on up to the top."""
     if kind in (None, RECEIPT) or isinstance(id, UUID):
         asked = await _find(session, id, kind)
         if asked.kind == RECEIPT:
@@ -104,7 +105,7 @@ def _nowhere(kind: str | None, id: int | UUID) -> NotFound:
 async def created_by(
     session: Session, kind: str, id: int, uuid: UUID, created_at: datetime
 ) -> list[Member]:
-    """What a row, made at that time, created: commands, batches and events, a hundred at most."""
+    """Return the commands, batches and events that a row created, at most 100."""
     rows = await store.down(
         session, [(kind, id, uuid)], created_at - _SLACK, _LOOK, _CHILDREN, members=False
     )
@@ -114,22 +115,25 @@ async def created_by(
 async def origin_of(
     session: Session, kind: str, id: int, created_at: datetime, finished_at: datetime | None = None
 ) -> Member | None:
-    """The row that another, made and finished then, came from; None: it was settled long apart."""
+    """Return the row that created another row; None if it was settled at a very different time.
+
+    created_at, finished_at: of the other row.
+    """
     until = max(created_at, finished_at or created_at) + timedelta(days=1)
     row = await store.member(session, kind, id, created_at - _SLACK, until)
     return None if row is None else _member(row)
 
 
 async def replays_of(session: Session, kind: str, id: int) -> list[dict[str, Any]]:
-    """When, by whom and as which row an event or command was replayed, the oldest first."""
+    """Return the replays of an event or command, oldest first: time, actor and new row."""
     rows = await store.replays(session, [(kind, id)], _CHILDREN)
     return [dict(row) for row in rows]
 
 
 async def mark_replayed(session: Session, table: HotTable, rows: Sequence[dict[str, Any]]) -> None:
-    """Add `replayed_as` to each command of a list: the row that a dead letter last ran again as."""
+    """Add `replayed_as` to each command of a list: the new row of a dead letter's last replay."""
     if table == "events":
-        return  # an event runs again in place
+        return  # events are replayed in place
     dead = [("command", row["id"]) for row in rows if row["status"] == Status.FAILED]
     replays = await store.replays(session, dead, 1) if dead else []
     news = {row["old_id"]: row["new_id"] for row in replays}
@@ -139,7 +143,7 @@ async def mark_replayed(session: Session, table: HotTable, rows: Sequence[dict[s
 
 
 async def waits_of(session: Session, uuid: UUID) -> list[dict[str, Any]]:
-    """What a waiting command or batch still waits for: condition, kind, id, type, status."""
+    """Return the rows that a command or batch waits for: condition, kind, id, type, status."""
     rows = await store.waits(session, [uuid], _CHILDREN)
     return [
         {name: row[name] for name in ("condition", "kind", "id", "type", "status")} for row in rows
@@ -155,19 +159,19 @@ async def _find(session: Session, id: int | UUID, kind: str | None) -> Member:
         raise _nowhere(kind, id)
     if len(found) > 1:
         kinds = " and ".join(member.kind for member in found)
-        raise Conflict(f"{id} is the number of {kinds}: say which, as in `{found[0].kind} {id}`")
+        raise Conflict(f"{kinds} have the number {id}: give the kind too, `{found[0].kind} {id}`")
     return found[0]
 
 
 async def _receipt_of(session: Session, top: Member) -> list[Member]:
-    """The receipt that an event came in, if it is there still."""
+    """Return the receipt of an event, if it is still kept."""
     if top.origin_kind != RECEIPT or top.causation_id is None:
         return []
     return await _receipt(session, top.causation_id)
 
 
 async def _receipt(session: Session, receipt_id: UUID) -> list[Member]:
-    """A receipt as a row of the story; none if there is none."""
+    """Return a receipt as a row of the story, if it is still kept."""
     row = await receipts.one(session, receipt_id)
     if row is None:
         return []
@@ -176,7 +180,7 @@ async def _receipt(session: Session, receipt_id: UUID) -> list[Member]:
 
 
 def _straight(rows: Sequence[Row]) -> list[Member]:
-    """From the row up to the top, or to the first row that was met already."""
+    """Return the rows up to the top; stop at a row that occurs twice."""
     way: dict[Key, Member] = {}
     for member in map(_member, rows):
         if member.key in way:
@@ -188,7 +192,7 @@ def _straight(rows: Sequence[Row]) -> list[Member]:
 async def _grow(
     session: Session, sketch: Sketch, level: Sequence[Key], rows: int, each: int
 ) -> None:
-    """Add children, level by level, until all are there or the tree is large enough."""
+    """Add children level by level, until all are added or the tree is full."""
     since = sketch.top.created_at - _SLACK
     for _ in range(_LEVELS):
         following: list[Key] = []
@@ -207,7 +211,7 @@ async def _grow(
 
 
 def _add(sketch: Sketch, parent: Key, found: Sequence[Row], rows: int) -> list[Key]:
-    """Put the children of one row into the tree, while there is room."""
+    """Add the children of one row to the tree, while there is room."""
     room = max(rows - len(sketch.members), 0)
     new = sketch.add(parent, map(_member, found[:room]))
     if found:
@@ -219,7 +223,7 @@ def _add(sketch: Sketch, parent: Key, found: Sequence[Row], rows: int) -> list[K
 
 
 async def _note(session: Session, sketch: Sketch, replays: Sequence[Row]) -> None:
-    """Say what rows wait for, which step they are, and how they were replayed."""
+    """Add notes to rows: the rows they wait for, their workflow steps, and their replays."""
     members = sketch.members
     by_uuid = {member.uuid: member.key for member in members.values()}
     in_batches = [member.uuid for member in members.values() if member.batch_id is not None]
@@ -244,8 +248,8 @@ async def _note(session: Session, sketch: Sketch, replays: Sequence[Row]) -> Non
 async def _times(
     session: Session, sketch: Sketch, replays: Sequence[Row]
 ) -> tuple[dict[Key, RowTimes], datetime]:
-    """When rows waited and were worked on, and what the time is."""
-    # A row without a newest error has no attempt that failed.
+    """Return when rows waited and were worked on, and the database's time."""
+    # A row without a newest error has no failed attempt.
     asked = [
         (*member.key, member.finished_at)
         for member in sketch.members.values()

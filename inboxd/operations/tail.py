@@ -1,10 +1,10 @@
-"""What happens now: rows that are written, attempts that fail, rows that end, look by look.
+"""Changes of rows since the last look: rows that are written, attempts that fail, rows that end.
 
-Owns what counts as news between two looks. Promises: what is told once is not told again; a look
-reads so many rows at most, and says where there were more. Known limits: what began and ended
-between two looks is told as both; a row that fails several times between two is told of once; what
-commits longer than `_LATE` after it was created is told of when it ends.
-*See:* `finding.py`, by which each look finds; `cli/tail.py`, which asks again and again.
+Owns which changes are reported. Promises: a change is reported once; a look reads a bounded number
+of rows, and reports if there were more. Known limits: a row that is written and ends between two
+looks is reported for both; a row that fails several times between two looks is reported once; a row
+that commits later than `_LATE` after its creation is reported only when it ends. *See:*
+`finding.py`, which finds the rows; `cli/tail.py`, which looks repeatedly.
 """
 
 from collections.abc import Sequence
@@ -18,17 +18,17 @@ from inboxd.store.finding import Filter, When
 from inboxd.store.session import Session
 from inboxd.store.wakeups import HotTable
 
-# Rows that a look tells of, of each table and way.
+# The most rows that a look reads, per table and kind of change.
 MOST = 200
 _TABLES: tuple[HotTable, ...] = ("events", "commands")
 _WAYS: tuple[When, ...] = ("created", "done")
-# A row is seen when it commits, which is later than its time.
+# A row becomes visible when it commits, later than its creation time.
 _LATE = timedelta(seconds=5)
 
 
 @dataclass(frozen=True, slots=True)
 class TailNews:
-    """One thing that happened: `what` is written, tried again, failed, or how it ended."""
+    """A change of a row. what: "written", "tried again", or the status in which it ended."""
 
     at: datetime
     kind: str
@@ -37,30 +37,30 @@ class TailNews:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """By which it is told once: an attempt of a row is one thing, its being written another."""
+        """Return the identity of the change: the write of a row, or one of its attempts."""
         attempt = 0 if self.what == "written" else self.row["attempts"]
         return self.kind, self.row["id"], self.what, attempt
 
     def document(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """Return the change as JSON values."""
         return {"at": self.at, "kind": self.kind, "what": self.what, **self.row}
 
 
 class Tail:
-    """Looks at what has happened since the last look."""
+    """Finds the changes since its last look."""
 
     def __init__(self, wanted: Filter, tables: Sequence[HotTable] = _TABLES) -> None:
-        """Of rows that match; its times are the tail's."""
+        """Report rows that match; the filter's own times are replaced."""
         self._wanted = wanted
         self._tables = tables
         self._since: datetime | None = None
-        # What was told of lately, and when it was seen.
-        self._told: dict[tuple[object, ...], datetime] = {}
+        # Changes that were reported lately, with the time of the look.
+        self._reported: dict[tuple[object, ...], datetime] = {}
 
     async def look(self, session: Session) -> tuple[list[TailNews], bool]:
-        """What is new since the last look, the oldest first; and whether there was more.
+        """Return the changes since the last look, oldest first, and whether there were more.
 
-        The first look only remembers what is there.
+        The first look returns none.
         """
         now: datetime = await session.fetchval("database_time")
         is_first, since = self._since is None, self._since or now
@@ -73,9 +73,9 @@ class Tail:
                 page = await finding.find(session, table, wanted, limit=MOST)
                 cut |= len(page.rows) == MOST
                 found += [_news(table, by, row, now) for row in page.rows]
-        fresh = [each for each in found if each.key not in self._told]
-        self._told |= {each.key: now for each in found}
-        self._told = {key: seen for key, seen in self._told.items() if seen > now - 4 * _LATE}
+        fresh = [each for each in found if each.key not in self._reported]
+        reported = self._reported | {each.key: now for each in found}
+        self._reported = {key: at for key, at in reported.items() if at > now - 4 * _LATE}
         if is_first:
             return [], False
         return sorted(fresh, key=lambda each: (each.at, each.row["id"])), cut

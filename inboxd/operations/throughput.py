@@ -1,6 +1,6 @@
-"""What was done in a time: how much, how well, how fast; the numbers that are shown of statistics.
+"""The numbers that are shown of statistics: executions, outcomes, rates, durations.
 
-*See:* `store/statistics.py`, where they come from; docs/metrics.md, which says what each is.
+*See:* `store/statistics.py`, which reads them; docs/monitoring.md, which explains them.
 """
 
 from dataclasses import dataclass
@@ -15,10 +15,10 @@ RANKS: tuple[Rank, ...] = get_args(Rank)
 
 @dataclass(frozen=True, slots=True)
 class Percentiles:
-    """How long something took, in seconds, each percentile to within its bucket; None: unknown.
+    """Durations in seconds; a percentile is exact to its bucket; None: unknown.
 
-    count: how many there were. What code of before has counted has no histogram, so percentiles are
-    of the others alone.
+    count: number of durations. Older releases counted without a histogram, so percentiles leave
+    their durations out.
     """
 
     count: int
@@ -31,12 +31,11 @@ class Percentiles:
 
 @dataclass(frozen=True, slots=True)
 class Throughput:
-    """What was done in so many seconds.
+    """Throughput of a span of `seconds`.
 
-    executed: executions, whatever became of them. reprocessed: those that followed a retry or a
-    replay; after_retry, after_replay: the successes of these, failed_again their dead letters. run:
-    how long handlers took; wait: how long rows had been due; completion: from a row's creation to
-    its success.
+    executed: all executions. reprocessed: executions after a retry or a replay; after_retry,
+    after_replay: successes of these; failed_again: their dead letters. run: run time of handlers;
+    wait: from due time to claim; completion: from a row's creation to its success.
     """
 
     seconds: float
@@ -56,22 +55,22 @@ class Throughput:
 
     @property
     def rate(self) -> float:
-        """Successes a second."""
+        """Return the successes per second."""
         return self.succeeded / self.seconds if self.seconds else 0.0
 
     @property
     def success(self) -> float | None:
-        """Of the rows that succeeded or became dead letters, the share that succeeded."""
+        """Return the share of successes among successes and dead letters; None without any."""
         return _share(self.succeeded, self.failed)
 
     @property
     def success_again(self) -> float | None:
-        """The same of those that had failed before."""
+        """Return the share of successes among reprocessed rows that ended; None without any."""
         return _share(self.after_retry + self.after_replay, self.failed_again)
 
 
 def throughput_of(figures: Figures, seconds: float) -> Throughput:
-    """What figures of so many seconds say."""
+    """Compute the throughput of figures over `seconds`."""
     return Throughput(
         seconds=seconds,
         executed=figures.executed,
@@ -85,14 +84,14 @@ def throughput_of(figures: Figures, seconds: float) -> Throughput:
         after_replay=figures.outcome("succeeded", "replay"),
         failed_again=figures.outcome("failed", "retry", "replay"),
         run=percentiles(figures.run, figures.executed),
-        # Code of before did not count it at all.
+        # Older releases did not count waits.
         wait=percentiles(figures.wait, figures.wait.count),
         completion=percentiles(figures.completion, figures.succeeded),
     )
 
 
 def percentiles(durations: Durations, count: int) -> Percentiles:
-    """What is shown of how long so many took."""
+    """Compute mean, maximum and percentiles of `count` durations."""
     return Percentiles(
         count=count,
         mean=durations.total / count if count else None,

@@ -1,13 +1,12 @@
-"""The five totals of events or commands, of a type and a tenant: true at any size.
+"""Totals of events, commands, batches or workflows, by type and tenant, for tables of any size.
 
-Owns what they are made of. Finished days come from the census; a day without one, such as today, is
-counted as far as a bound, and beyond it its successes come from the statistics; what is unsettled
-is counted as far as a bound. Each number says how exact it is: "at least" wherever rows may be
-missing from it, also if other parts of it are "about". Promises that all are of one moment, and
-that nothing is read without a bound, whatever the tables hold.
-Known limits: statistics count what workers have written down, some seconds behind, and neither
-operators' dismissals nor a worker's last seconds when it is killed; rows that were dropped, trimmed
-or exported with their day are in no total.
+Owns their computation. Finished days come from the census; a day without a census, such as today,
+is counted up to a bound, beyond which its successes come from statistics; unsettled rows are
+counted up to a bound; batches are counted by their changes. Each number has its exactness: "at
+least" if rows may be missing from it, even if other parts of it are "about". Promises that all
+numbers are of one moment, and that every read is bounded.
+Known limits: statistics are some seconds old, and lack operators' dismissals and the last seconds
+of a killed worker; rows that were dropped or trimmed with their day are in no total.
 """
 
 from collections import Counter
@@ -15,53 +14,58 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from inboxd.model.lifecycle import Status
-from inboxd.store import census, statistics, totals
+from inboxd.store import batch_totals, census, statistics, totals
 from inboxd.store.census import UncountedDay
 from inboxd.store.session import Session
 from inboxd.store.wakeups import HotTable
 
-# Rows that are looked at: unsettled ones, and settled ones of days without a census.
+# The most rows that are counted: unsettled ones; settled ones of days without a census, and changes
+# of batches that are not added up.
 COUNTED = 10_000
 _LOOKED = 20_000
-# Days without a census that are looked at; more are there only for a while after an upgrade.
+# Days without a census that are counted; there are more only for a while after an upgrade.
 _DAYS = 3
 
 
 class Exactness(StrEnum):
-    """How true a number is. about: a little more or less; at_least: there may be many more."""
+    """Exactness of a number. about: a little more or less; at_least: there may be many more."""
 
     EXACT = "exact"
     ABOUT = "about"
     AT_LEAST = "at_least"
 
 
-# The best first: a sum of which rows may be missing is no estimate of the whole.
+# Best first: a sum from which rows may be missing does not estimate the whole.
 _WORST = (Exactness.EXACT, Exactness.ABOUT, Exactness.AT_LEAST)
 
 
 class Number(NamedTuple):
-    """A count, and how true it is."""
+    """A count with its exactness."""
 
     value: int
     exactness: Exactness = Exactness.EXACT
 
     def plus(self, other: "Number") -> "Number":
-        """Their sum, as true as the less true of them."""
+        """Return the sum, with the worse exactness."""
         worst = max(self.exactness, other.exactness, key=_WORST.index)
         return Number(self.value + other.value, worst)
+
+    def document(self) -> dict[str, Any]:
+        """Return the number with its exactness, for JSON."""
+        return {"rows": self.value, "exactness": self.exactness}
 
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """How many rows there are, and what became of them.
+    """Numbers of rows by outcome.
 
-    total: all of them. pending: not begun, or to be tried again. processing: in workers' hands; of
-    events, which are pending meanwhile, as workers last said (None: that is not told by type or
-    tenant). errors: dead letters. dismissed: by an operator. replayed: dead letters that were sent
-    again as new rows. days_without_census: days that are over, and not counted yet.
+    pending: not started, or to be retried. processing: claimed by workers; for events, which stay
+    pending meanwhile, by the workers' last reports (None: unknown by type or tenant). errors: dead
+    letters. dismissed: by an operator. replayed: dead letters that were sent again as new rows.
+    days_without_census: finished days that are not counted yet.
     """
 
     total: Number
@@ -78,7 +82,7 @@ class Totals:
 async def count_all(
     session: Session, table: HotTable, *, type_: str | None = None, tenant: str | None = None
 ) -> Totals:
-    """Count; None: of any type, of any tenant."""
+    """Count rows of a type and a tenant; None: of any."""
     async with session.reading(snapshot=True):
         settled, without = await _settled(session, table, type_, tenant)
         unsettled = await _unsettled(session, table, type_, tenant)
@@ -87,7 +91,7 @@ async def count_all(
             is_known = type_ is None and tenant is None
             processing = await _events_in_hand(session) if is_known else None
     return Totals(
-        total=_sum([*unsettled.values(), *settled.values()]),
+        total=add([*unsettled.values(), *settled.values()]),
         pending=unsettled[Status.PENDING],
         processing=processing,
         errors=unsettled[Status.FAILED],
@@ -99,7 +103,20 @@ async def count_all(
     )
 
 
-def _sum(numbers: Iterable[Number]) -> Number:
+async def count_batches(
+    session: Session, kind: str | None, *, type_: str | None = None, tenant: str | None = None
+) -> dict[str, Number]:
+    """Count batches (workflows) by status; None: of any kind, type, tenant."""
+    counted = await batch_totals.read(
+        session.connection, session.sql, kind, type_, tenant, _LOOKED + 1
+    )
+    # A change that was not read may add a batch, or remove one.
+    how = Exactness.EXACT if counted.looked <= _LOOKED else Exactness.ABOUT
+    return {status: Number(max(0, rows), how) for status, rows in counted.statuses.items()}
+
+
+def add(numbers: Iterable[Number]) -> Number:
+    """Return the sum of all, with the worst exactness."""
     total = Number(0)
     for each in numbers:
         total = total.plus(each)
@@ -114,7 +131,7 @@ async def _events_in_hand(session: Session) -> Number:
 async def _unsettled(
     session: Session, table: HotTable, type_: str | None, tenant: str | None
 ) -> dict[Status, Number]:
-    """Counted exactly as far as the bound."""
+    """Count unsettled rows by status, exactly up to the bound."""
     looked = await totals.hot(session.connection, session.sql, table, type_, tenant, COUNTED + 1)
     how = Exactness.EXACT if looked.looked <= COUNTED else Exactness.AT_LEAST
     return {status: Number(rows, how) for status, rows in looked.statuses.items()}
@@ -123,7 +140,7 @@ async def _unsettled(
 async def _settled(
     session: Session, table: HotTable, type_: str | None, tenant: str | None
 ) -> tuple[dict[Status, Number], int]:
-    """By status; and how many days that are over have no census."""
+    """Count settled rows by status; also return the number of finished days without a census."""
     counted = await census.total(session.connection, session.sql, table, type_, tenant)
     how = Exactness.AT_LEAST if counted.untold else Exactness.EXACT
     found = {status: Number(rows, how) for status, rows in counted.statuses.items()}
@@ -157,7 +174,7 @@ async def _about(
     type_: str | None,
     tenant: str | None,
 ) -> dict[Status, Number]:
-    """Of a day that is too large to be counted while somebody waits."""
+    """Estimate a day that is too large to count: its successes by statistics."""
     of = statistics.FigureFilter(kind=day.table[:-1], type=type_, tenant=tenant)
     low, high = day.low.astimezone(UTC), day.high.astimezone(UTC)
     figures = await statistics.read(

@@ -1,8 +1,7 @@
-"""Types of events and commands: who declares and handles them, their rules, how they go.
+"""Types of events and commands: declarations, workers, retry rules, throughput.
 
-Owns which types are known: what workers declare or are subscribed to, what waits, and what was done
-within a day. Known limit: of a type that is none of this, rows in history may be there all the
-same.
+Owns which types are listed: types that workers declare, that topics are subscribed to, that wait,
+or that were processed within a day. Known limit: history may have rows of other types.
 """
 
 from collections.abc import Collection
@@ -27,9 +26,9 @@ _MOST_WORKERS = 1000
 async def type_list(
     session: Session, now: datetime, waiting: Collection[Typed] = ()
 ) -> dict[str, Any]:
-    """All types that are declared, subscribed to or scheduled, wait, or were processed lately.
+    """Return all types that are declared, subscribed to, scheduled, waiting, or recently processed.
 
-    Lately: within a day.
+    Recently: within a day.
     """
     found = {key: _type(key) for key in (*waiting, *await _done(session, now))}
     for (kind, name), said in (await workers.declared(session.connection, session.sql)).items():
@@ -61,15 +60,15 @@ def _type(key: Typed) -> dict[str, Any]:
 async def one_type(
     session: Session, kind: RowKind, type_: str, now: datetime, waiting: Collection[Typed] = ()
 ) -> dict[str, Any]:
-    """A type with its rules, its workers and its figures. Raises UnknownName."""
+    """Return a type with its rules, workers and figures. Raises UnknownName."""
     listed = (await type_list(session, now, waiting))["types"]
     one = next((each for each in listed if (each["kind"], each["type"]) == (kind, type_)), None)
     of = FigureFilter(kind=kind, type=type_)
     if one is None and not await rates.ever(session, now, of):
         hint = did_you_mean(type_, [each["type"] for each in listed if each["kind"] == kind])
         raise UnknownName(
-            f"there is no {kind} type {type_!r}: nobody declares it, none waits, and none was "
-            f"processed within 90 days{hint or '.'}"
+            f"there is no {kind} type {type_!r}: it is not declared, and no {kind} of it waits or "
+            f"was processed within 90 days{hint or '.'}"
         )
     hour = await rates.done(session, "hour", now, of=of)
     day = await rates.done(session, "day", now, of=of)

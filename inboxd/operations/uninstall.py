@@ -1,14 +1,13 @@
-"""inboxd is taken out of a database: its schema with all rows, and the roles that came with it.
+"""Removes inboxd from a database: its schema with all rows, and its roles.
 
-Promises: what would go is known before; all of it goes in one transaction, so that an interrupted
-run has changed nothing; once more, there is nothing left to do. Nothing outside of the schema is
-dropped: where something there depends on it, or the schema holds what is not inboxd's, it is
-refused and named: a table, a materialized view. Plugins' tables stay as they are; with the schema
-goes the record of which of their migrations ran. A role that another database uses, or that owns
-something, stays.
-Known limits: views, functions and sequences that others made in the schema go with it; the audit
-goes with the schema, so nothing in the database says who did it; history of thousands of partitions
-needs as many locks at once, so drop it before (`inboxd history drop`).
+Promises: it can show first the parts that it drops; one transaction drops everything, so an
+interrupted run changes nothing; a second run has nothing to do. It drops nothing outside of the
+schema: it refuses if something outside depends on the schema, or if the schema contains foreign
+tables or materialized views, and names them. Plugins' tables stay; the record of their migrations
+is dropped. A role stays if another database uses it, or if it owns something. Known limits: foreign
+views, functions and sequences in the schema are dropped; the audit is dropped too, so the database
+has no record of the actor; a history of thousands of partitions needs one lock for each, so drop
+them first (`inboxd history drop`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,10 +27,10 @@ _MOST_WORKERS = 1000
 
 @dataclass(frozen=True, slots=True)
 class UninstallPlan:
-    """What would go, and what stays. contents: of its schema, if there is one.
+    """The parts that are dropped, and the parts that stay. contents: of the schema, if it exists.
 
-    workers: those that live, for people. plugins: at which version their tables are, which stay.
-    staying: roles that stay, and why.
+    workers: descriptions of living workers. plugins: versions of plugins' tables, which stay.
+    staying: roles that stay, with the reason.
     """
 
     schema: str
@@ -43,14 +42,14 @@ class UninstallPlan:
     staying: Mapping[str, str] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
-        """Whether there is anything to be taken out."""
+        """Whether there is anything to drop."""
         return self.contents is not None or any(
             each["role"] not in self.staying for each in self.roles
         )
 
 
 async def survey(session: Session, lease: timedelta) -> UninstallPlan:
-    """What is there; a worker lives if it was heard of within a lease."""
+    """Find the installed parts; a worker counts as living for one lease after its heartbeat."""
     schema = session.sql.schema
     contents = await store.contents(session)
     roles = await store.roles(session)
@@ -72,9 +71,9 @@ async def survey(session: Session, lease: timedelta) -> UninstallPlan:
 
 
 async def uninstall(session: Session, lease: timedelta, *, force: bool) -> UninstallPlan:
-    """Take it out; returns what was there, with all roles that stay.
+    """Drop everything; returns the dropped parts, and the roles that stay.
 
-    Raises Conflict when a worker lives, unless it is forced, or when more than inboxd would go.
+    Raises Conflict if a worker lives, unless it is forced, or if it would drop foreign things.
     """
     async with session.connection.transaction():
         found = await survey(session, lease)
@@ -89,31 +88,31 @@ async def uninstall(session: Session, lease: timedelta, *, force: bool) -> Unins
 
 
 def refuse(found: UninstallPlan, *, force: bool) -> None:
-    """Raise Conflict if it is not to be taken out."""
+    """Raise Conflict if workers live, or foreign things are in the way."""
     if found.workers and not force:
         raise Conflict(
-            f"{plural(len(found.workers), 'worker')} of schema {found.schema!r} live: "
-            f"{_first(found.workers)}; stop them, or insist with --force"
+            f"schema {found.schema!r} has {plural(len(found.workers), 'living worker')}: "
+            f"{_first(found.workers)}; stop them, or uninstall with --force"
         )
     if found.contents is None:
         return
     if found.contents.foreign:
         raise Conflict(
-            f"schema {found.schema!r} holds tables that are not inboxd's: "
+            f"schema {found.schema!r} contains foreign tables: "
             f"{_first(found.contents.foreign)}; move them (ALTER TABLE … SET SCHEMA …), or drop "
             "them yourself"
         )
     if found.contents.dependents:
         raise Conflict(
-            f"outside of schema {found.schema!r} there is what depends on it: "
-            f"{_first(found.contents.dependents)}; drop or change that first"
+            f"these depend on schema {found.schema!r}: {_first(found.contents.dependents)}; drop "
+            "or change them first"
         )
 
 
 async def _living(session: Session, lease: timedelta) -> list[str]:
     rows = await listing.workers(session, ended=False, limit=_MOST_WORKERS)
     return [
-        f"{row['name']} ({row['host']}:{row['pid']}, heard of {span(row['silence'])} ago)"
+        f"{row['name']} ({row['host']}:{row['pid']}, heartbeat {span(row['silence'])} ago)"
         for row in rows
         if row["silence"] <= lease.total_seconds()
     ]

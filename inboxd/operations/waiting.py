@@ -1,9 +1,9 @@
-"""Why a row does not run: what holds it, as JSON values, for all that show it.
+"""The causes for which a row does not run, as JSON values.
 
-Promises that whatever is not settled has at least one cause, and that the first is the one to begin
-with. Known limit: limits of queues and workers are those of the settings that are given, which
-workers elsewhere may not share; a fallback of a breaker is known to workers alone.
-*See:* `inboxd/model/waiting_rules.py`, which has the causes.
+Promises that every unsettled row has at least one cause, and that the first one is to be handled
+first. Known limit: limits of queues and workers come from the given settings, which may differ from
+the settings of workers elsewhere; only workers know a breaker's fallback. *See:*
+`inboxd/model/waiting_rules.py`, which defines the causes.
 """
 
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ from inboxd.store.wakeups import HotTable
 async def why(
     session: Session, settings: Settings, table: HotTable, id: int | UUID
 ) -> dict[str, Any]:
-    """Why a row does not run, by its number or uuid; without a cause if it is settled.
+    """Return the causes for which a row does not run; no causes if it is settled.
 
     Raises NotFound.
     """
@@ -46,7 +46,7 @@ async def why(
 async def why_of(
     session: Session, settings: Settings, table: HotTable, row: Mapping[str, Any]
 ) -> dict[str, Any] | None:
-    """The same of a row that was read; None: it is settled."""
+    """Return the causes of a row that was read; None: it is settled."""
     if row["status"] not in HOT:
         return None
     own: dict[str, Queue] = {}
@@ -60,7 +60,7 @@ async def why_of(
         )
     else:
         facts = await store.of_event(session, row["id"], COUNTED)
-    if facts is None:  # it has ended meanwhile
+    if facts is None:  # the row has settled meanwhile
         return None
     facts |= {"bounds": _named(bounds), "attempts_allowed": _allowed(settings, facts)}
     facts["lease"] = settings.worker.lease.total_seconds()
@@ -74,7 +74,7 @@ async def why_of(
 
 
 async def _queue(session: Session, settings: Settings, name: str) -> Queue:
-    """The settings of a queue: those of an endpoint's are a row."""
+    """Return the settings of a queue; an endpoint's queue takes limits from the endpoint's row."""
     own = settings.all_queues.get(name) or Queue()
     if not name.startswith(QUEUE):
         return own
@@ -83,7 +83,7 @@ async def _queue(session: Session, settings: Settings, name: str) -> Queue:
         return own
     total = found[0]["concurrency"]
     below = Queue(total_concurrency=total, concurrency=AT_ONCE if total is None else None)
-    with suppress(ValueError):  # a rate that is higher than any limit is none
+    with suppress(ValueError):  # the endpoint has no rate, or one beyond the valid range
         below = below.model_copy(update={"rate": parse_rate(found[0]["rate"] or "")})
     return own.over(below)
 
@@ -100,7 +100,7 @@ def _named(bounds: Bounds) -> dict[str, Any]:
 
 
 def _allowed(settings: Settings, facts: Mapping[str, Any]) -> int:
-    """How many attempts the row has: its own number, or that of its most patient handler."""
+    """Return the row's number of attempts: its own, or the largest of its handlers' rules."""
     if facts.get("max_attempts") is not None:
         return int(facts["max_attempts"])
     rules = facts["rules"] or []

@@ -1,9 +1,10 @@
-"""Ways through the rows of a list by descending id: unsettled ones, history, and indexed days.
+"""Walks through the rows of a list by descending id: unsettled rows, history, and indexed days.
 
-Owns how large the next look of a way is, and which days of history it reads. Promises that a way
-looks at each row of its own once, the newest first, unless older days turn out to have rows among
-those that it looked at: then it looks again. How much may be spent is its request's.
-*See:* `finding.py`, before it, whose requests go these ways; `store/finding.py`, after it.
+Owns the size of a walk's next look, and the days of history that it reads: it leaves out days that
+have only higher ids, if the census has their lowest id. Promises that a walk looks at each of its
+rows once, newest first; if older days may contain ids in the range that it read, it reads that
+range again. The request owns the budget.
+*See:* `finding.py`, before it, whose requests use walks; `store/finding.py`, after it.
 """
 
 from dataclasses import dataclass, field
@@ -16,21 +17,24 @@ from inboxd.store.finding import Days, Index, Looked, Turn
 if TYPE_CHECKING:
     from inboxd.operations.finding import ListRequest
 
-# Rows of the first look; how many times as many the next one takes, if nothing was found; and how
-# many times as many as seem to be needed, if something was.
+# Rows of the first look; factor for the look after a look without hits; factor on the estimated
+# need after a look with hits.
 FIRST: Final = 100
 _MORE, _SPARE = 40, 2
-# Rows to an id from which on a range of ids is read, not an index walked.
+# Rows per id, from which on a walk reads ranges of ids instead of an index.
 _DENSE = 0.25
-# By how much the server's clock may step back.
+# Factor on the number of days, if older days may contain ids in the range that was read.
+_WIDER = 4
+# The most that the server's clock may step back.
 CLOCK: Final = timedelta(minutes=1)
 DAY: Final = timedelta(days=1)
 EVER: Final[Days] = (datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC))
+_NEVER: Final[Days] = (EVER[1], EVER[1])
 
 
 @dataclass(slots=True)
 class Walk:
-    """One way through rows by descending id: all from `below` on was looked at."""
+    """A walk through rows by descending id; it has looked at all ids from `below` on."""
 
     request: "ListRequest"
     below: int
@@ -40,37 +44,35 @@ class Walk:
     rows: int = FIRST
     looked: int = 0
     blocks_a_row: float = 1.0
-    dense: bool = False  # a range of ids is looked at, which may hold fewer rows
+    dense: bool = False  # looks read a range of ids, which may hold fewer rows
 
     @property
     def fresh(self) -> bool:
-        """Whether it has looked at nothing yet."""
+        """Whether the walk has not looked at any row yet."""
         return self.created is None and not self.done
 
     @property
     def days(self) -> float:
-        """How many days of history a look reads: none, the rows are unsettled."""
+        """Return the days of history that a look reads: 0 for unsettled rows."""
         return 0.0
 
     async def look(self, rows: int) -> Looked:
-        """Look at the next rows."""
         return await finding.look_at_unsettled(self.request.session, self.turn(rows))
 
     def turn(self, rows: int) -> Turn:
-        """What is looked at next."""
         request = self.request
-        # One more than the page takes, which tells whether there is another page.
+        # One hit more than the page has, to know whether there is another page.
         return Turn(request.table, request.wanted, self.below, rows, request.limit + 1)
 
     async def go_on(self, rows: int) -> None:
-        """Look at so many rows at most."""
+        """Look at the next rows. rows: the most."""
         await self.request.plan(walk=not self.dense)
         seen = await self.look(rows)
         self.request.spend(seen, self.days)
         self.took(seen, rows)
 
     def took(self, seen: Looked, rows: int) -> None:
-        """Go on behind what was looked at."""
+        """Continue after the rows that were looked at."""
         self.hits += seen.hits
         self.done = seen.looked < rows and not self.dense
         if seen.low is not None:
@@ -84,7 +86,7 @@ class Walk:
             self.done = True
 
     def _following(self, rows: int) -> int:
-        """How many rows the next look takes, behind one of so many."""
+        """Return the size of the next look, after one of `rows`."""
         if not self.hits:
             return rows * _MORE
         return max(rows, _SPARE * (self.request.limit + 1) * self.looked // len(self.hits))
@@ -92,36 +94,41 @@ class Walk:
 
 @dataclass(slots=True)
 class SettledWalk(Walk):
-    """Through history, day by day as it is needed: `low` is the oldest that is read so far."""
+    """A walk through history, by days as needed. low: the oldest day that is read so far."""
 
     low: datetime = EVER[0]
-    without: Days = (EVER[1], EVER[1])
-    begun: datetime | None = None  # when the first row was created that it looked at, or later
+    without: Days = _NEVER
+    begun: datetime | None = None  # creation time of the first row that it looked at, or later
+
+    @property
+    def left_out(self) -> tuple[Days, Days]:
+        """Return the days that a look leaves out: of the index walk, and with only higher ids."""
+        return self.without, self.request.newer(self.below) or _NEVER
 
     @property
     def days(self) -> float:
-        """How many days of history a look reads: those that have an index are left to that."""
-        first, end = max(self.without[0], self.low), self.without[1]
-        left_out = max(0.0, (end - first) / DAY)
+        """Return the days of history that a look reads."""
+        one, other = ((max(first, self.low), end) for first, end in self.left_out)
+        both = _length((max(one[0], other[0]), min(one[1], other[1])))
+        left_out = _length(one) + _length(other) - both
         return max(1.0, self.request.days_from(self.low) - left_out)
 
     async def look(self, rows: int) -> Looked:
-        """Look at the next rows."""
         days = (self.low, self.request.days[1])
         return await finding.look_at_settled(
-            self.request.session, self.turn(rows), days, self.without, dense=self.dense
+            self.request.session, self.turn(rows), days, self.left_out, dense=self.dense
         )
 
     def took(self, seen: Looked, rows: int) -> None:
-        """Go on behind what was looked at; or look again, if older days may have rows among it."""
+        """Continue after the rows, or read the range again if older days may have ids in it."""
         oldest = self.request.days[0]
         created = seen.low_created_at
         if self.low > oldest:
             short = seen.looked < rows and not self.dense
             if short or created is None or created < self.low + CLOCK:
-                self.low = oldest
+                self.low = self._further()
                 return
-        # (Named, since a dataclass with slots is another class than the one that `super` means.)
+        # Not `super()`: @dataclass(slots=True) replaces the class to which `super` refers.
         Walk.took(self, seen, rows)
         if created is None:
             self.below -= rows
@@ -131,8 +138,16 @@ class SettledWalk(Walk):
         span = 0 if seen.low is None or seen.high is None else seen.high - seen.low + 1
         self.dense = seen.looked > 1 and seen.looked >= span * _DENSE
 
+    def _further(self) -> datetime:
+        """Return the oldest day of a look that reads more days; all days, if it leaves out none."""
+        newer, oldest = self.request.newer(self.below), self.request.days[0]
+        if newer is None or newer[0] <= self.low:
+            return oldest
+        low = newer[0] - _WIDER * (newer[0] - self.low)
+        return low if low > max(oldest, self.request.first_day) else oldest
+
     def _reach(self, created: datetime) -> timedelta:
-        """How far the next look goes back, if rows go on to be as frequent as they were."""
+        """Estimate how far back the next look goes, by the frequency of rows so far."""
         rows = min(self.rows, self.request.affordable(self.blocks_a_row))
         first = self.begun or created
         return (first - created) / max(1, self.looked) * rows * _SPARE
@@ -140,23 +155,36 @@ class SettledWalk(Walk):
 
 @dataclass(slots=True)
 class IndexWalk(Walk):
-    """Through the rows of one type (tenant, entity) in days that have an index of them."""
+    """A walk through the rows of one type, tenant or entity, in days that have an index."""
 
     index: Index = "type"
     within: Days = EVER
 
     @property
+    def read(self) -> Days:
+        """Return the days that a look reads: without the newest, if they have only higher ids."""
+        first, end = self.within
+        newer = self.request.newer(self.below)
+        if newer is None or newer[1] < end:
+            return self.within
+        return (first, max(first, min(end, newer[0])))
+
+    @property
     def days(self) -> float:
-        """How many days of history a look reads."""
-        return (self.within[1] - self.within[0]) / DAY
+        """Return the days of history that a look reads."""
+        return _length(self.read)
 
     async def look(self, rows: int) -> Looked:
-        """Look at the next rows."""
         return await finding.look_by_index(
-            self.request.session, self.turn(rows), self.index, self.within
+            self.request.session, self.turn(rows), self.index, self.read
         )
 
 
+def _length(days: Days) -> float:
+    """Return the number of days of a range, 0 for an empty one."""
+    return max(0.0, (days[1] - days[0]) / DAY)
+
+
 def day_of(at: datetime) -> datetime:
-    """The beginning of its day, in UTC, as partitions have it."""
+    """Round down to the day, in UTC, as partitions have it."""
     return at.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)

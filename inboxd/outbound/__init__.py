@@ -1,5 +1,5 @@
-"""What leaves over HTTP: targets are asked, within bounds, and never at an address that may not be.
+"""HTTP requests of inboxd: to targets, within limits, and never to a forbidden address.
 
-The handlers here are written as any plugin's are; `inboxd/registry/plugins.py` lays them beside
-those of plugins where the settings ask for them.
+The handlers here are written like a plugin's; `inboxd/registry/plugins.py` adds them to the
+plugins' handlers if the settings use them.
 """

@@ -1,11 +1,11 @@
-"""Which addresses may be connected to.
+"""Decides to which addresses this machine may connect.
 
-Who may write a URL into a row, such as a customer with a webhook, must not reach with it what only
-this machine can reach. So an address is refused that is not of the public internet: of this
-machine, also those of its interfaces that are public, of private networks, of a cloud's metadata
-service, and the ways in which IPv6 writes these. Ranges that the settings allow pass.
-Known limit: an address that a router translates to this machine's, as clouds do, is not its own.
-*See:* `client`, which asks at each socket.
+An author of URLs, such as a customer with a webhook, must not reach services that only this machine
+can reach. So addresses outside the public internet are refused: addresses of this machine, also
+public ones of its interfaces, of private networks, of a cloud's metadata service, and each IPv6
+form of these. Ranges in the settings are allowed.
+Known limit: an address that a router translates to this machine's, as in clouds, is not recognized.
+*See:* `client`, which checks each socket.
 """
 
 import socket
@@ -14,10 +14,10 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 
 _Address = IPv4Address | IPv6Address
 
-# IPv6 addresses that stand for an IPv4 address: its place in them, in bits from the right.
+# IPv6 ranges whose addresses contain an IPv4 address: its offset in bits from the right.
 _WITHIN = ((IPv6Network("64:ff9b::/96"), 0), (IPv6Network("2002::/16"), 80))
-# Of the registries of special-purpose addresses, and a cloud's service for its own machines. What
-# the standard library calls global differs between its versions.
+# From the registries of special-purpose addresses, and a cloud's metadata service. A list, since
+# `is_global` of the standard library differs between versions.
 _NOT_PUBLIC = tuple(
     ip_network(each)
     for each in (
@@ -28,12 +28,12 @@ _NOT_PUBLIC = tuple(
     )
 )
 _ANY_PORT = 9
-# The part of IPv6 that is given out to the public.
+# The IPv6 range for public use.
 _GIVEN_OUT = IPv6Network("2000::/3")
 
 
 class Allowed:
-    """Ranges that may be reached though they are not public; equal where the ranges are."""
+    """Ranges that are allowed although they are not public; objects with equal ranges are equal."""
 
     def __init__(self, ranges: Iterable[object] = ()) -> None:
         """`ranges`: in CIDR notation, or as networks."""
@@ -51,7 +51,7 @@ class Allowed:
         return f"Allowed({[str(each) for each in self.ranges]})"
 
     def permits(self, text: str) -> bool:
-        """Whether an address may be connected to; a text that is none may not."""
+        """Whether an address may be connected to; False for an invalid one."""
         try:
             address = _plain(ip_address(text))
         except ValueError:
@@ -62,18 +62,18 @@ class Allowed:
 
 
 def is_own(address: _Address) -> bool:
-    """Whether an interface of this machine has it: its other services listen there, too."""
+    """Whether an interface of this machine has the address: other services may listen there."""
     family = socket.AF_INET if isinstance(address, IPv4Address) else socket.AF_INET6
     try:
         with socket.socket(family, socket.SOCK_DGRAM) as way:
-            way.connect((str(address), _ANY_PORT))  # sends nothing: the system chooses the way
+            way.connect((str(address), _ANY_PORT))  # sends nothing: the system only chooses a route
             return str(way.getsockname()[0]) == str(address)
-    except OSError:  # there is no way to it
+    except OSError:  # there is no route
         return False
 
 
 def _plain(address: _Address) -> _Address:
-    """The IPv4 address that an IPv6 one stands for, or itself without its zone."""
+    """The IPv4 address in an IPv6 address; else the address without its zone."""
     if isinstance(address, IPv4Address):
         return address
     if address.ipv4_mapped is not None:

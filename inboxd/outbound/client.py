@@ -1,13 +1,12 @@
-"""Asks targets over HTTP.
+"""Sends HTTP requests to targets.
 
-Owns the connections of one worker to its targets. Promises: whatever a target does, asking it ends
-within the given time, and takes no more memory than the given size; no address is connected to that
-may not be, whether it stands in the URL or a name leads to it, now or the next time; redirects are
-not followed, and nothing is remembered but connections. Known limits: looking up a name runs in a
-thread, which ends when the system gives up; methods that may be repeated (GET, HEAD, OPTIONS, PUT,
-DELETE) are sent again once, if the connection ends before an answer, though it was a new one.
-*See:* `addresses`, `urls` and `headers`, which judge; `verdict`, what an answer means;
-`docs/target-addresses.md`; ADR 27.
+Owns the connections of one worker to its targets. Promises: whatever a target does, a request ends
+within the given time, and its answer has at most the given size; no connection is made to a
+forbidden address, either from the URL or from any look-up of a name; redirects are not followed,
+and only connections are kept between requests. Known limits: a look-up runs in a thread, which ends
+when the system gives up; repeatable methods (GET, HEAD, OPTIONS, PUT, DELETE) are sent once more if
+a connection, also a new one, ends before an answer. *See:* `addresses`, `urls` and `headers`, which
+check; `verdict`, the meaning of an answer; `docs/targets.md`; ADR 27.
 """
 
 import socket
@@ -29,21 +28,21 @@ from inboxd.outbound.addresses import Allowed
 from inboxd.outbound.headers import checked_headers
 from inboxd.outbound.urls import checked_url, place
 
-# How long a connection that is not used is kept: shorter than most servers keep theirs, so that
-# few requests meet one that was just closed.
-_KEPT = 4.0
-_MOST_CONNECTIONS, _MOST_OF_A_HOST = 1000, 200
-# Look-ups of names at a time.
+# Seconds for which an idle connection is kept: shorter than most servers keep it, so that few
+# requests meet a connection that was just closed.
+_IDLE_SECONDS = 4.0
+_MOST_CONNECTIONS, _MOST_PER_HOST = 1000, 200
+# Concurrent look-ups of names.
 _MOST_LOOK_UPS = 16
-_DNS_KEPT = 10
-# aiohttp moves longer timeouts to a whole second.
+_DNS_SECONDS = 10
+# aiohttp rounds longer timeouts up to a whole second.
 _NOT_ROUNDED = 1e9
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
 @dataclass(frozen=True, slots=True)
 class TargetRequest:
-    """One request, as it goes out."""
+    """One HTTP request to a target."""
 
     method: str
     url: str = field(repr=False)
@@ -58,28 +57,28 @@ class TargetRequest:
 
 @dataclass(frozen=True, slots=True)
 class TargetAnswer:
-    """What a target answered."""
+    """The answer of a target."""
 
     status: int
     headers: Mapping[str, str] = field(repr=False)
-    """By lower-case names, as text that can be stored; one that is repeated is joined by ", "."""
+    """By lower-case names, as storable text; repeated headers are joined by ", "."""
     body: bytes = field(repr=False)
     cut: bool
-    """Whether there was more of the body."""
+    """Whether the body was longer."""
     seconds: float
 
 
 class TargetClient:
-    """The connections of one worker; use it as a context."""
+    """The connections of one worker; use it as a context manager."""
 
     def __init__(
         self, *, connect_timeout: float = 5.0, context: ssl.SSLContext | None = None
     ) -> None:
-        """Open nothing yet. connect_timeout: seconds; context: for other authorities of TLS."""
+        """connect_timeout: seconds; context: for other certificate authorities of TLS."""
         self._connect_timeout = connect_timeout
         self._context = context
         self._closed = False
-        # A connection is used again only by those who may reach what it reaches.
+        # A connection is reused only by requests with the same allowed ranges.
         self._sessions: dict[Allowed, aiohttp.ClientSession] = {}
 
     async def __aenter__(self) -> Self:
@@ -94,7 +93,7 @@ class TargetClient:
         await self.close()
 
     async def close(self) -> None:
-        """Close all connections: what is asked still fails, and nothing is asked any more."""
+        """Close all connections: requests in progress fail, and new ones are refused."""
         self._closed = True
         while self._sessions:
             _, session = self._sessions.popitem()
@@ -103,12 +102,15 @@ class TargetClient:
     async def ask(self, request: TargetRequest) -> TargetAnswer:
         """Send a request and read its answer.
 
-        Raises TargetRefused, if it may not be sent, and TargetUnreachable, if no answer came.
+        Raises TargetRefused if it may not be sent, and TargetUnreachable if there is no answer.
         """
         url = checked_url(request.url)
         headers = checked_headers(request.headers)
         if request.method not in _METHODS:
-            raise TargetRefused(f"The method {request.method[:20]!r} is not one that is sent.")
+            raise TargetRefused(
+                f"The method {request.method[:20]!r} is not supported: use GET, HEAD, POST, PUT, "
+                "PATCH, DELETE or OPTIONS."
+            )
         began = monotonic()
         try:
             async with self._session(request.allowed).request(
@@ -118,7 +120,7 @@ class TargetClient:
                 data=request.body or None,
                 allow_redirects=False,
                 timeout=aiohttp.ClientTimeout(
-                    # Not sock_connect, which begins again at each address of a name.
+                    # Not sock_connect, which starts again for each address of a name.
                     total=request.timeout,
                     connect=self._connect_timeout,
                     ceil_threshold=_NOT_ROUNDED,
@@ -128,26 +130,26 @@ class TargetClient:
         except TimeoutError as error:
             raise TargetUnreachable(_timed_out(url.host, request, error, began)) from None
         except (aiohttp.ClientError, OSError) as error:
-            # Without its cause, whose text has the whole URL, or what the target sent.
+            # Without the cause: its text contains the whole URL, or data of the target.
             raise _judged(error, place(url)) from None
-        except ValueError as error:  # a method, header or URL that cannot be sent
-            raise TargetRefused(f"{place(url)} cannot be asked: {error}.") from None
+        except ValueError as error:  # an invalid method, header or URL
+            raise TargetRefused(f"No request can be sent to {place(url)}: {error}.") from None
         return TargetAnswer(response.status, _joined(response), body, cut, monotonic() - began)
 
     def _session(self, allowed: Allowed) -> aiohttp.ClientSession:
         found = self._sessions.get(allowed)
         if found is None:
             if self._closed:
-                raise TargetUnreachable("This worker stops: nothing is asked any more.")
+                raise TargetUnreachable("This worker stops: it sends no more requests.")
             gate = _Gate(allowed)
             connector = aiohttp.TCPConnector(
                 resolver=_Resolver(gate),
                 socket_factory=gate.open,
                 ssl=True if self._context is None else self._context,
                 limit=_MOST_CONNECTIONS,
-                limit_per_host=_MOST_OF_A_HOST,
-                keepalive_timeout=_KEPT,
-                ttl_dns_cache=_DNS_KEPT,
+                limit_per_host=_MOST_PER_HOST,
+                keepalive_timeout=_IDLE_SECONDS,
+                ttl_dns_cache=_DNS_SECONDS,
             )
             found = self._sessions[allowed] = aiohttp.ClientSession(
                 connector=connector,
@@ -159,17 +161,17 @@ class TargetClient:
 
 
 class _NotAllowed(OSError):
-    """Nothing that a name leads to may be connected to."""
+    """No connection is allowed to any of a name's addresses."""
 
 
 class _Gate:
-    """Opens sockets to addresses that may be connected to."""
+    """Opens sockets to allowed addresses only."""
 
     def __init__(self, allowed: Allowed) -> None:
         self._allowed = allowed
 
     def check(self, addresses: Sequence[str]) -> None:
-        """Raise `_NotAllowed` if none of them may be."""
+        """Raise `_NotAllowed` if none of the addresses is allowed."""
         if not any(self.permits(each) for each in addresses):
             raise _NotAllowed(", ".join(addresses))
 
@@ -177,16 +179,16 @@ class _Gate:
         return self._allowed.permits(address)
 
     def open(self, info: tuple[Any, ...]) -> socket.socket:
-        """Make the socket for an address: whatever led there, this is the last to be asked."""
+        """Open the socket for an address: the last check of any address."""
         family, kind, protocol, _, address = info
         self.check([address[0]])
         return socket.socket(family, kind, protocol)
 
 
 class _Resolver(AbstractResolver):
-    """Looks up names, and leaves out what may not be connected to.
+    """Looks up names, without addresses that are not allowed.
 
-    In threads of its own, not many: names whose servers hang hold up nothing else of this process.
+    A few threads of its own keep slow name servers from blocking other work.
     """
 
     def __init__(self, gate: _Gate) -> None:
@@ -218,11 +220,11 @@ class _Resolver(AbstractResolver):
         ]
 
     async def close(self) -> None:
-        """Nothing is open."""
+        pass
 
 
 async def _read(response: aiohttp.ClientResponse, most: int) -> tuple[bytes, bool]:
-    """The beginning of the body, and whether there is more; then the connection is not kept."""
+    """The beginning of the body, and whether there is more; the connection is then closed."""
     pieces, size = list[bytes](), 0
     async for piece in response.content.iter_any():
         pieces.append(piece)
@@ -242,7 +244,7 @@ def _joined(response: aiohttp.ClientResponse) -> Mapping[str, str]:
 
 
 def _text(value: str) -> str:
-    """A header's value; bytes that are no UTF-8 are halves of surrogate pairs in it."""
+    """A header's value; bytes that are not UTF-8 become replacement characters."""
     return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
@@ -252,39 +254,39 @@ def _timed_out(host: str | None, request: TargetRequest, error: TimeoutError, be
     return f"{host} did not answer within {request.timeout:g} s."
 
 
-# The library tells them apart by its words alone.
-_TOO_MANY = ", or has more headers or longer ones than are read"
-# What went wrong, the most special first; {} is the error's own words.
+# The library distinguishes these errors only by their messages.
+_TOO_MANY = ", or has too many or too long headers"
+# Reasons by error, the most specific first; {} is the error's own text.
 _REASONS: tuple[tuple[type[Exception], str], ...] = (
     (aiohttp.ClientConnectorDNSError, "no address is known for this name"),
     (aiohttp.ClientConnectorCertificateError, "its certificate is not trusted: {}"),
-    (aiohttp.ClientConnectorError, "it cannot be connected to: {}"),
+    (aiohttp.ClientConnectorError, "the connection failed: {}"),
     (aiohttp.ServerDisconnectedError, "it closed the connection without an answer"),
     (aiohttp.ClientPayloadError, "it closed the connection within its answer"),
-    (aiohttp.ClientResponseError, f"what it answered is not valid HTTP{_TOO_MANY}"),
+    (aiohttp.ClientResponseError, f"its answer is not valid HTTP{_TOO_MANY}"),
     (Exception, "the connection was lost: {}"),
 )
 
 
 def _judged(error: Exception, where: str) -> TargetRefused | TargetUnreachable:
-    """What went wrong, in words that name no secret."""
+    """The error of a request, with a text that quotes no secret."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, _NotAllowed):
             return TargetRefused(
-                f"{where} is at {cause}, which is not of the public internet: if it may be asked, "
+                f"{where} is at {cause}, which is not of the public internet: to allow it, "
                 "add its range to `allow` of its target, of [outbound.http], or of "
                 "[outbound.webhooks]."
             )
         cause = getattr(cause, "os_error", None) or cause.__cause__
     if isinstance(error, aiohttp.InvalidURL):
-        return TargetRefused(f"{where} is not a URL that can be asked.")
+        return TargetRefused(f"{where} is not a valid URL for a request.")
     reason = next(text for kind, text in _REASONS if isinstance(error, kind))
     return TargetUnreachable(f"{where}: {reason.format(_words(error))}.")
 
 
 def _words(error: Exception) -> str:
-    """The system's words, or those of TLS; the library's own may have the whole URL."""
+    """The text of the system or of TLS; the library's own text may quote the whole URL."""
     wrong = getattr(error, "certificate_error", None)
     if isinstance(wrong, ssl.SSLCertVerificationError):
         return wrong.verify_message

@@ -1,4 +1,4 @@
-"""Which headers may be sent."""
+"""Checks whether headers may be sent."""
 
 import re
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from inboxd.errors import TargetRefused
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,200}")
 _VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 _LONGEST_VALUE = 8000
-# What the connection itself needs, or what would let one request be read as two.
+# Headers that the connection sets, or that could make one request look like two.
 _OURS = frozenset(
     {
         *("host", "content-length", "transfer-encoding", "connection", "keep-alive", "te"),
@@ -18,7 +18,7 @@ _OURS = frozenset(
 
 
 def checked_headers(headers: Mapping[str, str]) -> Mapping[str, str]:
-    """The headers; raises TargetRefused if one may not be sent, and never shows a value."""
+    """The given headers. Raises TargetRefused, without values, if one is not allowed."""
     for name, value in headers.items():
         if not _NAME.fullmatch(name):
             raise TargetRefused(f"{name[:50]!r} is not a valid name of a header.")
@@ -26,7 +26,7 @@ def checked_headers(headers: Mapping[str, str]) -> Mapping[str, str]:
             raise TargetRefused(f"The header {name!r} is set by the connection: leave it out.")
         if len(value) > _LONGEST_VALUE or not _VALUE.fullmatch(value):
             raise TargetRefused(
-                f"The header {name!r} has no valid value: at most {_LONGEST_VALUE} characters of "
-                "latin-1, without control characters."
+                f"The value of the header {name!r} is not valid: at most {_LONGEST_VALUE} "
+                "characters of latin-1, without control characters."
             )
     return headers

@@ -1,8 +1,7 @@
-"""The handlers that are built in: what the settings ask for.
+"""The built-in handlers that the settings use.
 
-Promises that nothing of HTTP is imported where nothing is asked, and that a missing extra is one
-clear error.
-*See:* `registry/plugins.py`, which asks for them; `requests`; `endpoints/delivery.py`,
+Promises that no HTTP library is imported unless the settings use it, and that a missing extra is
+one clear error. *See:* `registry/plugins.py`, which calls it; `requests`; `endpoints/delivery.py`,
 `endpoints/emitted.py`.
 """
 
@@ -15,7 +14,7 @@ from inboxd.settings import Settings
 
 
 def built_in(settings: Settings) -> Handlers | None:
-    """The handlers; None: the settings ask for none. Raises UsageError or SettingsError."""
+    """The handlers; None if the settings use none. Raises UsageError or SettingsError."""
     asks = settings.outbound.http.enabled or bool(settings.targets)
     delivers = settings.outbound.webhooks.enabled or bool(settings.endpoints)
     if not (asks or delivers):
@@ -24,8 +23,8 @@ def built_in(settings: Settings) -> Handlers | None:
         import aiohttp  # noqa: F401, PLC0415 - an extra
     except ModuleNotFoundError:
         raise UsageError(
-            "the settings ask for targets or webhooks ([targets], [endpoints], [outbound]): that "
-            "needs aiohttp, which is not installed: pip install 'inboxd[http]'."
+            "the settings have targets or webhooks ([targets], [endpoints], [outbound]), which "
+            "need aiohttp; it is not installed: pip install 'inboxd[http]'."
         ) from None
     handlers = Handlers("inboxd")
     _open_client(handlers, settings)
@@ -39,7 +38,7 @@ def built_in(settings: Settings) -> Handlers | None:
 
 
 def _open_client(handlers: Handlers, settings: Settings) -> None:
-    """The connections of one worker, which all its handlers ask with."""
+    """Open the connections of one worker, for all handlers."""
     from inboxd.outbound.client import TargetClient  # noqa: PLC0415 - imports aiohttp
 
     connect_timeout = settings.outbound.http.connect_timeout.total_seconds()

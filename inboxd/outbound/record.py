@@ -1,6 +1,6 @@
-"""What is kept of an answer: its code, some headers, the beginning of its body; never a secret.
+"""Keeps a part of an answer: status, some headers, the beginning of the body; never a secret.
 
-*See:* `client`, before it; `requests` and `endpoints/delivery.py`, which keep it.
+*See:* `client`, before it; `requests` and `endpoints/delivery.py`, which store it.
 """
 
 import base64
@@ -16,24 +16,24 @@ from inboxd.outbound.client import TargetAnswer
 
 _HEADERS = ("content-type", "content-length", "location", "retry-after", "date", "x-request-id")
 _REDACTED = "[redacted]"
-# A shorter text may be anything: to redact it would only hide that it is there by chance.
+# A shorter text is too common: redacting it would remove parts of words.
 _SHORTEST_SECRET = 4
 _LONGEST_HEADER = 500
 _SMALL = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
 
 class Recorder:
-    """Keeps answers of one target."""
+    """Records answers of one target."""
 
     def __init__(self, secrets: Collection[str], most: int = 4096) -> None:
-        """secrets: what was sent and must not be shown when it comes back. most: characters."""
+        """secrets: sent values to redact if the target repeats them. most: characters of a body."""
         forms = (form for each in secrets for form in _forms(each))
         known = {_folded(each) for each in forms if len(each) >= _SHORTEST_SECRET}
         self._secrets = sorted(known, key=len, reverse=True)
         self._most = most
 
     def record(self, answer: TargetAnswer) -> dict[str, Any]:
-        """The answer as the result of a command, or as a part of its error."""
+        """The answer for a command's result, or for its error."""
         text = self.text(answer.body)
         headers = {
             name: self.redacted(answer.headers[name])[:_LONGEST_HEADER]
@@ -49,13 +49,13 @@ class Recorder:
         }
 
     def text(self, body: bytes) -> str:
-        """A body as text without secrets, and without what PostgreSQL cannot store."""
+        """A body as text without secrets, and without NUL, which PostgreSQL cannot store."""
         return self.redacted(
             body.decode("utf-8", "replace").replace("\0", "\N{REPLACEMENT CHARACTER}")
         )
 
     def redacted(self, text: str) -> str:
-        """The text without secrets."""
+        """The text with all secrets replaced."""
         folded = _folded(text)
         for secret in self._secrets:
             if secret in folded:
@@ -64,7 +64,7 @@ class Recorder:
         return self._without_begun(text, folded)
 
     def _without_begun(self, text: str, folded: str) -> str:
-        """The text without the beginning of a secret at its end, where it may have been cut."""
+        """The text without a secret's beginning at its end, where the text may have been cut."""
         for secret in self._secrets:
             for length in range(min(len(secret), len(text)), _SHORTEST_SECRET - 1, -1):
                 if folded.endswith(secret[:length]):
@@ -73,7 +73,7 @@ class Recorder:
 
 
 def _folded(text: str) -> str:
-    """The text in small letters, of the same length, which other letters than these may change."""
+    """The text in lower case, with its length unchanged: some letters' lower case is longer."""
     return text.lower() if text.isascii() else text.translate(_SMALL)
 
 
@@ -86,9 +86,9 @@ def _without(text: str, folded: str, secret: str) -> str:
 
 
 def _forms(secret: str) -> set[str]:
-    """How targets write a secret that they repeat, besides in other letters of the same.
+    """The forms in which a target may repeat a secret, in lower or upper case.
 
-    As it is, alone, in JSON, in a URL, in HTML, in hexadecimal, and in base64, wherever in it.
+    Plain, without its scheme, in JSON, in a URL, in HTML, in hexadecimal, and inside base64.
     """
     scheme, _, rest = secret.partition(" ")
     plain = {secret, rest}
@@ -107,7 +107,7 @@ def _forms(secret: str) -> set[str]:
 
 
 def _in_base64(raw: bytes) -> Iterator[str]:
-    """What of it is in any base64 that holds it, which depends on how many bytes are before it."""
+    """The part of any base64 text that comes from `raw`, for each possible offset in bytes."""
     for before in range(3):
         bits = 8 * (before + len(raw))
         text = base64.b64encode(bytes(before) + raw)[-(-8 * before // 6) : bits // 6].decode()

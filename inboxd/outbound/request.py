@@ -1,7 +1,7 @@
 """The payload of the command `http.request`.
 
-Promises that a key it does not know is refused: a misspelt one would ask for something else.
-Known limit: it is checked when it runs; what can never be asked is then a dead letter at once.
+Promises that an unknown key is refused: a misspelt key would send another request.
+Known limit: a request is checked when it runs; an invalid one becomes a dead letter at once.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,12 +11,12 @@ from typing import Any, ClassVar
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpRequest:
-    """Ask a target over HTTP, as a command: `ctx.send(HttpRequest(target="bank", path="/pay"))`.
+    """Sends a request to a target: a command, `ctx.send(HttpRequest(target="bank", path="/pay"))`.
 
-    target: one of the settings, and path what stands behind its URL; or url. At most one of json,
-    body and body_base64. expect: which answers mean that it was done: "2xx", "404". timeout: such
-    as "10s", for the whole answer. sign: False leaves out the target's signature. idempotency_key:
-    the same at each attempt; unset: the command's own.
+    Give target (a name in the settings) and path (appended to its URL), or url; and at most one of
+    json, body and body_base64. expect: statuses that mean success: "2xx", "404". timeout: such as
+    "10s", for the whole answer. sign: False leaves out the target's signature. idempotency_key: the
+    same at each attempt; the default is the command's own.
     """
 
     inboxd_command: ClassVar[str] = "http.request"

@@ -1,9 +1,9 @@
-"""The handler of `http.request`: asks one target once, and says what its answer means.
+"""The handler of `http.request`: sends one request to a target, and judges the answer.
 
-Promises: no transaction is open while a target is asked; what it gets is the same at each attempt,
-under one Idempotency-Key; no secret is in a result or an error. A temporary answer is a Retry,
-which obeys Retry-After; any other a Reject. Known limit: `host_rate` is of each worker by itself.
-*See:* `targets`, which makes the request; `client`, which asks; `verdict`.
+Promises: no transaction is open during the request; each attempt sends the same request under one
+Idempotency-Key; no result or error contains a secret. A temporary failure is a Retry, which obeys
+Retry-After; any other failure is a Reject. Known limit: `host_rate` holds per worker. *See:*
+`targets`, which makes the request; `client`, which sends it; `verdict`.
 """
 
 import re
@@ -23,7 +23,7 @@ from inboxd.outbound.targets import LONGEST, PreparedRequest, Targets
 from inboxd.outbound.verdict import judged
 from inboxd.settings import Settings
 
-# Of an answer's body in an error, in characters.
+# Characters of an answer's body in an error.
 _SHOWN = 300
 _MOST_HOSTS = 10_000
 _TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(-[!-~]{0,200})?")
@@ -31,17 +31,17 @@ _PRINTABLE = string.punctuation + " "
 
 
 class HostRate:
-    """When this worker may ask each host next."""
+    """Limits the requests of this worker to each host."""
 
     def __init__(self, rows: int, seconds: float) -> None:
-        """At most so many requests to one host in so many seconds."""
+        """At most `rows` requests to one host in `seconds`."""
         self._seconds = seconds
         self._interval = seconds / rows
         self._full: dict[str, float] = {}
         self._cleared = -inf
 
     def wait(self, host: str, now: float) -> float:
-        """Take a place; the seconds to wait for one, if there is none."""
+        """Take a turn and return 0; else return the seconds until the next try."""
         full = max(self._full.get(host, now), now) + self._interval
         if full - now > self._seconds:
             return full - now - self._seconds
@@ -55,7 +55,7 @@ class HostRate:
 
 
 def add_to(handlers: Handlers, settings: Settings) -> None:
-    """Declare it. Raises SettingsError."""
+    """Declare the handler. Raises SettingsError."""
     http = settings.outbound.http
     targets = Targets(settings)
     rate = None if http.host_rate is None else HostRate(http.host_rate.rows, http.host_rate.seconds)
@@ -66,7 +66,7 @@ def add_to(handlers: Handlers, settings: Settings) -> None:
     ) -> dict[str, Any]:
         key = command.idempotency_key or ctx.idempotency_key
         prepared = targets.prepare(command, _headers(ctx, key), key)
-        if ctx.queue == prepared.breaker:  # which has it from its queue, and its rate
+        if ctx.queue == prepared.breaker:  # the target's queue applies its breaker and rate
             return await _ask(prepared, client, ctx)
         async with ctx.breaker(prepared.breaker):
             wait = 0.0 if rate is None else rate.wait(prepared.host, time.monotonic())
@@ -76,23 +76,23 @@ def add_to(handlers: Handlers, settings: Settings) -> None:
 
 
 def _headers(ctx: CommandContext, key: str) -> dict[str, str]:
-    """What each request carries."""
+    """The headers that each request carries."""
     headers = {"idempotency-key": key, "x-correlation-id": _in_a_header(ctx.correlation_id)}
-    # What is none is left out, as its specification has it: a producer may write any text.
+    # An invalid traceparent is left out (W3C): producers may write any text.
     if ctx.traceparent is not None and _TRACEPARENT.fullmatch(ctx.traceparent):
         headers["traceparent"] = ctx.traceparent
     return headers
 
 
 def _in_a_header(text: str) -> str:
-    """A text that a producer chose, with what no header can carry written as in a URL."""
+    """A producer's text; characters that a header cannot carry are percent-encoded."""
     return quote(text, safe=_PRINTABLE)
 
 
 async def _ask(
     prepared: PreparedRequest, client: TargetClient, ctx: CommandContext
 ) -> dict[str, Any]:
-    """The answer, if it is one that is expected. Raises Retry or Reject."""
+    """The answer, if it is expected. Raises Retry or Reject."""
     try:
         answer = await client.ask(prepared.request)
     except TargetUnreachable as error:
@@ -102,9 +102,9 @@ async def _ask(
     verdict = judged(answer, prepared.expected, datetime.now(UTC))
     if verdict.done:
         return prepared.recorder.record(answer) | {"attempts": ctx.attempt}
-    said = prepared.recorder.text(answer.body)[:_SHOWN]
-    reason = f"{verdict.reason}: {said}" if said else verdict.reason
+    body = prepared.recorder.text(answer.body)[:_SHOWN]
+    reason = f"{verdict.reason}: {body}" if body else verdict.reason
     if verdict.permanent:
         raise Reject(reason)
-    # Retry-After: 0 must not spend all attempts at once.
+    # With Retry-After: 0, all attempts must not be spent at once.
     raise Retry(after=verdict.after, reason=reason, at_least=True)

@@ -1,9 +1,8 @@
-"""The targets of the settings, and what one request to them is.
+"""The targets of the settings, and the requests to them.
 
-Owns how a payload and its target become a request. Promises that what can never be asked is a
-Reject that names the field, and that the same payload is the same request at each attempt, but for
-the time of its signature.
-*See:* `requests`, before it; `client`, which sends it; `record`.
+Turns a payload and its target into a request. Promises that an invalid request is a Reject that
+names the field, and that a payload makes the same request at each attempt, except for the time of
+its signature. *See:* `requests`, before it; `client`, which sends it; `record`.
 """
 
 import base64
@@ -32,7 +31,7 @@ _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"
 
 @dataclass(frozen=True, slots=True)
 class PreparedRequest:
-    """One request, and how its answer is taken.
+    """One request, with the rules for its answer.
 
     breaker: also the queue of a declared target. host: of its URL.
     """
@@ -57,19 +56,21 @@ class Targets:
     def prepare(
         self, payload: HttpRequest, headers: Mapping[str, str], key: str
     ) -> PreparedRequest:
-        """What to ask. headers: those that are ours; key: the id that is signed. Raises Reject."""
+        """The request. headers: added by inboxd; key: the id to sign. Raises Reject."""
         target = self._target(payload)
         url = _url(payload, target)
         body, kind = _body(payload)
         if payload.method not in _METHODS:
-            raise Reject(f"method: {payload.method!r:.20} is none of {', '.join(sorted(_METHODS))}")
+            raise Reject(
+                f"method: {payload.method!r:.20} is not one of {', '.join(sorted(_METHODS))}"
+            )
         sent = {"user-agent": f"inboxd/{version('inboxd')}"}
         if kind:
             sent["content-type"] = kind
         secrets = _secrets(target)
         given = {name.lower(): value for name, value in payload.headers.items()}
         if taken := sorted(given.keys() & secrets.keys()):
-            raise Reject(f"headers: {taken[0]} is of the target's settings; leave it out")
+            raise Reject(f"headers: {taken[0]} is set by the target's settings; leave it out")
         sent |= {**secrets, **given, **headers}
         signer = self._signers.get(payload.target or "")
         if signer is not None and payload.sign:
@@ -95,18 +96,20 @@ class Targets:
 
     def _target(self, payload: HttpRequest) -> Target | None:
         if (payload.target is None) == (payload.url is None):
-            raise Reject("give target or url, and not both")
+            raise Reject("give either target or url")
         if payload.target is None:
             if not self._http.enabled:
-                raise Reject("url: only targets may be asked here; see outbound.http.enabled")
+                raise Reject(
+                    "url: these settings allow requests to targets only; see outbound.http.enabled"
+                )
             return None
         target = self._targets.get(payload.target)
         if target is None:
-            raise Reject(f"target: there is no [targets.{payload.target[:50]}] in these settings")
+            raise Reject(f"target: these settings have no [targets.{payload.target[:50]}]")
         return target
 
     def _breaker(self, payload: HttpRequest, host: str) -> str:
-        """That of the target, or of the host; never a target's for who only writes a URL."""
+        """The target's breaker, or the host's; a plain URL never uses a target's breaker."""
         if payload.target is not None:
             return f"http.{payload.target}"
         return f"http.url.{host}" if host in self._names else f"http.{host}"
@@ -117,8 +120,8 @@ class Targets:
                 given = duration.seconds(payload.timeout)
             except UsageError as error:
                 raise Reject(f"timeout: {error}") from None
-            if not given:  # which the client would take as none at all
-                raise Reject("timeout: it is longer than zero")
+            if not given:  # the client would treat 0 as no timeout
+                raise Reject("timeout: it must be longer than zero")
             return min(given, LONGEST)
         own = None if target is None else target.timeout
         return min((own or self._http.timeout).total_seconds(), LONGEST)
@@ -141,7 +144,7 @@ def _signer(target: Target) -> Verifier | None:
 
 
 def _secrets(target: Target | None) -> dict[str, str]:
-    """The headers of a target, whose values nobody may see."""
+    """The secret headers of a target."""
     if target is None:
         return {}
     found = {name.lower(): value.get_secret_value() for name, value in target.headers.items()}
@@ -162,23 +165,25 @@ def _url(payload: HttpRequest, target: Target | None) -> str:
         return payload.url or ""
     path = payload.path
     if path and not path.startswith(("/", "?")):
-        raise Reject("path: it begins with a slash, or with ? for a query")
-    if _climbs(path):
-        raise Reject("path: it has . or .. between slashes, which leads out of the target's URL")
+        raise Reject("path: it must begin with a slash, or with ? for a query")
+    if _has_steps_up(path):
+        raise Reject(
+            "path: it has . or .. between slashes, which could lead out of the target's URL"
+        )
     return (target.url.rstrip("/") if path.startswith("/") else target.url) + path
 
 
-def _climbs(path: str) -> bool:
-    """Whether a server, or a proxy before it, may take a part for a step, also up and out.
+def _has_steps_up(path: str) -> bool:
+    """Whether a server or a proxy may read a part of the path as a step up.
 
-    Each of the two may decode it.
+    Both may decode the path once more.
     """
     parts = re.split(r"[/\\]", unquote(unquote(re.split("[?#]", path)[0])))
     return any(part.partition(";")[0] in (".", "..") for part in parts)
 
 
 def _body(payload: HttpRequest) -> tuple[bytes, str]:
-    """The bytes, and what they are."""
+    """The body and its content type."""
     given = [n for n in ("json", "body", "body_base64") if getattr(payload, n) is not None]
     if len(given) > 1:
         raise Reject(f"{' and '.join(given)}: give one of them")

@@ -1,9 +1,9 @@
-"""What an answer means: it was done, it is tried again, or it never will be.
+"""Judges an answer: success, a temporary failure, or a permanent one.
 
-Temporary are what says so (408, 425, 429), what is the target's own fault (5xx), and whatever kept
-an answer from coming. Any other answer that is not expected would be the same the next time: it is
-permanent. A redirect is permanent, too: where it leads is for an operator to judge.
-*See:* `requests` and `endpoints/delivery.py`, which obey it.
+Temporary failures are 408, 425, 429, errors of the target (5xx), and a missing answer. Any other
+unexpected answer would be the same at the next attempt, so it is permanent. A redirect is
+permanent, too: an operator must check where it leads. *See:* `requests` and
+`endpoints/delivery.py`, which act on it.
 """
 
 from collections.abc import Collection
@@ -15,20 +15,20 @@ from urllib.parse import urlsplit
 from inboxd.outbound.client import TargetAnswer
 
 _TEMPORARY = frozenset({408, 425, 429})
-_LONGEST_REST = 86_400.0
+_LONGEST_WAIT_SECONDS = 86_400.0
 _DIGITS = 9
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """Which codes mean that it was done: codes, and classes as `2` for 2xx."""
+    """Statuses that mean success: codes, and classes such as `2` for 2xx."""
 
     codes: frozenset[int] = frozenset()
     classes: frozenset[int] = frozenset({2})
 
     @classmethod
     def of(cls, texts: Collection[str | int]) -> "Expected":
-        """From "2xx", "204" or 204; raises ValueError."""
+        """From "2xx", "204" or 204. Raises ValueError."""
         codes, classes = set[int](), set[int]()
         for each in texts:
             text = str(each)
@@ -37,7 +37,7 @@ class Expected:
             elif len(text) == 3 and text.isdecimal() and text[0] in "12345":  # noqa: PLR2004
                 codes.add(int(text))
             else:
-                raise ValueError(f'{text!r} is not a code of HTTP: 204 and "2xx" are.')
+                raise ValueError(f'{text!r} is not an HTTP status: use 204 or "2xx".')
         return cls(frozenset(codes), frozenset(classes))
 
     def __contains__(self, status: int) -> bool:
@@ -46,7 +46,7 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class AnswerVerdict:
-    """done: as expected. permanent: never will be. after: seconds that the target asks for."""
+    """done: success. permanent: no attempt can succeed. after: seconds of a Retry-After."""
 
     done: bool
     permanent: bool = False
@@ -55,36 +55,36 @@ class AnswerVerdict:
 
 
 def judged(answer: TargetAnswer, expected: Expected, now: datetime) -> AnswerVerdict:
-    """The verdict on an answer; now: with a time zone, for a Retry-After that is a date."""
+    """Judge an answer. now: with a time zone, for a Retry-After that is a date."""
     status = answer.status
     if status in expected:
         return AnswerVerdict(done=True)
     if status in _TEMPORARY or status >= 500:  # noqa: PLR2004
         after = retry_after(answer.headers.get("retry-after", ""), now)
-        rest = "" if after is None else f", and asks for {after:g} s"
+        rest = "" if after is None else f", with a Retry-After of {after:g} s"
         return AnswerVerdict(done=False, after=after, reason=f"it answered {status}{rest}")
     if 300 <= status < 400:  # noqa: PLR2004
-        reason = f"it answered {status}{_elsewhere(answer)}: redirects are not followed"
+        reason = f"it answered {status}{_redirect_host(answer)}: redirects are not followed"
         return AnswerVerdict(done=False, permanent=True, reason=reason)
     return AnswerVerdict(done=False, permanent=True, reason=f"it answered {status}")
 
 
 def retry_after(text: str, now: datetime) -> float | None:
-    """Seconds that a Retry-After asks for, at most a day; None: it asks for nothing valid."""
+    """Seconds of a Retry-After, at most a day; None if it is missing or invalid."""
     text = text.strip()
     if text.isascii() and text.isdecimal():
-        return min(float(text[:_DIGITS]), _LONGEST_REST)
+        return min(float(text[:_DIGITS]), _LONGEST_WAIT_SECONDS)
     try:
         when = parsedate_to_datetime(text)
     except (ValueError, TypeError, OverflowError, IndexError):
         return None
     if when.tzinfo is None:
         when = when.replace(tzinfo=UTC)
-    return min(max((when - now).total_seconds(), 0.0), _LONGEST_REST)
+    return min(max((when - now).total_seconds(), 0.0), _LONGEST_WAIT_SECONDS)
 
 
-def _elsewhere(answer: TargetAnswer) -> str:
-    """The host to which a redirect leads; the rest of the URL may hold a secret."""
+def _redirect_host(answer: TargetAnswer) -> str:
+    """The host of a redirect; the other parts of its URL may contain a secret."""
     try:
         host = urlsplit(answer.headers.get("location", "")).hostname
     except ValueError:

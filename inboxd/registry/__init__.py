@@ -1,6 +1,6 @@
-"""The registry, built once at start: entry points, with the settings laid over what they declare.
+"""The registry, built once at start: entry points, with the settings laid over their declarations.
 
-Owns what is found wrong there: all of it, at once, before a row is claimed. Each section of the
-settings is an overlay, from a registry to another: `with_topics`, `with_types`, `with_schedules`,
-`serving`; it adds what is wrong to a list, and goes on.
+Owns the mistakes found there: all of them, at once, before a row is claimed. Each section of the
+settings is an overlay, a function from a registry to another: `with_topics`, `with_types`,
+`with_schedules`, `serving`; it appends its problems to a list, and continues.
 """

@@ -1,4 +1,4 @@
-"""Breakers of the settings, laid over those that plugins declare.
+"""Breakers of the settings, laid over the breakers that plugins declare.
 
 Promises that no fallback leads back to its own breaker: a command whose fallback waits, or falls
 back again, for the same target would do so for ever.
@@ -23,15 +23,15 @@ def with_breakers(
     queues: Mapping[str, Queue],
     problems: list[str],
 ) -> Registry:
-    """The registry with `[breakers]` laid over it; what is wrong is added to `problems`.
+    """Lay `[breakers]` over the registry; problems are appended to `problems`.
 
-    queues: those that have settings, perhaps a breaker.
+    queues: the queues that have settings, which may name a breaker.
     """
     rules = dict(registry.breakers)
     for name, change in changes.items():
         with noted(problems, f"[breakers.{name}]"):
             options = change.model_dump(exclude_unset=True)
-            # TOML has no null: nothing of it is judged.
+            # TOML has no null; 0 turns the rule off.
             options |= {key: None for key in _OPTIONAL if key in options and not options[key]}
             rules[name] = with_options(rules.get(name, BreakerRules()), options)
     registry = replace(registry, breakers=MappingProxyType(rules))
@@ -42,14 +42,14 @@ def with_breakers(
 
 
 def _check_fallback(registry: Registry, queues: Mapping[str, Queue], name: str) -> None:
-    """Follow the fallbacks from this breaker on, as far as they are handled here."""
+    """Follow the fallbacks from this breaker, as far as their handlers are known here."""
     ahead, seen = [name], set[str]()
     while ahead:
         for type_, needed in _fallbacks(registry, queues, ahead.pop()):
             if needed == name:
                 raise UsageError(
-                    f"fallback: the command {type_!r} needs the breaker {name!r} itself: name one "
-                    'that needs another, or none, or "wait".'
+                    f"fallback: the command {type_!r} needs the breaker {name!r} itself: name a "
+                    'command that needs another breaker or none, or "wait".'
                 )
             if needed not in seen:
                 seen.add(needed)

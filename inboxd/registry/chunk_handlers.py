@@ -1,8 +1,8 @@
-"""Which function handles the chunks of which batch topic, and what does not fit together there.
+"""The chunk handlers of batch topics, and mismatches between topics and handlers.
 
-Owns the meeting of topics and handlers in batch mode. Promises that what could never be processed
-is told when the worker starts. Known limit: a batch topic that only the settings declare may have
-its handler in another worker's plugins, so a missing one is then no mistake of this worker's.
+Promises that a mismatch by which events could never be processed is found when the worker starts.
+Known limit: a batch topic that only the settings declare may have its handler in another worker's
+plugins, so a missing handler is then not a mistake.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def gather(
             topic=name,
             page_rows=topics[name].page_rows,
             rule=rule_of(topics[name]),
-            # In logs, metrics and middleware, a chunk is called by its topic.
+            # Logs, metrics and middleware name a chunk by its topic.
             runs=replace(next(iter(found.values())), type=name),
             readers=found,
         )
@@ -42,7 +42,7 @@ def gather(
 def misfits(
     handlers: Iterable[EventHandler], topics: Mapping[str, Topic], declared: Iterable[str]
 ) -> Iterator[str]:
-    """What does not fit together; `declared`: the topics that plugins declare."""
+    """The mismatches; `declared`: the topics that plugins declare."""
     functions: dict[str, set[str]] = defaultdict(set)
     types: dict[str, set[str]] = defaultdict(set)
     for each in handlers:
@@ -69,13 +69,13 @@ def misfits(
     for topic in declared:
         if topics[topic].mode == _BATCH and topic not in functions:
             yield (
-                f"the topic {topic!r} is batch, and nothing handles its chunks: declare "
+                f"the topic {topic!r} is batch, and its chunks have no handler: declare "
                 f'@handlers.chunk("…", topic={topic!r}).'
             )
 
 
 def _never_complete(name: str, topics: Mapping[str, Topic], types: set[str]) -> Iterator[str]:
-    """What a set of the topic waits for, and does not get; `types`: those that are handled."""
+    """A set of expected types that can never be complete; `types`: the handled types."""
     expect = topics[name].expect if name in topics else None
     if isinstance(expect, tuple) and (strangers := [each for each in expect if each not in types]):
         yield (

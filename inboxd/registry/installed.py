@@ -1,9 +1,9 @@
-"""What each installed plugin declares, looked at by itself, so that one that is broken hides none.
+"""The declarations of each installed plugin, read separately, so that a broken one hides no other.
 
-Owns the look for people (`inboxd plugins`); a worker takes them together (`plugins`). Promises: a
-plugin that cannot be imported, or whose declarations are wrong, is listed with what is wrong; what
-is shown is what the settings make of it. Known limit: what plugins do to each other, such as two
-handlers of one command, is not seen here; `inboxd check` sees it.
+Owns the view for people (`inboxd plugins`); a worker loads all plugins together (`plugins`).
+Promises: a plugin that cannot be imported, or has invalid declarations, is listed with its
+problems; declarations are shown with the settings applied. Known limit: conflicts between plugins,
+such as two handlers of one command, are not seen here; `inboxd check` finds them.
 """
 
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ from inboxd.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class InstalledPlugin:
-    """One entry point. registry: what it declares by itself; None: error says why.
+    """One entry point. registry: the plugin's own declarations; None: see error.
 
     taken: whether a worker with these settings loads it.
     """
@@ -39,13 +39,13 @@ class InstalledPlugin:
 
 
 def installed(settings: Settings) -> list[InstalledPlugin]:
-    """The plugins of this environment by name, whether the settings take them or not."""
+    """All plugins of this environment by name, also plugins that the settings do not load."""
     points = sorted(entry_points(group=GROUP), key=lambda point: point.name)
     return [_look(point, settings) for point in points]
 
 
 def handlers(plugin: InstalledPlugin, settings: Settings) -> Iterator[dict[str, Any]]:
-    """Its handlers as JSON values, by kind and type; timeouts are in seconds."""
+    """The plugin's handlers as JSON values, by kind and type; timeouts are in seconds."""
     if plugin.registry is None:
         return
     rules = declared_rules(settings, plugin.registry)
@@ -72,7 +72,7 @@ def handlers(plugin: InstalledPlugin, settings: Settings) -> Iterator[dict[str, 
 
 
 def topics(plugin: InstalledPlugin) -> list[dict[str, Any]]:
-    """The topics that it declares or handles events of, each with its mode."""
+    """The topics that the plugin declares or handles events of, each with its mode."""
     registry = plugin.registry
     if registry is None:
         return []
@@ -86,7 +86,7 @@ def topics(plugin: InstalledPlugin) -> list[dict[str, Any]]:
 
 
 def schedules(plugin: InstalledPlugin) -> list[dict[str, Any]]:
-    """The schedules that it declares, as they are sent."""
+    """The schedules that the plugin declares, as they are sent."""
     if plugin.registry is None:
         return []
     own = {each.name for each in plugin.registry.schedules}
@@ -98,7 +98,7 @@ def schedules(plugin: InstalledPlugin) -> list[dict[str, Any]]:
 
 
 def resources(plugin: InstalledPlugin) -> list[dict[str, Any]]:
-    """What its lifespans open, in order, and who takes it; timeouts are in seconds."""
+    """The resources of the plugin's lifespans, in order, and the functions that take each."""
     registry = plugin.registry
     if registry is None:
         return []
@@ -120,7 +120,7 @@ def resources(plugin: InstalledPlugin) -> list[dict[str, Any]]:
 
 
 def hooks(plugin: InstalledPlugin) -> list[dict[str, Any]]:
-    """Its hooks, by what they are told of."""
+    """The plugin's hooks, with the moments at which they are called."""
     found = () if plugin.registry is None else plugin.registry.hooks
     return [{"hook": each.moment, "function": each.name} for each in found]
 

@@ -1,8 +1,8 @@
-"""What the plugins can be held against, of settings of which some are not known.
+"""The part of the settings that can be checked against the plugins, if some settings are invalid.
 
-Owns which sections rest on a setting that has a mistake of its own: they are left out, so that
-nobody is told of a mistake that only follows from another. Known limit: what is wrong with a
-section that is left out is told once the other mistake is corrected.
+Owns which sections rest on an invalid setting: they are left out, so that no problem is reported
+that only follows from another. Known limit: a problem in a section that is left out is reported
+once the other mistake is corrected.
 """
 
 from inboxd.settings import (
@@ -14,12 +14,12 @@ from inboxd.settings import (
     TypeOverride,
 )
 
-# Without one of these it cannot be told what a schedule sends, and when.
-_SENT = ("cron", "zone", "event", "command", "payload", "time_field")
+# If one of these is invalid, the row that the schedule sends, or its time, is unknown.
+_NEEDED = ("cron", "zone", "event", "command", "payload", "time_field")
 
 
 def judgeable(settings: Settings) -> Settings:
-    """The settings without what cannot be judged; all of them, if all are known."""
+    """The settings without the parts that cannot be checked."""
     return settings.model_copy(
         update={
             "topics": _topics(settings),
@@ -35,8 +35,8 @@ def _topics(settings: Settings) -> dict[str, TopicOverride]:
 
 
 def _types(settings: Settings) -> dict[str, TypeOverride]:
-    """Whether a type is declared can be told whatever is said of it, unless it is `unhandled`."""
-    # What its retry is laid over may be a topic's.
+    """Types are checked by name, unless the only setting, `unhandled`, is invalid."""
+    # A type's retry may be laid over a topic's.
     policies = settings.knows("topics", ANY, "retry")
     return {
         name: each if policies or each.retry is None else each.model_copy(update={"retry": None})
@@ -54,5 +54,5 @@ def _schedules(settings: Settings) -> dict[str, ScheduleOverride]:
     return {
         name: each
         for name, each in settings.schedules.items()
-        if all(settings.knows("schedules", name, key) for key in _SENT)
+        if all(settings.knows("schedules", name, key) for key in _NEEDED)
     }

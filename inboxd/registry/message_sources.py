@@ -1,4 +1,4 @@
-"""Whether this installation can read the sources of messages that the settings name.
+"""Check that this installation can read the sources of messages in the settings.
 
 Promises that a missing extra is one clear problem, at the start and for `inboxd check`.
 *See:* `registry/plugins.py`, before it; `inboxd/brokers/kinds.py`.
@@ -10,7 +10,7 @@ from inboxd.settings import Settings
 
 
 def check_message_sources(settings: Settings, problems: list[str]) -> None:
-    """Add what is missing to `problems`; a broker that is relayed to was looked at with that."""
+    """Append the problems; the brokers of relays were checked with the relays."""
     relayed = {relay.broker for relay in settings.relays.values()}
     for name, source in settings.inbound.messages.items():
         known = settings.knows("inbound", "messages", name)

@@ -1,9 +1,9 @@
-"""Whether a payload is what the handlers expect that are installed here.
+"""Validation of payloads by the handlers that are installed here.
 
-Promises: a refusal names the handler and the field, and never the value; what nobody here handles
-is not judged, nor is what was written for a newer release of a handler. A plugin that cannot be
-loaded is left out, and hides no other.
-Known limit: workers elsewhere may run another release of a plugin than this environment has.
+Promises: a refusal names the handler and the field, never the value; a payload without a handler
+here, or for a newer release of its handler, is not checked. A plugin that cannot be loaded is left
+out, and does not hide other plugins. Known limit: workers elsewhere may run another release of a
+plugin than this environment has.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,20 +21,20 @@ Kind = Literal["event", "command"]
 
 
 class PayloadModels:
-    """What payloads have to be, by type."""
+    """The payload types of handlers, by event or command type."""
 
     def __init__(self, registries: Sequence[Registry]) -> None:
-        """Take the handlers of all of these."""
+        """Use the handlers of all these registries."""
         self._registries = registries
 
     def handlers(self, kind: Kind, type_: str, topic: str | None = None) -> list[Handler]:
-        """Who reads a payload of this type here; topic: of events, where they are to go."""
+        """The handlers here of a payload's type; topic: the destination of an event."""
         return [each for registry in self._registries for each in _of(registry, kind, type_, topic)]
 
     def refusal(
         self, kind: Kind, type_: str, topic: str | None, version: int, payload: str
     ) -> str | None:
-        """Which handler would not take the payload, and why; None: all that are here would."""
+        """The handler that refuses the payload, and why; None: all handlers here accept it."""
         for handler in self.handlers(kind, type_, topic):
             try:
                 decode(handler, payload, version)
@@ -54,14 +54,15 @@ def _of(registry: Registry, kind: Kind, type_: str, topic: str | None) -> Iterat
     else:
         found = registry.handlers_of(topic, type_)
     for each in found:
-        if not (isinstance(each, EventHandler) and each.relay):  # as it is, it is published
+        # a relay publishes the payload unchanged
+        if not (isinstance(each, EventHandler) and each.relay):
             yield each
 
 
 def models_here(settings: Settings) -> PayloadModels:
-    """Those of the plugins that a worker with these settings would load in this environment."""
+    """The handlers of the plugins that a worker with these settings would load here."""
     try:
         return PayloadModels([load_registry(settings)])
-    except InboxdError:  # `inboxd check` says what is wrong: here what can be judged is judged
+    except InboxdError:  # `inboxd check` reports the problem: here the valid plugins are used
         found = installed(settings)
         return PayloadModels([each.registry for each in found if each.taken and each.registry])

@@ -1,9 +1,9 @@
-"""Which handlers there are: found through entry points, checked together, found again by type.
+"""The handlers of plugins: found through entry points, and checked together.
 
-Owns how a registry comes about. Promises: everything wrong with the plugins is one PluginError that
-lists each problem with its distribution and entry point.
-Known limit: a plugin's import runs the plugin's code; one that never returns is not seen.
-*See:* `registry`, what comes of it; `inboxd.outbound.plugin`, the handlers that are built in.
+Owns how a registry is made. Promises: all problems of the plugins are one PluginError that lists
+each with its distribution and entry point.
+Known limit: importing a plugin runs its code; an import that never returns is not detected.
+*See:* `registry`, the result; `inboxd.outbound.plugin`, the built-in handlers.
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ def load_plugins(only: Collection[str] = ()) -> Registry:
 
 
 def build_registry(sources: Iterable[Source], problems: Iterable[str] = ()) -> Registry:
-    """Put the handlers of all sources together; raises PluginError with every problem.
+    """Combine the handlers of all sources; raises PluginError with every problem.
 
-    `problems` are those that were found on the way here.
+    `problems`: the problems that were found before.
     """
     found = list(problems)
     events: dict[str, tuple[EventHandler, ...]] = {}
@@ -115,7 +115,7 @@ def build_registry(sources: Iterable[Source], problems: Iterable[str] = ()) -> R
 
 
 def with_built_in(plugins: Registry, settings: Settings, problems: list[str]) -> Registry:
-    """The registry with the handlers that are built in, as far as the settings ask for them."""
+    """Add the built-in handlers that the settings ask for."""
     own: Registry | None = None
     with noted(problems, "[targets]"):
         handlers = built_in(settings)
@@ -136,20 +136,20 @@ def with_types(
     default: Policy,
     problems: list[str],
 ) -> Registry:
-    """The registry with `[types."…"]` of the settings laid over it: timeout, retry, queue.
+    """Lay `[types."…"]` of the settings over the registry: timeout, retry, queue.
 
-    A handler without a policy gets its changes laid over `default`.
+    The changes to a handler without a policy are laid over `default`.
     """
     events, commands = dict(registry.events), dict(registry.commands)
     for type_, changes in types.items():
         with noted(problems, f'[types."{type_}"]'):
             if changes.model_fields_set == {"unhandled"} and type_ not in commands:
-                continue  # of what nobody handles: seldom a type that is declared
+                continue  # usually for a type without a handler
             if type_ not in events and type_ not in commands:
                 hint = _hint(type_, [*events, *commands])
                 raise UsageError(f"no plugin declares this type{hint}")
             if changes.unhandled is not None and type_ not in events:
-                raise UsageError("unhandled: it is for types of events.")
+                raise UsageError("unhandled: it is for event types.")
             if type_ in events:
                 events[type_] = tuple(_event(each, changes, default) for each in events[type_])
             if type_ in commands:
@@ -158,7 +158,7 @@ def with_types(
 
 
 def default_policy(settings: Settings) -> Policy:
-    """The policy of handlers that declare none; what `[retry]` leaves out is as the kind has it."""
+    """The policy of handlers that declare none; its kind gives the values that `[retry]` lacks."""
     try:
         return policy_from(settings.retry.model_dump(exclude_unset=True))
     except UsageError as error:
@@ -166,15 +166,15 @@ def default_policy(settings: Settings) -> Policy:
 
 
 def load_registry(settings: Settings) -> Registry:
-    """The installed plugins as the settings want them. Raises PluginError or SettingsError."""
+    """The installed plugins with the settings applied. Raises PluginError or SettingsError."""
     return configured(load_plugins(settings.worker.plugins), settings)
 
 
 def accepted(reading: Reading, plugins: Registry | None = None) -> Settings:
-    """The settings that were read, if nothing is wrong with them by themselves.
+    """The settings that were read, if they are valid by themselves.
 
-    Raises SettingsError with all that is wrong, and with what the plugins show besides, as far as
-    that can be told. plugins: those that are loaded already.
+    Raises SettingsError with all problems, including problems that only the plugins reveal, as far
+    as they can be found. plugins: the plugins that are loaded already.
     """
     if not reading.problems:
         return reading.settings
@@ -183,7 +183,7 @@ def accepted(reading: Reading, plugins: Registry | None = None) -> Settings:
 
 
 def _shown(settings: Settings, plugins: Registry | None) -> list[str]:
-    """What is wrong besides, held against the plugins; nothing where it is not known which."""
+    """The problems that the plugins reveal; none if it is unknown which plugins are meant."""
     if plugins is None and not settings.knows("worker", "plugins"):
         return []
     try:
@@ -195,10 +195,10 @@ def _shown(settings: Settings, plugins: Registry | None) -> list[str]:
 
 
 def configured(plugins: Registry, settings: Settings) -> Registry:
-    """What plugins declare, as the settings want it.
+    """The declarations of plugins with the settings applied.
 
-    Raises SettingsError with everything that does not fit, of all sections; and PluginError where
-    only plugins do not fit each other.
+    Raises SettingsError with every problem of all sections; and PluginError if only plugins
+    conflict with each other.
     """
     registry, wrong = judged(plugins, settings)
     refuse(wrong)
@@ -208,12 +208,12 @@ def configured(plugins: Registry, settings: Settings) -> Registry:
 def judged(
     plugins: Registry, settings: Settings, *, whole: bool = True
 ) -> tuple[Registry, list[str]]:
-    """What plugins declare, as the settings want it where they fit; and everything that does not.
+    """The declarations of plugins with the valid settings applied; and every problem.
 
-    whole: whether what is built in is laid beside them, where the settings ask for it.
+    whole: also add the built-in handlers that the settings ask for.
 
-    Of settings that are not known, nothing is told that may follow from that. Raises PluginError
-    where only plugins do not fit each other.
+    Problems that may follow from an unknown setting are left out. Raises PluginError if only
+    plugins conflict with each other.
     """
     known = judgeable(settings)
     wrong: list[str] = []
@@ -223,7 +223,7 @@ def judged(
         plugins = with_relays(plugins, known, wrong)
         check_message_sources(known, wrong)
     registry = with_topics(plugins, known.topics, default, wrong)
-    # They rest on what is said of topics.
+    # These checks rest on the settings of topics.
     misfits_ = _misfits(registry) if settings.knows("topics") and not wrong else []
     registry = with_types(registry, known.types, default, wrong)
     _check_timeouts(settings, registry, wrong)
@@ -243,10 +243,9 @@ def serving(
     *,
     declared: Collection[str] = (),
 ) -> Registry:
-    """The registry of a worker that serves these topics only; none named: all.
+    """The registry of a worker that serves only these topics; empty: all.
 
-    It declares what it did before. declared: topics that are declared besides, though with
-    something wrong.
+    Its declarations stay. declared: topics that have settings, though perhaps invalid ones.
     """
     known = {DEFAULT, *registry.topics, *declared, *(topic for topic, _ in registry.in_topics)}
     problems += [
@@ -259,9 +258,9 @@ def serving(
 
 
 def _default_policy(settings: Settings, problems: list[str]) -> Policy:
-    """That of `[retry]`; what is wrong with it is added to `problems`."""
+    """The policy of `[retry]`; its problem is appended to `problems`."""
     if not settings.knows("retry"):
-        return policy_from({})  # of the kind that takes what the others take
+        return policy_from({})  # of the kind that accepts every override
     try:
         return default_policy(settings)
     except SettingsError as error:
@@ -270,14 +269,14 @@ def _default_policy(settings: Settings, problems: list[str]) -> Policy:
 
 
 def _misfits(registry: Registry) -> list[str]:
-    """Chunks and their handlers, now that the settings have said what they say of topics."""
+    """Mismatches of chunks and handlers, with the settings of topics applied."""
     handlers = [each for found in registry.events.values() for each in found]
     declared = sorted({each.name for each in registry.declared_topics})
     return [*misfits(handlers, registry.topics, declared)]
 
 
 def _check_timeouts(settings: Settings, registry: Registry, problems: list[str]) -> None:
-    """An event handler runs inside a transaction, which the server ends when it idles too long."""
+    """Refuse event timeouts that exceed the server's limit for idle transactions."""
     if not settings.knows("database", "idle_in_transaction_timeout"):
         return
     most = settings.database.idle_in_transaction_timeout.total_seconds()
@@ -289,7 +288,7 @@ def _check_timeouts(settings: Settings, registry: Registry, problems: list[str])
         and handler.timeout is not None
         and handler.timeout >= most
         and handler.command_type is None
-        and not handler.chunks  # their transactions have a limit of their own
+        and not handler.chunks  # their transactions have another limit
     ]
     if slow:
         problems.append(
@@ -301,7 +300,7 @@ def _check_timeouts(settings: Settings, registry: Registry, problems: list[str])
 def _shared_resources(
     source: str, lifespans: Iterable[Lifespan], before: Iterable[Lifespan]
 ) -> Iterator[str]:
-    """Resources that two plugins of one name have: whose a function takes would not be known."""
+    """Resources of the same type in two plugins of one name, which would be ambiguous."""
     owners = {(each.plugin, each.yields): each.name for each in before}
     for each in lifespans:
         owner = owners.get((each.plugin, each.yields))
@@ -315,7 +314,7 @@ def _shared_resources(
 def _schedule_problems(
     registry: Registry, schedules: Iterable[tuple[str, ScheduleDeclaration]]
 ) -> Iterator[str]:
-    """What is wrong with the schedules of plugins, now that all handlers are known."""
+    """The problems of plugins' schedules, with all handlers known."""
     seen = set()
     for source, declared in schedules:
         try:
@@ -328,7 +327,7 @@ def _schedule_problems(
 
 
 def load(point: EntryPoint) -> Source:
-    """The handlers that an entry point names, with its origin. Raises PluginError."""
+    """The handlers of an entry point, with its origin. Raises PluginError."""
     try:
         loaded = point.load()
     except (Exception, SystemExit) as error:
@@ -338,14 +337,14 @@ def load(point: EntryPoint) -> Source:
         return origin(point), loaded
     kind = type(loaded).__name__
     raise PluginError(
-        f"{origin(point)}: it names a {kind}: let it name the plugin's Handlers object."
+        f"{origin(point)}: it names a {kind}: it must name the plugin's Handlers object."
     )
 
 
 def _claim(
     owners: dict[tuple[str, str], str], key: tuple[str, str], handler: Handler, source: str
 ) -> list[str]:
-    """Note who declares `key`; the problem, if somebody did before."""
+    """Note the owner of `key`; returns a problem if it has one already."""
     claimant = f"{handler.name} of {source}"
     if key in owners:
         owner = owners[key]
@@ -356,7 +355,7 @@ def _claim(
 
 def _event(handler: EventHandler, changes: TypeOverride, default: Policy) -> EventHandler:
     if changes.queue is not None:
-        raise UsageError(f"queue: an event type has none{_carried(handler)}.")
+        raise UsageError(f"queue: an event type has no queue{_carried(handler)}.")
     timeout, retry = _merged(handler, changes, default)
     return dataclasses.replace(handler, timeout=timeout, retry=retry)
 
@@ -370,7 +369,7 @@ def _command(handler: CommandHandler, changes: TypeOverride, default: Policy) ->
 def _merged(
     handler: Handler, changes: TypeOverride, default: Policy
 ) -> tuple[float | None, Policy | None]:
-    """The handler's timeout and policy after the changes."""
+    """The handler's timeout and policy with the changes."""
     timeout, retry = handler.timeout, handler.retry
     if changes.timeout is not None:
         timeout = changes.timeout.total_seconds()

@@ -1,8 +1,8 @@
-"""What is wrong with the settings, as far as only the plugins can tell: all of it, at once.
+"""Problems of the settings that only the plugins reveal: all of them, at once.
 
-Owns how each overlay notes what it finds, and how that becomes one SettingsError. Known limit: what
-is wrong with the settings by themselves is found by `inboxd.settings.read`, and told together with
-it by `inboxd.registry.plugins.accepted`.
+Owns how each overlay notes its problems, and how they become one SettingsError. Known limit:
+problems within the settings are found by `inboxd.settings.read`; `inboxd.registry.plugins.accepted`
+reports both together.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ from inboxd.errors import InboxdError, SettingsError
 
 @contextmanager
 def noted(problems: list[str], section: str, more: str = "") -> Iterator[None]:
-    """Add what is wrong with a section, and `more` behind it; the others are looked at as well."""
+    """Append the error of a section's block, followed by `more`; other sections go on."""
     try:
         yield
     except InboxdError as error:
@@ -21,6 +21,6 @@ def noted(problems: list[str], section: str, more: str = "") -> Iterator[None]:
 
 
 def refuse(problems: Sequence[str]) -> None:
-    """Raise all of them as one SettingsError, if there are any."""
+    """Raise one SettingsError with all problems, if there are any."""
     if problems:
         raise SettingsError("\n".join(problems))

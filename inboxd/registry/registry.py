@@ -1,7 +1,7 @@
-"""The registry: which handlers there are, and how the topics are processed.
+"""The registry: the known handlers, and how topics are processed.
 
-Owns the lookups. Promises: a registry never changes, so a reload makes another. Known limit: what
-another worker declares is not known here; the database knows that.
+Owns the lookups. Promises: a registry never changes, so a reload makes a new one. Known limit:
+declarations of other workers are unknown here; the database has them.
 """
 
 from __future__ import annotations
@@ -23,15 +23,14 @@ from inboxd.resilience.rules import BreakerRules
 
 @dataclass(frozen=True, slots=True)
 class Registry:
-    """All handlers by type; several may take one event type, exactly one a command type.
+    """All handlers by type; an event type may have several, a command type has exactly one.
 
-    in_topics: the handlers that name a topic, by topic and type; anywhere: the others, by type.
-    models, event_models: by payload class, the commands and the events that it may stand for.
-    topics: how the declared topics are processed; what is not among them is `single`. chunks: who
-    handles the chunks of batch topics here. relays: the topics whose events are published. only:
-    the topics that this worker serves; empty: all.
-    to_send: the schedules, as the settings have them. lifespans, hooks: of all plugins, in order.
-    breakers: the rules of those that are declared.
+    in_topics: the handlers that name a topic, by topic and type; anywhere: all other handlers, by
+    type. models, event_models: the commands and the events of a payload class. topics: the declared
+    topics; others are `single`. chunks: the chunk handlers of batch topics here. relays: the topics
+    whose events are published. only: the topics that this worker serves; empty: all. to_send: the
+    schedules with the settings applied. lifespans, hooks: of all plugins, in order. breakers: the
+    rules of the declared breakers.
     """
 
     events: Mapping[str, tuple[EventHandler, ...]]
@@ -57,7 +56,7 @@ class Registry:
         commands: Mapping[str, CommandHandler],
         topics: Iterable[Topic],
     ) -> Registry:
-        """The same with these handlers and topics, and the lookups that follow from them."""
+        """Replace handlers and topics, with the lookups made of them."""
         made = make_registry(
             events,
             commands,
@@ -68,18 +67,18 @@ class Registry:
         return replace(made, lifespans=self.lifespans, hooks=self.hooks, breakers=self.breakers)
 
     def serving(self, topics: Iterable[str]) -> Registry:
-        """The same, of a worker that serves these topics only; none: all."""
+        """Restrict the registry to these topics; empty: all."""
         only = frozenset(topics)
         chunks = {name: each for name, each in self.chunks.items() if not only or name in only}
         relays = self.relays & only if only else self.relays
         return replace(self, only=only, chunks=MappingProxyType(chunks), relays=relays)
 
     def takes(self, topic: str) -> bool:
-        """Whether this worker serves the topic at all."""
+        """Whether this worker serves the topic."""
         return not self.only or topic in self.only
 
     def handlers_of(self, topic: str, type_: str) -> tuple[EventHandler, ...]:
-        """Who handles the events of a type in a topic here; nobody: empty."""
+        """The handlers here of a type's events in a topic; may be empty."""
         if not self.takes(topic):
             return ()
         found = self.in_topics.get((topic, type_))
@@ -89,28 +88,25 @@ class Registry:
 
     @property
     def subscriptions(self) -> list[tuple[str, str]]:
-        """The (topic, type) pairs that events without a topic go to, sorted."""
+        """The (topic, type) pairs of all handlers, for events without a topic, sorted."""
         found = {(each.topic or DEFAULT, each.type) for one in self.events.values() for each in one}
         return sorted(found)
 
     @property
     def event_types(self) -> list[str]:
-        """The event types that this worker takes, sorted."""
         return sorted(self.events)
 
     @property
     def command_types(self) -> list[str]:
-        """The command types that this worker takes, sorted."""
         return sorted(self.commands)
 
     @property
     def queues(self) -> list[str]:
-        """The queues that the declared commands go to, sorted."""
         return sorted({handler.queue for handler in self.commands.values()})
 
     @property
     def breaker_uses(self) -> list[tuple[str, str | None]]:
-        """Each breaker that is declared or needed here, with what needs it; None: nothing."""
+        """Each breaker that is declared or needed here, with its users; None: it is declared."""
         uses: set[tuple[str, str | None]] = {(name, None) for name in self.breakers}
         for command in self.commands.values():
             if command.breaker is not None:
@@ -122,7 +118,7 @@ class Registry:
         return sorted(uses, key=lambda use: (use[0], use[1] or ""))
 
     def declared(self) -> list[str]:
-        """What this worker can do, for comparing workers: a line for each type, sorted."""
+        """This worker's abilities, for comparing workers: a line for each type, sorted."""
         events = (
             f"event {handler.type} {handler.name} {handler.schema_version} {handler.topic or ''}"
             for handlers in self.events.values()
@@ -135,10 +131,10 @@ class Registry:
         return sorted([*events, *commands])
 
     def resolve(self, payload: type[object] | str, /) -> Route:
-        """Where a command goes, by its payload's class or its type's name.
+        """The defaults of a command, by its payload's class or its type's name.
 
-        A type that is not declared here is another worker's business: its queue is then found by
-        the database. Raises UsageError for a class that names no one command.
+        For a type that is not declared here, the database finds the queue. Raises UsageError unless
+        a class has exactly one command.
         """
         if isinstance(payload, str):
             route = Route(payload)
@@ -151,10 +147,10 @@ class Registry:
         return route
 
     def resolve_event(self, payload: type[object] | str, /) -> EventRoute:
-        """What an event is, by its payload's class or its type's name.
+        """The defaults of an event, by its payload's class or its type's name.
 
-        Of a type that handlers here take, the version that all of them can read. Raises UsageError
-        for a class that names no one event.
+        If handlers here take the type, the version that all of them can read. Raises UsageError
+        unless a class has exactly one event type.
         """
         if not isinstance(payload, str):
             return event_route(payload, self.event_models.get(payload, ()))
@@ -165,7 +161,7 @@ class Registry:
         return self.commands[handler.command_type or ""]
 
     def schedule(self, declared: ScheduleDeclaration) -> Schedule:
-        """What a declared schedule leads to here. Raises UsageError."""
+        """Check a declared schedule against this registry. Raises UsageError."""
         versions = {type_: _version_for(handlers) for type_, handlers in self.events.items()}
         return checked(declared, self.resolve, versions, self.commands)
 
@@ -178,7 +174,6 @@ def make_registry(
     declared_topics: Iterable[TopicDeclaration] = (),
     topics: Iterable[Topic] = (),
 ) -> Registry:
-    """A registry of these, with its lookups."""
     models: dict[type[object], tuple[str, ...]] = {}
     for handler in commands.values():
         if handler.payload_type is not None:
@@ -211,7 +206,7 @@ def make_registry(
 def _event_models(
     events: Mapping[str, tuple[EventHandler, ...]],
 ) -> dict[type[object], tuple[EventRoute, ...]]:
-    """What the classes that handlers of events take may stand for."""
+    """The event types of each payload class of event handlers."""
     models: dict[type[object], tuple[EventRoute, ...]] = {}
     for type_, handlers in events.items():
         for model in {each.payload_type for each in handlers if each.payload_type is not None}:

@@ -1,8 +1,8 @@
 """The relays of the settings, as topics whose events are published.
 
 Owns how `[relays]` becomes topics, handlers and breakers: each relay has a sequential topic of its
-name, and each broker that a relay publishes to a breaker, `broker.NAME`. Promises that a missing
-extra, an unknown kind of broker, and a plugin that has the same topic are one clear problem each.
+name, and each broker of a relay has a breaker, `broker.NAME`. Promises that a missing extra, an
+unknown kind of broker, and a conflicting topic of a plugin are one clear problem each.
 *See:* `registry/plugins.py`, before it; `events/relays/`, which publishes.
 """
 
@@ -24,7 +24,7 @@ from inboxd.resilience.rules import BreakerRules
 from inboxd.settings import Relay, Settings
 
 _ANYTHING: TypeAdapter[Any] = TypeAdapter(Any)
-# A call is a whole page, and a broker that is away says nothing of single messages.
+# A call is a whole page, and an unreachable broker says nothing about single messages.
 _RULES = BreakerRules(
     failure_ratio=None,
     consecutive_failures=3,
@@ -35,12 +35,11 @@ _RULES = BreakerRules(
 
 
 def breaker_of(broker: str) -> str:
-    """The name of a broker's breaker."""
     return f"broker.{broker}"
 
 
 def with_relays(registry: Registry, settings: Settings, problems: list[str]) -> Registry:
-    """The registry with the topics and handlers of the relays; what is wrong goes to `problems`."""
+    """Add the topics and handlers of the relays; problems are appended to `problems`."""
     relays = {n: each for n, each in settings.relays.items() if settings.knows("relays", n)}
     if not relays:
         return registry
@@ -63,7 +62,7 @@ def with_relays(registry: Registry, settings: Settings, problems: list[str]) -> 
 
 
 def _check(registry: Registry, name: str) -> None:
-    """Refuse a topic that a plugin has."""
+    """Refuse a relay whose topic a plugin uses."""
     if name in registry.topics:
         source = registry.topics[name].source
         raise UsageError(f"{source} declares a topic of this name: give the relay another one.")
@@ -102,5 +101,5 @@ def _handlers(name: str, relay: Relay) -> Iterator[EventHandler]:
 
 
 async def _publish(*_: object) -> NoReturn:
-    """What stands for the handler of a relay: events are published page by page instead."""
+    """Stands for the handler of a relay, whose events are published page by page instead."""
     raise UsageError("events of a relay are published, not handled one by one.")

@@ -1,7 +1,7 @@
-"""Which retry rule each declared type follows, in words, and where it comes from.
+"""The retry rule of each declared type, in words, and its source.
 
-Owns the wording. Promises: what is shown is what the runtime goes by, since both read the same
-registry. Known limit: of workers that differ, the one that joined last counts.
+Promises: the rule shown is the rule applied, since both come from the same registry. Known limit:
+if workers differ, the worker that joined last counts.
 """
 
 from dataclasses import asdict, dataclass, fields, replace
@@ -18,7 +18,7 @@ from inboxd.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class RetryRule:
-    """One handler's rule; `attempts` in all; `topic`: the one that it names."""
+    """One handler's rule; `attempts` in all; `topic`: the topic that the handler names."""
 
     handler: str | None
     policy: str
@@ -45,7 +45,7 @@ def declared_rules(
 def rules_in(topic: str, rules: list[dict[str, Any]], *, chunks: bool) -> list[dict[str, Any]]:
     """The rules of an event's type whose handlers run in a topic, as in `Registry.handlers_of`.
 
-    chunks: it is a batch topic. What an older release declared names no topics: then all of them.
+    chunks: it is a batch topic. Declarations of older releases name no topic: then all rules apply.
     """
     if any("topic" not in rule for rule in rules):
         return rules
@@ -54,14 +54,14 @@ def rules_in(topic: str, rules: list[dict[str, Any]], *, chunks: bool) -> list[d
 
 
 def default_rule(settings: Settings) -> RetryRule:
-    """The rule of whatever has none of its own."""
+    """The rule of handlers without their own."""
     policy = default_policy(settings)
     source = "[retry] of the settings" if settings.retry.model_fields_set else "default"
     return RetryRule(None, describe(policy), source, policy.attempts)
 
 
 def describe(policy: Policy) -> str:
-    """A policy in one line: its kind, then what it is made of."""
+    """A policy in one line: its kind, then its values."""
     values = ((field.name, getattr(policy, field.name)) for field in fields(policy))
     shown = (f"{name} {_show(value)}" for name, value in values if value not in (None, ()))
     return ", ".join([type(policy).__name__.lower(), *shown])
@@ -76,7 +76,7 @@ def _rule(settings: Settings, handler: Handler, default: RetryRule) -> RetryRule
 
 
 def _source(settings: Settings, handler: Handler) -> str:
-    """What has the last word on a handler's own policy."""
+    """The source of a handler's own policy."""
     changes = settings.types.get(handler.type)
     if changes is not None and changes.retry is not None:
         return f'[types."{handler.type}"] of the settings'

@@ -1,6 +1,6 @@
-"""The schedules of this worker: those of its plugins, with the settings laid over them.
+"""The schedules of this worker: its plugins' schedules, with the settings laid over them.
 
-Owns that overlay. Promises: all that is wrong is told at once, with the schedule's name.
+Promises: all problems are reported at once, with the schedule's name.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _SETTINGS = "settings"
 def with_schedules(
     registry: Registry, settings: Mapping[str, ScheduleOverride], problems: list[str]
 ) -> Registry:
-    """The registry with `[schedules]` of the settings laid over it: what is to be sent, by name."""
+    """Lay `[schedules]` of the settings over the registry: the schedules to send, by name."""
     declared = {each.name: each for each in registry.schedules}
-    # What no setting changes was checked with its plugin.
+    # Unchanged schedules were checked with their plugin.
     kept = [each for name, each in declared.items() if name not in settings]
     found = [registry.schedule(each) for each in kept]
     for name, section in settings.items():
@@ -34,7 +34,7 @@ def with_schedules(
 
 
 def _other_name(name: str, declared: Collection[str]) -> str:
-    """The schedule of a plugin that was meant, where this name is none's."""
+    """A hint at a plugin's schedule with a similar name, if no plugin declares this one."""
     near = None if name in declared else meant(name, declared)
     if near is None:
         return ""
@@ -44,10 +44,10 @@ def _other_name(name: str, declared: Collection[str]) -> str:
 def _laid_over(
     registry: Registry, declared: ScheduleDeclaration | None, name: str, section: ScheduleOverride
 ) -> ScheduleDeclaration:
-    """What a plugin declares, changed; or what the settings declare by themselves."""
+    """A plugin's schedule with changes, or a schedule of the settings alone."""
     given = {key: value for key, value in section if value is not None}
     if declared is not None:
-        if declared.event is None:  # so that another payload need not say what it is
+        if declared.event is None:  # so that a changed payload keeps the type
             declared = dataclasses.replace(declared, command=registry.schedule(declared).type)
         return dataclasses.replace(declared, source=f"{declared.source}, {_SETTINGS}", **given)
     if section.cron is None:

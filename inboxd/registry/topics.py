@@ -1,9 +1,9 @@
-"""The topics of this worker: those of its plugins, with the settings laid over them.
+"""The topics of this worker: its plugins' topics, with the settings laid over them.
 
-Owns that overlay, and which retry policy a topic lends to its handlers: `[types]` of the settings
-beats `[topics]`, which beats the handler's own, which beats its topic's, which beats `[retry]`.
-Promises: all that is wrong is told at once, with the topic's name. Known limit: workers with
-different settings process one topic differently; they are told to have the same.
+Owns the retry policy that a topic lends to its handlers. The first that exists wins: `[types]` of
+the settings, `[topics]`, the handler's own policy, its topic's policy, `[retry]`. Promises: all
+problems are reported at once, with the topic's name. Known limit: workers with different settings
+process one topic differently; give all workers the same settings.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SETTINGS = "settings"
 def check_topics(
     declared: Iterable[tuple[str, TopicDeclaration]],
 ) -> tuple[list[Topic], list[str]]:
-    """The topics of plugins, given with where they come from; and what is wrong with them."""
+    """The topics of plugins, each given with its source; and their problems."""
     found: dict[str, Topic] = {}
     problems = []
     for source, each in declared:
@@ -47,9 +47,9 @@ def with_topics(
     default: Policy,
     problems: list[str],
 ) -> Registry:
-    """The registry with `[topics]` of the settings laid over it.
+    """Lay `[topics]` of the settings over the registry.
 
-    A topic with something wrong stays as its plugin has it.
+    A topic with invalid settings stays as its plugin declares it.
     """
     topics = dict(registry.topics)
     declared = {each.name: each for each in registry.declared_topics}

@@ -1,9 +1,9 @@
-"""What each declared type is called, and what for: one answer, where several handlers take it.
+"""The title and description of each declared type: one, also if it has several handlers.
 
-Owns the choice. Promises: it is the same in each worker of one release, in whatever order its
-plugins were loaded: of a type's handlers, by plugin, topic and name, the first that gives a title
-has the title, and the first that gives a description has that. Known limit: of workers that
-differ, the one that joined last counts.
+Owns the choice. Promises: it is the same in each worker of one release, for any order in which
+plugins were loaded: among a type's handlers, ordered by plugin, topic and name, the first with a
+title gives the title, and the first with a description the description. Known limit: if workers
+differ, the worker that joined last counts.
 """
 
 from collections.abc import Iterable

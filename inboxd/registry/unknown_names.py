@@ -1,10 +1,9 @@
-"""Names in the settings that nothing declares, though they may be right: warnings, no refusals.
+"""Warnings about undeclared names in the settings, which may be right.
 
-Owns which those are: queues, which producers name as they like and plugins to come may declare; a
-topic that is declared by the settings alone, if another is called nearly so; and a type of which it
-is only said what becomes of it unhandled, likewise; and what sources bring where nobody is
-subscribed. Known limit: what only producers name is not known, so a queue of theirs is told of at
-each start.
+Owns which names are suspicious: queues, which producers name freely and later plugins may declare;
+a topic that only the settings declare, and a type with only `unhandled` set, if a declared name is
+similar; and the topics and types of sources without a subscription. Known limit: names that only
+producers use are unknown, so their queues cause a warning at each start.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,14 +19,14 @@ _NONE: frozenset[str] = frozenset()
 
 
 class Doubt(NamedTuple):
-    """A setting that may be a mistake: which, and why."""
+    """A setting that may be a mistake, and the reason."""
 
     setting: str
     found: str
 
 
 def doubts(settings: Settings, registry: Registry, declared: Names) -> list[Doubt]:
-    """What may be a mistake; declared: the names that the fleet has declared, by kind."""
+    """The settings that may be mistakes; declared: names that the fleet declares, by kind."""
     return [
         *_queues(settings, registry, declared),
         *_topics(settings, registry, declared),
@@ -38,10 +37,10 @@ def doubts(settings: Settings, registry: Registry, declared: Names) -> list[Doub
 
 def _queues(settings: Settings, registry: Registry, declared: Names) -> Iterator[Doubt]:
     if not (settings.knows("types", ANY, "queue") and settings.knows("schedules", ANY, "queue")):
-        return  # it is not known which queues they name
+        return  # it is unknown which queues they name
     scheduled = {each.queue for each in registry.schedules if each.queue}
     scheduled |= {each.queue for each in settings.schedules.values() if each.queue}
-    # Of a type that is refused, it is still known which queue is meant.
+    # The queue of a type is known even if the type is refused.
     changed = {each.queue for each in settings.types.values() if each.queue}
     targets = {f"http.{name}" for name in settings.targets}
     own = {DEFAULT, *registry.queues, *scheduled, *changed, *targets}
@@ -78,10 +77,10 @@ def _of_source(
     for topic in source.topics:
         if topic not in topics:
             hint = did_you_mean(topic, topics) or "."
-            yield f"its topic {topic!r} is declared by nobody, so its events wait{hint}"
+            yield f"its topic {topic!r} is not declared, so its events wait{hint}"
     if source.type is not None and not source.topics and source.type not in types:
         hint = did_you_mean(source.type, types) or "."
-        yield f"nobody is subscribed to its type {source.type!r}, so its events wait{hint}"
+        yield f"no handler subscribes to its type {source.type!r}, so its events wait{hint}"
 
 
 def _topics(settings: Settings, registry: Registry, declared: Names) -> Iterator[Doubt]:

@@ -1,6 +1,6 @@
-"""Rehearsals: a row of the live database is run by this process, and undone.
+"""Rehearsals: this process runs a row of the live database, and undoes its writes.
 
-`rehearsal` is the mechanism, `report` what it tells. Both are for `inboxd rehearse`.
+`rehearsal` is the mechanism, `report` its result. Both are for `inboxd rehearse`.
 """
 
 from inboxd.rehearsal.rehearsal import RehearsalTerms, handlers_of, rehearse

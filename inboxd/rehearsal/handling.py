@@ -1,10 +1,9 @@
-"""The handlers of a rehearsed row, run by a worker's own code as far as one run needs it.
+"""Runs the handlers of a rehearsed row by the code of a worker.
 
-Owns the parts of a worker that it takes, none of which reaches the database by itself but to read
-results of earlier steps. Promises that events, chunks and commands run, fail and are judged here as
-in a worker. Known limit: what workers know together, such as that one of them has newer plugins, is
-not known here.
-*See:* `rehearsal`, before and after it.
+Owns the parts of a worker that a run needs; these use the database only to read the results of
+earlier steps. Promises that events, chunks and commands run, fail and are judged here as in a
+worker. Known limit: it lacks knowledge that workers share, such as a release with newer plugins.
+*See:* `rehearsal`, which calls it and reports.
 """
 
 import asyncio
@@ -68,16 +67,16 @@ from inboxd.telemetry.logs import bound
 from inboxd.telemetry.metrics import Metrics
 from inboxd.telemetry.monitor import LoopMonitor
 
-# A handler that is looked at in a debugger has so many seconds.
-_WEEK = 7 * 86_400.0
+# Time limit of a handler in a debugger.
+_WEEK_SECONDS = 7 * 86_400.0
 _THREADS = 40
 
 
 @dataclass(slots=True)
 class Course:
-    """How the handlers of a row ended, and what they leave to be written.
+    """The outcome of a row's handlers, and the rows that they sent.
 
-    errors: those that were judged, the handlers' own. result: JSON text.
+    errors: the handlers' own exceptions, as judged. result: JSON text.
     """
 
     outcome: Outcome = field(default_factory=Succeeded)
@@ -92,7 +91,7 @@ class Course:
 
 
 class Stage:
-    """Runs a row's handlers; `progress` is what commands report."""
+    """Runs a row's handlers; `progress` is the progress that commands reported."""
 
     def __init__(
         self,
@@ -104,12 +103,12 @@ class Stage:
         unhurried: bool,
         on_stubborn: Callable[[str], None],
     ) -> None:
-        """Run them with connections of `pool`; unhurried: however long they take.
+        """Make a stage.
 
-        resources: those that they take, open.
+        resources: the open resources of the handlers. unhurried: handlers have no time limit.
         """
         monitor = LoopMonitor(
-            stall_timeout=_WEEK, on_stall=on_stubborn, on_lag=lambda _seconds: None
+            stall_timeout=_WEEK_SECONDS, on_stall=on_stubborn, on_lag=lambda _seconds: None
         )
         self.executions = Executions(
             monitor,
@@ -121,7 +120,7 @@ class Stage:
             time_limit=_Unhurried if unhurried else TimeLimit,
         )
         sql, metrics = Statements(settings.database.schema_name), Metrics(version("inboxd"))
-        breakers = Breakers(registry, metrics, on_change=_nothing)  # they are told of, never read
+        breakers = Breakers(registry, metrics, on_change=_nothing)  # written, never read
         controls = Controls(_nothing, breakers)
         queues = Queues(settings.all_queues, _nothing)
         self.parts = Parts(
@@ -133,8 +132,8 @@ class Stage:
             policy=default_policy(settings),
             metrics=metrics,
             executions=self.executions,
-            hooks=Hooks((), resources, metrics),  # a rehearsal is no failed attempt
-            me=_nobody(),
+            hooks=Hooks((), resources, metrics),  # a rehearsal is not an attempt
+            me=_identity(),
             fleet=Fleet(),
             folder=BatchFolder(pool, sql),
             controls=controls,
@@ -148,7 +147,7 @@ class Stage:
         self._judge_command = CommandJudge(self.parts)
 
     async def run(self, connection: Connection, found: RehearsedRow, *, alone: bool) -> Course:
-        """Run the handlers of a row; alone: of a batch topic, as a chunk of one.
+        """Run the handlers of a row; alone: an event of a batch topic is a chunk of one.
 
         Raises Conflict for an event of a batch topic that is in no chunk yet.
         """
@@ -161,7 +160,7 @@ class Stage:
         return await self._whole_chunk(connection, chunk)
 
     def judge(self, found: RehearsedRow, error: BaseException) -> Unsuccessful:
-        """What follows if what was sent, or a constraint, is refused."""
+        """Return the outcome after the database refused a sent row, or a constraint failed."""
         if found.kind == "command":
             return self._judge_command.outcome(found.row, error)
         handlers = self.parts.registry.handlers_of(found.lane, found.row["type"])
@@ -188,14 +187,14 @@ class Stage:
                 raise
             await savepoint.undo()
             course = Course(self._judge_command.outcome(row, error), [error])
-            _tell_of_end(course, connection, savepoint)
+            _note_ended(course, connection, savepoint)
             return course
         done = ended.outcome
         result = None if isinstance(done, Requeue) else done.result
         return Course(Succeeded(result), [], ended.sent, ended.planned, ended.emitted, result)
 
     def _command_run(self) -> CommandRun:
-        """As `inboxd.commands.processing` makes it; the settler is never run."""
+        """Make it as `inboxd.commands.processing` does; the settler never runs."""
         judge = self._judge_command
         return CommandRun(
             self.parts,
@@ -216,10 +215,10 @@ class Stage:
         run = PageRun(self.parts, settling, ChunkRun(self.parts, settling))
         try:
             await run.run(connection, [row], results)
-        except PageFailedBy as spoiled:
-            judged = settling.judge(spoiled.error, row, spoiled.handler)
-            course = Course(judged, [spoiled.error])
-            _tell_of_end(course, connection)
+        except PageFailedBy as failed:
+            judged = settling.judge(failed.error, row, failed.handler)
+            course = Course(judged, [failed.error])
+            _note_ended(course, connection)
             return course
         outcome = results.counts[-1].outcome
         return _course(results, outcome, settling.errors)
@@ -231,38 +230,38 @@ class Stage:
         run = ChunkRun(self.parts, settling)
         try:
             error = await run.run(asyncio.current_task(), connection, chunk, written)
-        except PageFailedBy as spoiled:
-            error = spoiled.error
+        except PageFailedBy as failed:
+            error = failed.error
         outcome: Outcome = Succeeded()
         remarks = []
         if isinstance(error, HandlerTimeout) and chunk.handler.may_split and chunk.whole.size > 1:
             outcome = Deferred(delay=0.0)
             settling.errors.append(error)
-            remarks.append(f"The chunk would be run again at once, in halves: {error}")
+            remarks.append(f"A worker would run the chunk again at once, in halves: {error}")
         elif error is not None:
             outcome = settling.judge(error, first, reader)
         course = _course(written.results, outcome, settling.errors)
         course.chunk, course.remarks = chunk.info, remarks
         course.events = [_event_end(each) for each in written.results.requeues]
         if connection.is_closed():
-            _tell_of_end(course, connection)
+            _note_ended(course, connection)
         return course
 
     async def _chunk(self, connection: Connection, found: RehearsedRow) -> DueChunk | None:
-        """The chunk that an event stands in; None: it is run alone anyway. Raises Conflict."""
+        """Return the chunk that contains an event; None: the event runs alone. Raises Conflict."""
         row, parts = found.row, self.parts
         handler = parts.registry.chunks.get(found.lane)
         if handler is None or found.status != "waiting":
             return None
-        which, key = f"event {row['id']}", row["ordering_key"] or ""
+        event, key = f"event {row['id']}", row["ordering_key"] or ""
         alone = "; --alone runs it as a chunk of one"
         if found.position is None:
-            raise Conflict(f"{which} has just arrived, and is in no chunk yet{alone}")
+            raise Conflict(f"{event} has just arrived, and is in no chunk yet{alone}")
         lines = await stored.open_lines(
             connection, parts.sql, found.lane, [row["ordering_key"]], 1, due=False
         )
         if not lines:
-            raise Conflict(f"the line of {which} (key {key!r}) has no head that waits{alone}")
+            raise Conflict(f"the line of {event} (key {key!r}) has no waiting head{alone}")
         (line,) = lines
         maker = ChunkMaker(
             parts.sql,
@@ -274,19 +273,19 @@ class Stage:
         chunk = await maker.at_head(connection, line, maker.cap(line))
         if found.position > _last_position(chunk):
             raise Conflict(
-                f"{which} stands behind the chunk that is next in its line (key {key!r}): "
-                f"rehearse that one, by its event {line.id}{alone}"
+                f"{event} is behind the next chunk of its line (key {key!r}): rehearse event "
+                f"{line.id}, which is in that chunk{alone}"
             )
         return chunk
 
 
 class _Unhurried(TimeLimit):
-    """For a handler that somebody looks at in a debugger: its time-out is taken away."""
+    """A time limit for a handler in a debugger: at least a week."""
 
     __slots__ = ()
 
     def __init__(self, seconds: float, *others: Any) -> None:
-        super().__init__(max(seconds, _WEEK), *others)
+        super().__init__(max(seconds, _WEEK_SECONDS), *others)
 
 
 class _RememberingSettling(EventSettling):
@@ -299,7 +298,6 @@ class _RememberingSettling(EventSettling):
     def judge(
         self, error: BaseException, row: ClaimedEvent, handler: EventHandler | None
     ) -> Unsuccessful:
-        """As a worker's."""
         self.errors.append(error)
         return super().judge(error, row, handler)
 
@@ -309,7 +307,7 @@ def _course(results: PageResults, outcome: Outcome, errors: Sequence[BaseExcepti
 
 
 def _event_end(each: Requeue) -> EventEnd:
-    """What becomes of an event of a chunk that is not done."""
+    """Return the end of an event of a chunk that did not succeed."""
     error = None if each.error is None else orjson.loads(each.error)["error"]
     ended: tally.Outcome = "failed" if each.status == "failed" else "retried"
     return EventEnd(id=each.id, outcome=ended if each.spent else "deferred", error=error)
@@ -323,28 +321,28 @@ def _last_position(chunk: DueChunk) -> int:
     return part.stretch.last
 
 
-def _tell_of_end(
+def _note_ended(
     course: Course, connection: Connection, savepoint: PageSavepoint | None = None
 ) -> None:
-    """A remark on a handler that ended its connection or its transaction."""
+    """Add a remark if the handler ended its session or its transaction."""
     if savepoint is not None and not savepoint.broken:
         return
     if connection.is_closed():
         course.remarks.append(
-            "Its session has ended: the handler closed it, or the server did, such as one that "
-            "stood idle in its transaction for longer than --idle-timeout. All of it is undone."
+            "The session has ended: the handler closed it, or the server did, perhaps after an "
+            "idle time in its transaction above --idle-timeout. All its writes are undone."
         )
     else:
         course.remarks.append(
             "The handler ended the transaction itself, in a way that inboxd does not recognise: "
-            "what it had written to the database before that may have stayed."
+            "its earlier writes to the database may be committed."
         )
 
 
-def _nobody() -> WorkerIdentity:
+def _identity() -> WorkerIdentity:
     host, pid = socket.gethostname(), os.getpid()
     return WorkerIdentity(uuid4(), "rehearsal", host, pid, version("inboxd"), (), (), (), "")
 
 
 def _nothing() -> None:
-    """Nobody is to be told."""
+    """Do nothing: a rehearsal wakes no part of a worker."""

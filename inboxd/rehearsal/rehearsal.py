@@ -1,15 +1,14 @@
-"""The rehearsal of one row: its handlers run here, by a worker's code, and nothing is committed.
+"""Rehearses one row: runs its handlers by a worker's code, and rolls back.
 
-Owns what is told of the run, and its bounds. Promises: the row is neither claimed nor locked, no
-attempt is spent, nobody is notified, and of what goes through the handlers' connection nothing
-stays, however the rehearsal ends; its statements wait for locks no longer than `RehearsalTerms`
-says. What handlers sent is really inserted, last, so that what the database refuses, deferred
-constraints too, is seen here; and nothing of it is locked for longer than that takes.
-Known limits: what handlers do elsewhere (HTTP, mail, other connections) is not undone, nor are
-numbers given back that sequences gave; a worker may run the row at the same time; a handler that
-hides a COMMIT from `inboxd.store.handler_connection` commits here too, and is told of.
-*See:* `handling`, which runs the handlers; `inboxd.store.rehearsal`, its transaction;
-`inboxd/cli/rehearse.py`, which asks before.
+Owns the report and the bounds of the run. Promises: it does not claim or lock the row, spends no
+attempt and sends no notification; all writes on the handlers' connection are undone, however the
+rehearsal ends; statements wait for locks at most the time of `RehearsalTerms`. Rows that handlers
+sent are inserted last, so that refusals by the database, also by deferred constraints, are found,
+and their locks are held only briefly. Known limits: effects elsewhere (HTTP, mail, other
+connections) and numbers of sequences are not undone; a worker may run the row at the same time; a
+handler that hides a COMMIT from `inboxd.store.handler_connection` commits here too, which the
+report mentions. *See:* `handling`, which runs the handlers; `inboxd.store.rehearsal`, its
+transaction; `inboxd/cli/rehearse.py`, which asks for confirmation.
 """
 
 import time
@@ -40,21 +39,22 @@ from inboxd.store.pools import open_pool
 from inboxd.store.rehearsal import RehearsedRow, TableWrites, WrittenRow
 from inboxd.telemetry.logs import collected
 
-# The session of the handlers, and one that reads results of earlier steps where they are asked for.
+# The session of the handlers, and a session that reads results of earlier steps if they ask for
+# them.
 _SESSIONS = 2
-# Loggers of ours, whose lines are not the handlers'; but that of contexts.
+# Loggers of inboxd, whose lines are left out, except the logger of handlers' contexts.
 _OURS, _HANDLERS = "inboxd.", "inboxd.handler"
 _LEVELS = {"warning", "error", "critical"}
-# What the server says of a statement that met a bound of the rehearsal, or a missing right.
+# SQLSTATEs: lock timeout, statement timeout, missing right.
 _LOCK, _TIME, _RIGHT = "55P03", "57014", "42501"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RehearsalTerms:
-    """How a rehearsal is bounded.
+    """The limits of a rehearsal.
 
-    idle_timeout: how long its transaction may stand idle, as in a debugger. unhurried: handlers
-    have no time limit. alone: an event of a batch topic is run as a chunk of one.
+    idle_timeout: longest idle time in its transaction, as in a debugger. unhurried: handlers have
+    no time limit. alone: an event of a batch topic runs as a chunk of one.
     """
 
     lock_timeout: timedelta
@@ -65,7 +65,7 @@ class RehearsalTerms:
 
 
 def handlers_of(registry: Registry, found: RehearsedRow) -> list[Handler]:
-    """Who would handle the row here. Raises NoHandler."""
+    """Return the row's handlers among the installed plugins. Raises NoHandler."""
     type_, lane = found.row["type"], found.lane
     handlers: list[Handler] = []
     if found.kind == "command":
@@ -80,8 +80,9 @@ def handlers_of(registry: Registry, found: RehearsedRow) -> list[Handler]:
         known, where = registry.events, f" in the topic {lane!r}"
     if not handlers:
         raise NoHandler(
-            f"no plugin here handles the {found.kind} {type_!r}{where}{did_you_mean(type_, known)} "
-            "Install the plugin that does into this Python environment, and see worker.plugins"
+            f"no installed plugin handles the {found.kind} {type_!r}{where}"
+            f"{did_you_mean(type_, known)} Install the plugin with its handler into this Python "
+            "environment, and check worker.plugins"
         )
     return handlers
 
@@ -93,14 +94,14 @@ async def rehearse(
     terms: RehearsalTerms,
     on_stubborn: Callable[[str], None],
 ) -> Rehearsal:
-    """Run a row's handlers, and undo what they did.
+    """Run a row's handlers, and undo their writes.
 
-    `on_stubborn` is called for a handler that will not end. Raises NoHandler; Conflict for an event
+    on_stubborn: called for a handler that does not end. Raises NoHandler; Conflict for an event
     of a batch topic that is in no chunk yet; DatabaseError.
     """
     handlers, usual = handlers_of(registry, found), settings.database
     settings, found = _bounded(settings, terms), _as_it_would_run(found)
-    # A worker's handlers of events have the session of the page.
+    # In a worker, handlers of events use the session of their page.
     plans = OWN_PLANS if found.kind == "event" else {}
     lifespans, unhurried = taken(registry.lifespans, _run_here(handlers)), terms.unhurried
     with collected(settings.log.level) as lines:
@@ -113,15 +114,15 @@ async def rehearse(
             )
             with explained():
                 async with store.undone(pool) as connection:
-                    told = await _act(stage, connection, found, handlers, alone=terms.alone)
-    told.progress, told.left_behind = stage.progress, stage.executions.left_behind
-    told.log = [*_own(lines, handlers)]
-    told.remarks += _remarks(told, terms, usual)
-    return told
+                    report = await _act(stage, connection, found, handlers, alone=terms.alone)
+    report.progress, report.left_behind = stage.progress, stage.executions.left_behind
+    report.log = [*_own(lines, handlers)]
+    report.remarks += _remarks(report, terms, usual)
+    return report
 
 
 def _run_here(handlers: Sequence[Handler]) -> Iterator[Dependent]:
-    """The functions that are called; that of an event which is sent on is not."""
+    """Yield the functions that run here; not the function of an event that becomes a command."""
     for handler in handlers:
         if not isinstance(handler, EventHandler) or handler.command_type is None:
             yield handler
@@ -129,7 +130,7 @@ def _run_here(handlers: Sequence[Handler]) -> Iterator[Dependent]:
 
 
 def _bounded(settings: Settings, terms: RehearsalTerms) -> Settings:
-    """The settings, with a session's bounds as the rehearsal has them."""
+    """Return the settings with the time limits of the rehearsal."""
     bounds = {
         "lock_timeout": terms.lock_timeout,
         "statement_timeout": terms.statement_timeout,
@@ -140,13 +141,13 @@ def _bounded(settings: Settings, terms: RehearsalTerms) -> Settings:
 
 
 def _as_it_would_run(found: RehearsedRow) -> RehearsedRow:
-    """A row that has ended as its replay would begin: at the first attempt, without a deadline."""
+    """Return an ended row as its replay would begin: at the first attempt, without a deadline."""
     if not found.has_ended:
         return found
     row = found.row | {"attempts": 0}
     if found.kind == "command":
         row |= {"deadline": None, "late": None}
-        row |= {} if row["ordering_key"] else {"age": 0.0}  # as a new row
+        row |= {} if row["ordering_key"] else {"age": 0.0}  # a replay without a key is a new row
     return replace(found, row=row)
 
 
@@ -158,13 +159,13 @@ async def _act(
     *,
     alone: bool,
 ) -> Rehearsal:
-    """Run the handlers, count what they wrote, write what they sent."""
+    """Run the handlers, count their writes, and write the rows that they sent."""
     sql = stage.parts.sql
     session = await store.session_of(connection, sql)
     before = await store.writes(connection, sql)
     started = time.monotonic()
     course = await stage.run(connection, found, alone=alone)
-    told = Rehearsal(
+    report = Rehearsal(
         kind=found.kind,
         id=found.row["id"],
         attempt=found.row["attempts"] + 1,
@@ -176,44 +177,44 @@ async def _act(
     )
     usable = not connection.is_closed() and connection.is_in_transaction()
     if usable:
-        told.writes = _since(before, await store.writes(connection, sql))
+        report.writes = _since(before, await store.writes(connection, sql))
     if not session["counts"]:
-        told.remarks.append("The server does not count what is written: track_counts is off.")
+        report.remarks.append("The server does not count writes: track_counts is off.")
     if isinstance(course.outcome, Succeeded):
-        await _send(stage, connection, found, course, told)
-    _note(course, told)
-    return told
+        await _send(stage, connection, found, course, report)
+    _note(course, report)
+    return report
 
 
 async def _send(
-    stage: Stage, connection: Connection, found: RehearsedRow, course: Course, told: Rehearsal
+    stage: Stage, connection: Connection, found: RehearsedRow, course: Course, report: Rehearsal
 ) -> None:
-    """Write what was sent, or note why that is refused."""
+    """Write the sent rows, or change the outcome if the database refuses them."""
     sql = stage.parts.sql
     try:
         commands, events = await store.write_sent(
             connection, sql, course.sent, course.planned, course.emitted
         )
-    except Exception as error:  # noqa: BLE001 - judged, as at a settlement
+    except Exception as error:  # noqa: BLE001 - judged as at a settlement
         course.outcome = stage.judge(found, error)
         course.errors.append(error)
         return
-    told.sent = [
+    report.sent = [
         *_sent_rows("command", [draft for draft, _ in course.sent], commands),
         *_sent_rows("event", [d for d, _ in course.emitted if isinstance(d, EventDraft)], events),
     ]
-    told.remarks += [
-        f"It sends the webhook {draft.type}: a delivery for each endpoint whose types match."
+    report.remarks += [
+        f"It sends the webhook {draft.type}: a delivery to each endpoint whose types match."
         for draft, _ in course.emitted
         if isinstance(draft, WebhookDraft)
     ]
-    told.batches = [*_batches(course.planned)]
+    report.batches = [*_batches(course.planned)]
 
 
 def _sent_rows(
     kind: store.Kind, drafts: Sequence[CommandDraft | EventDraft], written: Sequence[WrittenRow]
 ) -> Iterator[SentRow]:
-    """What became of each; an event has a row for each topic."""
+    """Yield a row for each draft; an event has one for each topic."""
     found: dict[UUID, list[WrittenRow]] = {}
     for row in written:
         found.setdefault(row.uuid, []).append(row)
@@ -252,21 +253,21 @@ def _batches(planned: Sequence[Planned]) -> Iterator[MadeBatch]:
             yield MadeBatch(uuid=uuid, kind=None, name=None, size=added, open=is_open)
 
 
-def _note(course: Course, told: Rehearsal) -> None:
-    """How it ended."""
+def _note(course: Course, report: Rehearsal) -> None:
+    """Copy the outcome into the report."""
     outcome = course.outcome
-    told.outcome, told.run_at = name(outcome), _again_at(outcome)
-    told.result, told.events = course.result, course.events
-    told.failure = course.errors[0] if course.errors else None
+    report.outcome, report.run_at = name(outcome), _again_at(outcome)
+    report.result, report.events = course.result, course.events
+    report.failure = course.errors[0] if course.errors else None
     if isinstance(outcome, Retrying | Dead):
         failure = outcome.failure
-        told.error, told.path = failure.error, failure.path
-        told.traceback = failure.traceback or None
+        report.error, report.path = failure.error, failure.path
+        report.traceback = failure.traceback or None
     if not isinstance(outcome, Succeeded):
-        told.undone, told.result = bool(told.writes), None
+        report.undone, report.result = bool(report.writes), None
     if course.chunk is not None:
         info = course.chunk
-        told.chunk = {"topic": info.topic, "key": info.key, "events": info.size}
+        report.chunk = {"topic": info.topic, "key": info.key, "events": info.size}
 
 
 def _again_at(outcome: Outcome) -> datetime | None:
@@ -278,7 +279,7 @@ def _again_at(outcome: Outcome) -> datetime | None:
 
 
 def _since(before: Iterable[TableWrites], now: Iterable[TableWrites]) -> list[TableWrites]:
-    """What was written between two looks."""
+    """Return the difference of two counts of writes."""
     known = {each.table: each for each in before}
     found = []
     for table, *counts in now:
@@ -292,7 +293,7 @@ def _since(before: Iterable[TableWrites], now: Iterable[TableWrites]) -> list[Ta
 def _own(
     lines: Iterable[MutableMapping[str, Any]], handlers: Sequence[Handler]
 ) -> Iterator[LogLine]:
-    """The lines of the handlers and their packages, and warnings of others but ours."""
+    """Yield log lines of handlers and their packages, and warnings of other packages."""
     packages = {_package(handler) for handler in handlers}
     for line in lines:
         level, logger = str(line.pop("level", "")), str(line.pop("logger", ""))
@@ -307,32 +308,32 @@ def _package(handler: Handler) -> str:
     return str(getattr(handler.func, "__module__", "") or "").partition(".")[0]
 
 
-def _remarks(told: Rehearsal, terms: RehearsalTerms, usual: Database) -> Iterator[str]:
-    """What a bound of the rehearsal has to do with its end, or a right that is missing."""
-    if isinstance(told.failure, BdbQuit):
-        yield "The debugger was left, which ended the handler: how the row would end is not known."
-    states = {*_states(told.failure)}
+def _remarks(report: Rehearsal, terms: RehearsalTerms, usual: Database) -> Iterator[str]:
+    """Explain an end that came from a limit of the rehearsal, or from a missing right."""
+    if isinstance(report.failure, BdbQuit):
+        yield "You left the debugger, which ended the handler: the outcome of the row is not known."
+    states = {*_states(report.failure)}
     if _LOCK in states:
         yield (
             f"A statement waited for a lock for longer than {_shown(terms.lock_timeout)} "
             "(--lock-timeout): another session holds it, such as a worker's or a producer's. "
-            f"A worker waits {_shown(usual.lock_timeout)} (database.lock_timeout)."
+            f"A worker waits up to {_shown(usual.lock_timeout)} (database.lock_timeout)."
         )
     if _TIME in states:
         yield (
             f"A statement took longer than {_shown(terms.statement_timeout)} "
-            f"(--statement-timeout). A worker's may take {_shown(usual.statement_timeout)} "
+            f"(--statement-timeout). In a worker it can take {_shown(usual.statement_timeout)} "
             "(database.statement_timeout)."
         )
     if _RIGHT in states:
         yield (
-            f"The role {told.role!r} lacks a right that is named in the error: grant it, or "
-            "rehearse with the daemon's database.dsn."
+            f"The role {report.role!r} lacks the right that the error names: grant it, or rehearse "
+            "with the daemon's database.dsn."
         )
 
 
 def _states(error: BaseException | None) -> Iterator[str]:
-    """The SQLSTATEs of an error, and of what led to it."""
+    """Yield the SQLSTATEs of an error and of its causes."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))

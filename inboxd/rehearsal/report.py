@@ -1,4 +1,4 @@
-"""What a rehearsal tells: what would be written, sent and logged, and how the row would end.
+"""The report of a rehearsal: writes, sent rows, log lines, and the outcome.
 
 Owns these values. Pure.
 """
@@ -15,13 +15,13 @@ from inboxd.api.progress import Progress
 from inboxd.store.rehearsal import Kind, TableWrites
 from inboxd.telemetry import tally
 
-# What a row's settlement would make of a thing that was sent.
+# The status of a sent row that a settlement would not write.
 NOT_WRITTEN = "not written"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentRow:
-    """A command or an event that the handlers sent, as the database took it; an event by topic.
+    """A command or an event that the handlers sent, as stored; an event once per topic.
 
     status: `NOT_WRITTEN` if another row has its unique or dedup key. payload: JSON text.
     """
@@ -37,9 +37,9 @@ class SentRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MadeBatch:
-    """A batch or workflow that the handlers made; or (no kind) one of others that they changed.
+    """A batch or workflow that the handlers made; or (no kind) an existing batch that they changed.
 
-    size: members, or how many were added. open: it takes more.
+    size: number of members, or of added ones. open: it accepts more members.
     """
 
     uuid: UUID
@@ -51,7 +51,7 @@ class MadeBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventEnd:
-    """An event of a chunk that has an end of its own; outcome as in `Rehearsal`."""
+    """An event of a chunk with its own outcome, as in `Rehearsal`."""
 
     id: int
     outcome: tally.Outcome
@@ -60,7 +60,7 @@ class EventEnd:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogLine:
-    """A line that was logged meanwhile: of the handlers' own loggers, or a warning."""
+    """A log line of the run: of the handlers' own loggers, or a warning."""
 
     level: str
     logger: str
@@ -70,12 +70,12 @@ class LogLine:
 
 @dataclass(slots=True, kw_only=True)
 class Rehearsal:
-    """What came of one.
+    """The result of a rehearsal.
 
-    outcome: as metrics call it (succeeded, retried, deferred, failed). run_at: when it would run
-    again; a random part of a wait is drawn anew each time. undone: what was written before the
-    handler failed, and would have been undone. chunk: topic, key and size. failure: the handlers'
-    own exception, for a debugger; package: whose frames are the plugin's.
+    outcome: as in metrics (succeeded, retried, deferred, failed). run_at: time of the next attempt;
+    a random part of the wait differs each time. undone: a worker would undo `writes`, because the
+    handler failed. chunk: topic, key and size. failure: the handlers' own exception, for a
+    debugger. package: the plugin's package, to recognize its frames.
     """
 
     kind: Kind

@@ -1,11 +1,12 @@
-"""One breaker as one worker has it: closed, open, half-open, or as an operator forces it.
+"""A breaker in one worker: closed, open, half-open, or forced by an operator.
 
-Owns the decisions: when it opens, for how long, which calls are probes, when it closes. Promises
-that nothing passes while it is open, that no more than `probes` calls pass while it is half-open
-and that only for the worker that has the probe, and that a call says nothing of a state that it did
-not begin in. A change is made here at once, and is `unwritten` until the database has it: with the
-database away, this worker goes on by what it has seen. Known limit: until then others do not know.
-*See:* `inboxd.engine.breakers`, which writes and reads; `rules`, `window`.
+Decides when the breaker opens and for how long, which calls are probes, and when it closes.
+Promises that no call passes while it is open; that at most `probes` calls pass while it is
+half-open, and only in the worker that has the probe; and that a call counts only for the state in
+which it began. A change takes effect here at once, and is `unwritten` until the database has it;
+without the database, this worker follows its own calls. Known limit: other workers learn of a
+change only after its write. *See:* `inboxd.engine.breakers`, which writes and reads; `rules`,
+`window`.
 """
 
 import random
@@ -18,19 +19,19 @@ from inboxd.model.backoff import Rng
 from inboxd.resilience.rules import BreakerRules, Mode, State
 from inboxd.resilience.window import Window
 
-# Seconds after a probe's success, in which no further one began: that will have to do.
+# After this many seconds without further probes, fewer successes suffice.
 ENOUGH = 1.0
 
-# What a call is given when it begins, to be brought back when it ends.
+# Identifies a call between `begin` and `ended`.
 Ticket = int
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenBreaker:
-    """A breaker as it is written down, in seconds from when that was read.
+    """A stored breaker; times are in seconds after its reading.
 
-    rest: until its break ends; probed: until the probe is nobody's any more; mine: it is this
-    worker's. opens: breaks in a row. version: grows with each change; 0: nothing is written.
+    rest: until its break ends; probed: until the right to probe expires; mine: whether this worker
+    has that right. opens: breaks in a row. version: grows with each change; 0: no row is stored.
     """
 
     mode: Mode = "auto"
@@ -43,35 +44,35 @@ class WrittenBreaker:
 
 
 class Breaker:
-    """One breaker of one worker; the time is passed in, in seconds of a monotonic clock."""
+    """A breaker of one worker; callers pass the time, in seconds of a monotonic clock."""
 
     def __init__(self, name: str, rules: BreakerRules, rng: Rng = random) -> None:
-        """Closed, until calls or `learn` say otherwise."""
+        """Begin closed; calls and `learn` change the state."""
         self.name = name
         self.mode: Mode = "auto"
         self.state: State = "closed"
         self.opens = 0
         self.version = 0
-        # Grows with each change: what began before counts no more.
+        # Grows with each change of state: calls that began before the change do not count.
         self.generation = 0
-        # What has to be written down, and why.
+        # The change to be written, and its reason.
         self.unwritten: Literal["open", "close"] | None = None
         self.reason = ""
-        # When the break ends, and when the probe does, whoever has it.
+        # End of the break, and end of the right to probe, in any worker.
         self.until = self.probe_until = -inf
         self.mine = False
-        # For the metrics: how many calls ended how.
+        # For the metrics: calls by outcome.
         self.succeeded = self.failed = self.slow = self.rejected = 0
         self._rng = rng
         self._in_a_row = 0
-        # Of the probe: calls that are out, successes, and when the last one was.
+        # Of the current probe: calls in flight, successes, time of the last success.
         self._out = self._successes = 0
         self._last_success = inf
         self._window = Window(duration.seconds(rules.window))
         self.take_over(rules)
 
     def take_over(self, rules: BreakerRules) -> None:
-        """Go on by these rules; a break that has begun lasts as long as it was to."""
+        """Replace the rules; a break that has begun keeps its length."""
         self.rules = rules
         self._slow_call = inf if rules.slow_call is None else duration.seconds(rules.slow_call)
         seconds = duration.seconds(rules.window)
@@ -82,12 +83,12 @@ class Breaker:
 
     @property
     def is_probing(self) -> bool:
-        """Whether this worker has the probe."""
+        """Whether this worker has the right to probe."""
         return self.mine and self.state == "half_open" and self.mode == "auto"
 
     @property
     def room(self) -> int:
-        """How many more probes may begin here."""
+        """The number of probes that may still begin here."""
         left = self.rules.probes - self._out - self._successes
         return max(0, left) if self.is_probing else 0
 
@@ -100,23 +101,23 @@ class Breaker:
 
     @property
     def in_use(self) -> bool:
-        """Whether a probe is out."""
+        """Whether a probe is in flight."""
         return self._out > 0
 
     def is_due(self, now: float) -> bool:
-        """Whether somebody should probe: the break is over, and nobody does."""
+        """Whether a worker should probe: the break is over, and no worker has the right."""
         over = now >= self.until and now >= self.probe_until and not self.mine
         stands = self.mode == "auto" and self.state != "closed"
         return stands and over and self.unwritten is None
 
     def rest(self, now: float) -> float:
-        """Seconds until a call may begin, as far as that is known."""
+        """Seconds until a call may begin, by this worker's knowledge."""
         return 0.0 if self.passes else max(0.0, self.until - now)
 
     # ----------------------------------------------------------------------------------- calls
 
     def begin(self) -> Ticket | None:
-        """A call begins, if one may; its ticket is for `ended` or `give_back`."""
+        """Begin a call, if allowed; the ticket is for `ended` or `give_back`."""
         if not self.passes:
             return None
         if self.is_probing:
@@ -124,7 +125,7 @@ class Breaker:
         return self.generation
 
     def give_back(self, ticket: Ticket) -> None:
-        """The call was none after all, or says nothing of its target."""
+        """Cancel a call that was not made, or whose end says nothing about its target."""
         if ticket == self.generation and self.is_probing:
             self._out -= 1
 
@@ -138,7 +139,10 @@ class Breaker:
         after: float = 0.0,
         reason: str = "",
     ) -> bool:
-        """A call has ended; whether that changed the state. after: its target asked to wait."""
+        """Count the end of a call; returns whether the state changed.
+
+        after: seconds for which the target asked to wait.
+        """
         slow = seconds > self._slow_call
         if failed:
             self.failed += 1
@@ -158,7 +162,7 @@ class Breaker:
         return False
 
     def tick(self, now: float) -> bool:
-        """What the time changes: a probe that is over, or that has told enough."""
+        """Expire the right to probe, or close after enough successes; returns whether it did."""
         if not self.is_probing:
             return False
         if now >= self.probe_until:
@@ -216,23 +220,23 @@ class Breaker:
     # ------------------------------------------------------------------------ what is written
 
     def written(self, version: int) -> None:
-        """The change is written down."""
+        """Note that the change was written."""
         self.unwritten, self.version = None, version
 
     def took_probe(self, version: int, now: float, seconds: float) -> None:
-        """This worker may probe for so long."""
+        """Note that this worker may probe for `seconds`."""
         self.state, self.mine, self.version = "half_open", True, version
         self.probe_until = now + seconds
         self._change()
 
     def keep_probe(self, now: float, seconds: float) -> None:
-        """The probe is this worker's for longer."""
+        """Extend this worker's right to probe."""
         self.probe_until = now + seconds
 
     def learn(self, shared: WrittenBreaker, now: float) -> bool:
-        """Take over what is written; whether that changed anything.
+        """Adopt the stored state; returns whether anything changed.
 
-        What is unwritten here stands until its write was refused: then the version is another one.
+        An unwritten change stays until its write is refused, since the stored version has changed.
         """
         if self.unwritten is not None:
             if shared.version == self.version:
@@ -242,10 +246,10 @@ class Breaker:
                 return False
             self.unwritten = None
         if shared.version == self.version and self.mine:
-            return False  # it knows best until when
+            return False  # this worker knows the end of its own probe best
         before = (self.mode, self.state, self.mine)
         self.mode, self.state, self.opens = shared.mode, shared.state, shared.opens
-        # A probe of this process's that it knows nothing of, since the answer was lost, runs out.
+        # A right to probe that this process does not know of, since the answer was lost, expires.
         self.mine = self.mine and shared.mine and shared.state == "half_open"
         self.version = shared.version
         self.until = now + shared.rest if shared.rest > 0 else -inf

@@ -1,6 +1,6 @@
-"""When a breaker opens, for how long, and what is tried then: the values of `[breakers.NAME]`.
+"""The rules of breakers: the values of `[breakers.NAME]`.
 
-Promises that rules which exist are valid.
+Promises that every `BreakerRules` object is valid.
 """
 
 from collections.abc import Mapping
@@ -13,17 +13,17 @@ from inboxd.model import checks, duration
 from inboxd.model.backoff import Rng
 from inboxd.model.duration import Duration
 
-# What an operator makes of a breaker; "auto": what the calls make of it.
+# The mode that an operator sets; "auto": calls decide.
 Mode = Literal["auto", "open", "closed", "metrics_only"]
 MODES: tuple[Mode, ...] = get_args(Mode)
-# As it is written down. "half_open": a worker probes.
+# The stored state. "half_open": a worker probes.
 State = Literal["closed", "open", "half_open"]
-# What becomes of a command whose breaker is open, unless another type is named.
+# The fallback by which commands wait, in place of a command type.
 WAIT = "wait"
 
 
 class BreakerOptions(TypedDict, total=False):
-    """What `Handlers.breaker` takes; the rest as `BreakerRules`."""
+    """The options of `Handlers.breaker`; see `BreakerRules`."""
 
     window: Duration
     minimum_calls: int
@@ -40,13 +40,13 @@ class BreakerOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BreakerRules:
-    """When a breaker opens: by the ratio of failures, or by failures in a row, or by slow calls.
+    """When a breaker opens: by the ratio of failures, by failures in a row, or by slow calls.
 
-    window: how far back calls count; minimum_calls: below that many no ratio is judged. slow_call:
-    a call that takes longer is slow; slow_ratio of them open the breaker. A break lasts
-    first_break, and twice as long each time that probes fail, up to longest_break; jitter: by how
-    much of itself it may be longer. probes: how many calls are tried after it. fallback: the type
-    of the command that is sent instead, or "wait".
+    window: time span of calls that count; minimum_calls: with fewer, ratios are ignored. slow_call:
+    duration above which a call is slow; a share of slow_ratio opens the breaker. The first break
+    lasts first_break; while probes fail, each break is twice as long, up to longest_break; jitter:
+    largest share by which a break is lengthened. probes: number of calls after a break. fallback:
+    type of the command that is sent instead, or "wait".
     """
 
     window: Duration = timedelta(seconds=30)
@@ -90,10 +90,10 @@ class BreakerRules:
                 continue
             least = value >= 0 if name == "jitter" else value > 0
             if not (least and value <= 1):
-                raise UsageError(f"{name} is {value!r}: give a part, above 0 and up to 1.")
+                raise UsageError(f"{name} is {value!r}: give a share, above 0 and up to 1.")
 
     def break_time(self, opens: int, rng: Rng, at_least: float = 0.0) -> float:
-        """Seconds that a break lasts when `opens` breaks went before it; the jitter only adds."""
+        """Seconds of a break after `opens` earlier breaks; the jitter only lengthens it."""
         longest = duration.seconds(self.longest_break)
         usual = min(duration.seconds(self.first_break) * 2.0 ** min(opens, 60), longest)
         return max(usual, at_least) * (1 + rng.uniform(0.0, self.jitter))
@@ -103,7 +103,7 @@ _NAMES = frozenset(each.name for each in fields(BreakerRules))
 
 
 def with_options(rules: BreakerRules, options: Mapping[str, Any]) -> BreakerRules:
-    """The same rules with these changes. Raises UsageError for what is none."""
+    """The rules with these changes. Raises UsageError for invalid ones."""
     unknown = options.keys() - _NAMES
     if unknown:
         raise UsageError(

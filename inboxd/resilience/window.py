@@ -1,7 +1,7 @@
-"""Calls of the last while, counted in buckets of time.
+"""Recent calls, counted in buckets of time.
 
-Promises constant memory and time for any number of calls. Known limit: what is forgotten goes a
-bucket at a time, so a window is up to a tenth shorter than it says.
+Promises constant memory and time for any number of calls. Known limit: old calls are forgotten
+bucket by bucket, so a window may be up to a tenth shorter than `seconds`.
 """
 
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ class Window:
     failures: int = 0
     slow: int = 0
     _counts: list[list[int]] = field(init=False)
-    # The bucket of now, counted since the clock's beginning, and when it ends.
+    # The number of the current bucket, counted from the clock's zero, and its end.
     _turn: int = field(init=False, default=0)
     _ends: float = field(init=False, default=float("-inf"))
 
@@ -26,7 +26,6 @@ class Window:
         self._counts = [[0, 0, 0] for _ in range(_BUCKETS)]
 
     def add(self, now: float, *, failed: bool, slow: bool) -> None:
-        """Count one call."""
         if now >= self._ends:
             self.forget_old(now)
         bucket = self._counts[self._turn % _BUCKETS]
@@ -40,7 +39,7 @@ class Window:
             self.slow += 1
 
     def forget_old(self, now: float) -> None:
-        """Forget what is older than the window; a clock that was set back forgets nothing."""
+        """Forget calls older than the window; a clock that was set back forgets nothing."""
         if now < self._ends:
             return
         width = self.seconds / _BUCKETS
@@ -55,7 +54,6 @@ class Window:
         self._ends = (self._turn + 1) * width
 
     def clear(self) -> None:
-        """Forget everything."""
         self.calls = self.failures = self.slow = 0
         for bucket in self._counts:
             bucket[:] = (0, 0, 0)

@@ -1,7 +1,7 @@
 """Settings: TOML and environment become frozen models, a section for each room.
 
-`load` reads them, `read` as far as they are right; `describe` shows them without secrets,
-`reloadable` says what SIGHUP may change.
+`load` reads all settings and refuses mistakes; `read` returns the valid part with the mistakes.
+`describe` lists settings without secrets, `reloadable` names the settings that SIGHUP may change.
 """
 
 from inboxd.settings.admin import Admin, AdminOidc, AdminProxy, AdminToken, AdminUser

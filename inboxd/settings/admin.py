@@ -1,7 +1,7 @@
-"""What people and their tools look through: `[admin]`, the screens and the JSON API.
+"""Settings of the admin interface: `[admin]`, the screens and the JSON API.
 
-Owns who may visit, and as what. Promises that no token and no hash is in a representation. Known
-limit: the files of tokens are read when the interface starts, and at each reload.
+Owns the users and their roles. Promises that no representation holds a token or a hash. Known
+limit: token files are read when the interface starts, and at each reload.
 """
 
 from pathlib import Path
@@ -14,18 +14,18 @@ from inboxd.settings.base import Section, seconds
 from inboxd.settings.references import Addresses, HeaderName
 from inboxd.settings.values import Duration, Names, is_private_url
 
-# Fewer bytes of a token could be guessed.
+# A token of fewer bytes could be guessed.
 _LEAST = 16
-# Names of keys whose values are secrets wherever they stand.
+# Key names whose values are secret wherever they stand.
 _SECRETS = (
     *("password", "passwd", "pwd", "passphrase", "secret", "token", "authorization", "cookie"),
     *("api_key", "private_key", "credential", "signature", "card", "cvv", "cvc", "iban"),
 )
-# A part of an address that a browser may have, and no link may leave.
+# A path prefix: an optional trailing slash, no dot segments or escapes.
 _PREFIX = r"^/([A-Za-z0-9._~-]+(/[A-Za-z0-9._~-]+)*/?)?$"
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$"
 
-# Fewer letters and digits would be in nearly any name.
+# A part of fewer letters and digits would match nearly every name.
 _LEAST_WORD = 3
 
 RoleName = Literal["viewer", "reader", "operator", "admin"]
@@ -49,104 +49,106 @@ def _words(names: tuple[str, ...]) -> tuple[str, ...]:
 def _issuer(url: str) -> str:
     if not is_private_url(url) or "?" in url or "#" in url:
         raise ValueError(
-            "an issuer is such as https://login.example.com, without a query; http is for this "
-            "machine alone"
+            "an issuer is an https URL without a query, such as https://login.example.com; http is "
+            "allowed only on this machine"
         )
     return url
 
 
 class AdminToken(Section):
-    """Who may use the interface."""
+    """A token: its owner may use the API and the screens."""
 
-    name: str = Field(pattern=_NAME, description="Whose it is: the actor in the audit.")
+    name: str = Field(
+        pattern=_NAME, description="Name of the token's owner; the audit records it as the actor."
+    )
     token: SecretStr | None = Field(
-        None, min_length=_LEAST, description="What is sent as a bearer token. A file is better."
+        None, min_length=_LEAST, description="The bearer token. A file is better."
     )
     token_file: Path | None = Field(None, description="File that holds only the token.")
     access: Literal["read", "full"] = Field(
         "read",
-        description="read: look at rows, payloads too, the role reader; full: replay, dismiss, "
-        "cancel as well, the role operator.",
+        description="read: view rows and payloads (the role reader); full: also replay, dismiss "
+        "and cancel (the role operator).",
     )
 
 
 class AdminUser(Section):
-    """Who signs in to the screens."""
+    """A user who may sign in to the screens."""
 
-    name: str = Field(pattern=_NAME, description="What is typed, and the actor in the audit.")
+    name: str = Field(pattern=_NAME, description="Login name; the audit records it as the actor.")
     password_hash: Annotated[SecretStr, AfterValidator(_hash)] = Field(
-        description="What `inboxd admin hash` prints for the password."
+        description="Hash of the password, made by `inboxd admin hash`."
     )
-    role: RoleName = Field("viewer", description="What this user may do.")
+    role: RoleName = Field("viewer", description="Role of this user.")
     tenants: Annotated[Names, Field(min_length=1)] | None = Field(
         None,
-        description="Tenants whose rows this user may see, and nothing else. Unset: all. Set it "
-        "for people who look after some of your customers.",
+        description="The only tenants whose rows this user may see; unset: all. Set it for people "
+        "who look after some of your customers.",
     )
 
 
 class AdminProxy(Section):
-    """A proxy that knows who visits."""
+    """A proxy that signs people in and names them to the screens."""
 
-    user_header: HeaderName = Field(description="The header that names the user.")
+    user_header: HeaderName = Field(description="Header that holds the user's name.")
     groups_header: HeaderName | None = Field(
-        None, description="The header that names the user's groups, with commas between them."
+        None, description="Header that holds the user's groups, separated by commas."
     )
     roles: dict[str, RoleName] = Field(
-        description='The role of each group; "*" is whoever the proxy names.'
+        description='Role of each group; "*" stands for every user that the proxy names.'
     )
 
 
 class AdminOidc(Section):
-    """An OpenID provider, at which people sign in."""
+    """An OpenID provider where people sign in."""
 
     issuer: Annotated[str, AfterValidator(_issuer)] = Field(
-        description="Its address, as its own metadata has it: they are at "
+        description="Issuer URL, exactly as in the provider's metadata at "
         "ISSUER/.well-known/openid-configuration."
     )
-    client_id: str = Field(min_length=1, description="What the provider calls these screens.")
+    client_id: str = Field(min_length=1, description="Client id of these screens at the provider.")
     client_secret_file: Path | None = Field(
-        None, description="File that holds only the client's secret. Unset: a public client."
+        None, description="File that holds only the client secret. Unset: a public client."
     )
     scopes: Names = Field(
-        ("openid", "profile"), description="What is asked for; openid is one of them."
+        ("openid", "profile"), description="Requested scopes; must include openid."
     )
     user_claim: str = Field(
-        "preferred_username", min_length=1, description="The claim that names the user."
+        "preferred_username", min_length=1, description="Claim that holds the user's name."
     )
     groups_claim: str | None = Field(
-        None, min_length=1, description="The claim that has the user's groups, a list of texts."
+        None, min_length=1, description="Claim that holds the user's groups, a list of strings."
     )
     roles: dict[str, RoleName] = Field(
-        description='The role of each group; "*" is whoever the provider lets in.'
+        description='Role of each group; "*" stands for every user that the provider signs in.'
     )
 
 
 class Admin(Section):
-    """What people and their tools look through: the screens, and the JSON API."""
+    """The admin interface: the screens, and the JSON API."""
 
     enabled: bool = Field(
         default=False,
-        description="Whether `inboxd run` serves it; `inboxd admin` does in any case. True when "
-        "people or their tools are to look or act without a shell.",
+        description="Whether `inboxd run` serves the screens and the API; `inboxd admin` always "
+        "does. Set it to true when people or their tools need access without a shell.",
     )
     host: str = Field(
         "127.0.0.1",
         min_length=1,
-        description="Address to listen on. Change it when requests come from elsewhere; see "
+        description="Address to listen on. Change it when requests come from other machines; see "
         "`allow_remote`.",
     )
     port: int = Field(
         8799,
         ge=0,
         le=65535,
-        description="TCP port; 0: any free one. Change it when another program has it.",
+        description="TCP port; 0: any free port. Change it when another program uses it.",
     )
     allow_remote: bool = Field(
         default=False,
-        description="Whether `host` may be reachable from elsewhere without `certificate`: "
-        "passwords, tokens and payloads are then readable on the way. True behind a proxy that "
-        "ends TLS.",
+        description="Whether `host` may be reachable from other machines without `certificate`: "
+        "passwords, tokens and payloads then travel unencrypted. Set it to true behind a proxy "
+        "that terminates TLS.",
     )
     certificate: Path | None = Field(
         None,
@@ -159,93 +161,97 @@ class Admin(Section):
     path: str = Field(
         "/",
         pattern=_PREFIX,
-        description="What stands before every path in a browser, whether or not the proxy takes it "
-        "off. Change it when a proxy has other things on the same name.",
+        description="Path prefix of the screens in a browser, whether or not the proxy removes "
+        "it. Change it when the proxy serves other things under the same host name.",
     )
     label: str | None = Field(
         None,
         min_length=1,
         max_length=40,
-        description="What the screens of this inbox are marked with. Set it when people look at "
-        "several, such as production and staging.",
+        description="Text that marks the screens of this inbox. Set it when people use several "
+        "inboxes, such as production and staging.",
     )
     colour: Literal["gray", "red", "amber", "green", "blue", "violet"] = Field(
-        "gray", description="Colour of `label`. Change it to tell inboxes apart at one look."
+        "gray", description="Colour of `label`. Change it to tell inboxes apart at a glance."
     )
     hosts: Names = Field(
         (),
-        description="Names by which browsers call the screens, besides localhost, 127.0.0.1 and "
-        "[::1]; others are refused, so that no page of another site gets at them by its own name. "
-        "Set it when they have a name.",
+        description="Host names that browsers use for the screens, besides localhost, 127.0.0.1 "
+        "and [::1]. Requests with other host names are refused, so that another site's page "
+        "cannot reach the screens under its own name. Set it when the screens have a host name.",
     )
     trusted_proxies: Addresses = Field(
         (),
-        description="Address ranges of proxies whose X-Forwarded-For, -Proto, -Host and -Prefix "
-        "are believed, and the headers of `proxy`. Set it when a proxy stands before the screens.",
+        description="Address ranges of proxies whose headers are trusted: X-Forwarded-For, -Proto, "
+        "-Host and -Prefix, and the headers of `proxy`. Set it when a proxy stands in front of the "
+        "screens.",
     )
     local_role: RoleName | None = Field(
         None,
-        description="Role of whoever opens the screens from this machine without signing in. "
-        "Unset: viewer if there are no tokens, users, proxy or oidc, else nobody. Raise it where "
-        "all who can log in to this machine may see payloads.",
+        description="Role of visitors from this machine who have not signed in. Unset: viewer if "
+        "there are no tokens, users, proxy or oidc; otherwise they must sign in. Raise it if "
+        "everybody who can log in to this machine may see payloads.",
     )
     users: tuple[AdminUser, ...] = Field(
         (),
-        description="Who may sign in to the screens, each with name, password_hash (by "
-        "`inboxd admin hash`) and role: viewer, reader, operator or admin; and with tenants, if "
-        "this user may see rows of those alone.",
+        description="Users who may sign in to the screens, each with name, password_hash (made by "
+        "`inboxd admin hash`) and role: viewer, reader, operator or admin. A user with tenants "
+        "sees only the rows of these tenants.",
     )
     proxy: AdminProxy | None = Field(
         None,
-        description="How a proxy of `trusted_proxies` says who visits: user_header, groups_header, "
-        "and roles, the role of each group. Set it when a proxy signs people in.",
+        description="How a proxy of `trusted_proxies` identifies users: user_header, "
+        "groups_header, and roles, the role of each group. Set it when a proxy signs people in.",
     )
     oidc: AdminOidc | None = Field(
         None,
-        description="An OpenID provider at which people sign in: issuer, client_id, "
-        "client_secret_file, scopes, user_claim, groups_claim, and roles, the role of each group. "
-        "Needs the extra oidc. Set it when your people have accounts there.",
+        description="OpenID provider where people sign in: issuer, client_id, client_secret_file, "
+        "scopes, user_claim, groups_claim, and roles, the role of each group. Needs the extra "
+        "oidc. Set it when your people have accounts there.",
     )
     session_secret_file: Path | None = Field(
         None,
-        description="File with 32 characters or more, by which sign-ins are signed. Unset: made at "
-        "each start, which ends them. Set it when several processes serve the screens.",
+        description="File with at least 32 characters, the key that signs sessions. Unset: a new "
+        "key at each start, which ends all sessions. Set it when several processes serve the "
+        "screens.",
     )
     session_idle: Duration = Field(
         seconds(2 * 60 * 60),
-        description="How long a sign-in lasts in which no page is opened. Lower it where screens "
-        "are left alone.",
+        description="Time without opening a page after which a session ends. Lower it if screens "
+        "are left unattended.",
     )
     session_lifetime: Duration = Field(
         seconds(12 * 60 * 60),
-        description="How long a sign-in lasts at all. Raise it when a shift is longer.",
+        description="Longest time that a session lasts. Raise it when a shift is longer.",
     )
     audit_payloads: bool = Field(
         default=False,
-        description="Whether each payload that is looked at is a line of the audit; where none can "
-        "be written, as on a standby, no payload is shown. True where you must know who saw data.",
+        description="Whether the audit records each payload that somebody views. Where the audit "
+        "cannot be written, as on a standby, payloads are then not shown. Set it to true if you "
+        "must know who saw data.",
     )
     redact_keys: Annotated[Names, AfterValidator(_words)] = Field(
         _SECRETS,
-        description="Parts of names, upper or lower case, whose values are shown as ******** in "
-        "payloads, headers, results and errors of a row, on the screens and by the API. Add those "
-        "of your own secrets; empty: none is hidden.",
+        description="Parts of key names, in upper or lower case, whose values appear as ******** "
+        "in payloads, headers, results and errors of a row, on the screens and in the API. Add the "
+        "parts that name your own secrets; an empty list masks nothing.",
     )
     hidden_types: Names = Field(
         (),
         description="Types of events and commands, such as `payment.*`, whose payloads, headers "
-        "and results nobody sees on the screens or by the API. Set it for what is only for those "
-        "who may read the database.",
+        "and results are never shown on the screens or in the API. Set it for contents that only "
+        "readers of the database may see.",
     )
     tokens: tuple[AdminToken, ...] = Field(
         (),
-        description="Who may use the API, each with name, token or token_file (16 characters at "
-        'least), and access: "read" or "full". Without one the API lets nobody in.',
+        description="Tokens for the API, each with name, token or token_file (at least 16 "
+        'characters), and access: "read" or "full". Without a token the API refuses every '
+        "request.",
     )
 
     @property
     def open_role(self) -> RoleName | None:
-        """The role of who visits without signing in; None: nobody does."""
+        """The role of a visitor who has not signed in; None: no access."""
         if self.users or self.proxy or self.oidc:
             return None
         return self.local_role or (None if self.tokens else "viewer")

@@ -1,8 +1,8 @@
-"""Settings of `[admin]` that contradict each other: above all who could get in.
+"""Contradictions within `[admin]`, above all about who gets access.
 
-Promises that nobody who is not named reaches the screens from another machine, and that each rule
-is judged only if all of `[admin]` is right by itself.
-*See:* `inboxd/settings/contradictions.py`, which asks.
+Promises that a visitor from another machine needs a login, and that a rule is applied only if all
+of `[admin]` is valid by itself.
+*See:* `inboxd/settings/contradictions.py`, which calls this.
 """
 
 from collections.abc import Iterable, Iterator
@@ -13,10 +13,10 @@ from inboxd.settings.values import is_loopback
 
 
 def in_admin(settings: Settings) -> Iterator[str]:
-    """All of them, each with the places of its values."""
+    """Yield every contradiction, with the places of its values."""
     if settings.knows("admin"):
         place = settings.places_of("admin", settings.admin)
-        for rule in (_tokens, _users, _proxy, _oidc, _nobody_signs_in, _way, _certificate):
+        for rule in (_tokens, _users, _proxy, _oidc, _open_access, _unencrypted, _certificate):
             for found in rule(settings.admin):
                 yield f"{place}: [admin]: {found}" if place else f"[admin]: {found}"
 
@@ -39,46 +39,48 @@ def _proxy(admin: Admin) -> Iterator[str]:
         return
     if not admin.trusted_proxies:
         yield (
-            "proxy needs trusted_proxies: whoever sends the header that names the user would be "
-            'believed; set it to the address of the proxy, such as ["127.0.0.1"]'
+            "proxy needs trusted_proxies, or any client could send the header that names the "
+            'user; set it to the address of the proxy, such as ["127.0.0.1"]'
         )
     if admin.proxy.groups_header is None and set(admin.proxy.roles) - {"*"}:
-        yield 'proxy.roles names groups, which only groups_header tells; set it, or say "*"'
+        yield 'proxy.roles names groups, but groups_header is missing; set it, or use only "*"'
     if not admin.proxy.roles:
-        yield 'proxy.roles is empty, so nobody may do anything; say { "*" = "viewer" }'
+        yield 'proxy.roles is empty, so no user has a role; set { "*" = "viewer" }'
 
 
 def _oidc(admin: Admin) -> Iterator[str]:
     if admin.oidc is None:
         return
     if "openid" not in admin.oidc.scopes:
-        yield 'oidc.scopes lacks "openid", without which the provider says nothing of who signs in'
+        yield (
+            'oidc.scopes lacks "openid", without which the provider does not name the user; add it'
+        )
     if admin.oidc.groups_claim is None and set(admin.oidc.roles) - {"*"}:
-        yield 'oidc.roles names groups, which only groups_claim tells; set it, or say "*"'
+        yield 'oidc.roles names groups, but groups_claim is missing; set it, or use only "*"'
     if not admin.oidc.roles:
-        yield 'oidc.roles is empty, so nobody may do anything; say { "*" = "viewer" }'
+        yield 'oidc.roles is empty, so no user has a role; set { "*" = "viewer" }'
 
 
-def _nobody_signs_in(admin: Admin) -> Iterator[str]:
+def _open_access(admin: Admin) -> Iterator[str]:
     if admin.local_role is not None and (admin.users or admin.proxy or admin.oidc):
         yield (
-            "local_role lets in without signing in, which users, proxy and oidc ask for; leave "
-            "out one of them"
+            "local_role allows access without a login, but users, proxy and oidc require one; "
+            "leave out local_role or these"
         )
     if admin.open_role is not None and not is_loopback(admin.host):
         yield (
-            f"host {admin.host!r} can be reached from other machines, and nobody signs in; add "
-            "users (`inboxd admin hash` makes a password's hash), proxy, oidc or tokens, or use "
-            "127.0.0.1"
+            f"host {admin.host!r} can be reached from other machines, and no login is required; "
+            "add users (`inboxd admin hash` makes a password's hash), proxy, oidc or tokens, or "
+            "use 127.0.0.1"
         )
 
 
-def _way(admin: Admin) -> Iterator[str]:
+def _unencrypted(admin: Admin) -> Iterator[str]:
     if not (admin.allow_remote or admin.certificate or is_loopback(admin.host)):
         yield (
             f"host {admin.host!r} can be reached from other machines, and nothing is encrypted; "
             "use 127.0.0.1, set certificate and private_key, or set allow_remote = true where only "
-            "a proxy that ends TLS reaches it"
+            "a proxy that terminates TLS reaches it"
         )
 
 

@@ -1,4 +1,4 @@
-"""What every section of the settings is made of."""
+"""The base class of every section of the settings."""
 
 from datetime import timedelta
 
@@ -11,6 +11,6 @@ def seconds(count: float) -> timedelta:
 
 
 class Section(BaseModel):
-    """What all sections share: frozen, and an unknown key is an error."""
+    """A frozen section in which an unknown key is an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)

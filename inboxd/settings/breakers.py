@@ -1,7 +1,7 @@
-"""What applies to one breaker: `[breakers.NAME]`.
+"""Settings of one breaker: `[breakers.NAME]`.
 
-Known limit: which breakers there are, and whether a fallback leads back to its own, only the
-plugins know; that is checked when they are loaded.
+Known limit: whether a breaker exists, and whether a fallback leads back to its own breaker, is
+checked when the plugins are loaded, which declare both.
 """
 
 from datetime import timedelta
@@ -13,73 +13,73 @@ from inboxd.settings.values import Duration
 
 
 class BreakerOverride(Section):
-    """When a breaker opens, and for how long; what is not set is as its plugin declares it."""
+    """When a breaker opens, and for how long; an unset value keeps the plugin's declaration."""
 
     window: Duration = Field(
         timedelta(seconds=30),
-        description="How far back calls count for the ratios. Lengthen it for a target that is "
-        "called seldom.",
+        description="Time span of the calls that count for the ratios. Lengthen it for a target "
+        "that is called rarely.",
     )
     minimum_calls: int = Field(
         20,
         ge=1,
         le=1_000_000,
-        description="Calls in the window below which no ratio is judged. Lower it for a target "
-        "that is called seldom.",
+        description="Number of calls in the window below which the ratios are ignored. Lower it "
+        "for a target that is called rarely.",
     )
     failure_ratio: float = Field(
         0.5,
         ge=0,
         le=1,
-        description="Part of the calls that must have failed for the breaker to open; 0: the "
-        "ratio is not judged. Lower it if the target suffers from calls while it is half down.",
+        description="Share of the calls in the window that must fail for the breaker to open; 0: "
+        "failures are not counted this way. Lower it if calls harm the target while it is half "
+        "down.",
     )
     consecutive_failures: int = Field(
         10,
         ge=0,
         le=1_000_000,
-        description="Failures in a row that open the breaker; 0: they are not judged. Lower it if "
-        "too many commands spend an attempt before it opens.",
+        description="Number of consecutive failures that opens the breaker; 0: they are not "
+        "counted. Lower it if too many commands spend an attempt before the breaker opens.",
     )
     slow_call: Duration | None = Field(
         None,
-        description="A call that takes longer is slow; unset: none is. Set it where a target that "
-        "answers too slowly should be left alone as well.",
+        description="Duration above which a call is slow; unset: no call is slow. Set it if the "
+        "breaker should also open for a target that answers too slowly.",
     )
     slow_ratio: float = Field(
         0.8,
         gt=0,
         le=1,
-        description="Part of the calls in the window that must have been slow for the breaker to "
-        "open.",
+        description="Share of the calls in the window that must be slow for the breaker to open.",
     )
     first_break: Duration = Field(
         timedelta(seconds=5),
-        description="How long the first break lasts; each one that was in vain is followed by one "
-        "twice as long. Lengthen it for a target that takes its time to come back.",
+        description="Duration of the first break; while probes fail, each further break is twice "
+        "as long. Lengthen it for a target that recovers slowly.",
     )
     longest_break: Duration = Field(
         timedelta(minutes=5),
-        description="The longest break. Shorten it if work must go on soon after the target is "
-        "back.",
+        description="Longest duration of a break. Shorten it if work must resume soon after the "
+        "target is back.",
     )
     jitter: float = Field(
         0.2,
         ge=0,
         le=1,
-        description="By how much of itself a break may be longer, at random. Raise it if many "
-        "fleets come back to one target at the same moment.",
+        description="Largest share by which a break is lengthened at random; 0.2 is 20%. Raise it "
+        "if many fleets return to one target at the same moment.",
     )
     probes: int = Field(
         3,
         ge=1,
         le=1_000,
-        description="Calls that one worker tries when a break is over; if all end well, the "
-        "breaker closes. Lower it to 1 where a call that fails is dear.",
+        description="Number of calls that one worker tries after a break; if all succeed, the "
+        "breaker closes. Lower it to 1 if a failed call is expensive.",
     )
     fallback: str = Field(
         "wait",
-        description='What becomes of commands while the breaker is open. "wait": they wait, and '
-        "spend no attempt; a command type: one of that type is sent in place of each, with its "
-        "payload.",
+        description='How commands are treated while the breaker is open. "wait": they wait and '
+        "spend no attempt; a command type: a command of this type is sent in place of each, with "
+        "its payload.",
     )

@@ -1,10 +1,10 @@
-"""Brokers, relays and sources of messages whose settings contradict each other.
+"""Contradictions within the settings of brokers, relays and sources of messages.
 
-Owns the rules of `[brokers.NAME]`, `[relays.NAME]` and `[inbound.messages.NAME]`. Promises that
-each is judged only if all that is said of it, and of its broker, is right by itself. Known limits:
-whether an extra is installed, and what plugins publish to, is found out by `inboxd check`; what
-`[topics]` may say of a relay's topic, when the plugins are loaded.
-*See:* `inboxd/settings/contradictions.py`, which asks.
+Owns the rules of `[brokers.NAME]`, `[relays.NAME]` and `[inbound.messages.NAME]`. Promises that a
+rule is applied only if its own table and its broker's table are valid by themselves. Known limits:
+`inboxd check` finds out whether an extra is installed and whether a plugin provides a publisher;
+`[topics]` of a relay's topic is checked when the plugins are loaded. *See:*
+`inboxd/settings/contradictions.py`, which calls this.
 """
 
 from collections.abc import Iterator
@@ -16,31 +16,32 @@ from inboxd.settings.brokers import BUILT_IN, Broker, MessageSource, Relay
 from inboxd.settings.inbound_contradictions import points_into_text
 from inboxd.settings.sections import Settings
 
-# What a source consumes from, by the kind of its broker: one of these.
+# The settings that name the streams or queues of a source, by the kind of its broker: exactly one
+# is set.
 _CONSUMED = {
     "kafka": ("kafka_topics",),
     "nats": ("nats_stream",),
     "rabbitmq": ("rabbitmq_queue", "rabbitmq_stream"),
 }
 _KINDS = ", ".join(BUILT_IN)
-# NATS takes a password alone for a token.
+# NATS takes a password without a user as a token.
 _NEED_A_USER = ("kafka", "rabbitmq")
 # Settings of a broker that only one kind has.
 _OF_ONE_KIND = {"mechanism": "kafka", "virtual_host": "rabbitmq"}
 
-# Tables and what is in them, with what contradicts.
+# A table's name, its settings, and one contradiction in them.
 _Found = Iterator[tuple[str, Section, str]]
 
 
 def in_brokers(settings: Settings) -> Iterator[str]:
-    """All of them, each with the places of the values of its table."""
+    """Yield every contradiction, with the places of the values of its table."""
     for table, section, found in (*_brokers(settings), *_relays(settings), *_sources(settings)):
         place = settings.places_of(table, section)
         yield f"{place}: [{table}]: {found}" if place else f"[{table}]: {found}"
 
 
 def in_broker(name: str, broker: Broker) -> Iterator[str]:
-    """Those of one broker, whose settings are right by themselves."""
+    """Yield the contradictions of one broker whose settings are valid by themselves."""
     yield from _reached(broker)
     yield from _login(name, broker)
     yield from _tls(broker)
@@ -95,9 +96,9 @@ def _reached(broker: Broker) -> Iterator[str]:
     for server in broker.servers:
         host, _, port = server.rpartition(":")
         if "@" in server:
-            yield "servers has a login in it, where it is shown; set user and password_file"
+            yield "servers must not hold a login, since they are shown; set user and password_file"
         elif not (host and port.isdecimal() and "/" not in server):
-            yield f'{server!r} in servers is not "host:port"; write it so, without a scheme'
+            yield f'{server!r} in servers is not "host:port"; write it without a scheme'
     for setting, kind in _OF_ONE_KIND.items():
         if broker.kind != kind and _is_set(broker, setting):
             yield f"{setting} is for {kind}, and this broker is {broker.kind}; leave it out"
@@ -112,10 +113,10 @@ def _login(name: str, broker: Broker) -> Iterator[str]:
     if broker.kind in BUILT_IN and broker.user is not None and not password:
         yield (
             f"user has no password; set password_file, or give the file broker_{name}_password "
-            "(docs/settings.md, secret files)"
+            "(docs/configuration.md, secret files)"
         )
     if broker.kind in _NEED_A_USER and broker.user is None and password:
-        yield "the password has no user; set user"
+        yield "a password needs a user; set user"
     plain = broker.kind == "kafka" and broker.mechanism == "plain"
     if plain and broker.user is not None and not broker.tls:
         yield 'mechanism = "plain" needs tls = true, or others can read the password on the way'
@@ -133,7 +134,7 @@ def _tls(broker: Broker) -> Iterator[str]:
 
 
 def _broker(settings: Settings, name: str) -> Iterator[str]:
-    """That the broker is there."""
+    """Check that the broker exists."""
     if not name:
         yield "broker is missing; set it to the name of one of [brokers]"
     elif name not in settings.brokers and settings.knows("brokers", name):
@@ -141,7 +142,7 @@ def _broker(settings: Settings, name: str) -> Iterator[str]:
 
 
 def _kind(settings: Settings, name: str) -> str:
-    """The kind of a broker; empty: it is missing, or there is a mistake in it."""
+    """The kind of a broker; empty: the broker is missing or invalid."""
     known = name in settings.brokers and settings.knows("brokers", name)
     return settings.brokers[name].kind if known else ""
 
@@ -154,8 +155,8 @@ def _relay(settings: Settings, relay: Relay) -> Iterator[str]:
         yield f"exchange is for rabbitmq, and broker {relay.broker!r} is {kind}; leave it out"
     if relay.pipelined and kind == "nats":
         yield (
-            f"pipelined is not for nats, as broker {relay.broker!r} is: a stream drops what is "
-            "published again, so a key would lose its order; leave it out"
+            f"pipelined is not for nats, the kind of broker {relay.broker!r}: a stream drops "
+            "messages that are published again, so a key would lose its order; leave it out"
         )
 
 
@@ -165,8 +166,8 @@ def _consumes(settings: Settings, source: MessageSource) -> Iterator[str]:
         return
     if kind not in _CONSUMED:
         yield (
-            f"broker {source.broker!r} is {kind}, which is only published to; messages are "
-            f"consumed from {_KINDS}"
+            f"broker {source.broker!r} is {kind}, which has no consumer; messages are consumed "
+            f"only from {_KINDS}"
         )
         return
     named = [each for each in _CONSUMED[kind] if getattr(source, each)]
@@ -180,14 +181,14 @@ def _consumes(settings: Settings, source: MessageSource) -> Iterator[str]:
         if other in BUILT_IN and other != kind and _is_set(source, setting):
             yield f"{setting} is for {other}, and broker {source.broker!r} is {kind}; leave it out"
     if source.rabbitmq_queue and kind == "rabbitmq" and _is_set(source, "begin"):
-        yield "begin is for streams, and a RabbitMQ queue has what is in it; leave it out"
+        yield "begin is for streams, not for a RabbitMQ queue; leave it out"
 
 
 def _pages(source: MessageSource) -> Iterator[str]:
     if source.page_rows > source.prefetch:
         yield (
             f"page_rows ({source.page_rows}) is more than prefetch ({source.prefetch}), so no page "
-            "is ever full; lower it, or raise that"
+            "is ever full; lower page_rows, or raise prefetch"
         )
 
 
@@ -195,22 +196,22 @@ def _reads(source: MessageSource) -> Iterator[str]:
     if source.type is not None and source.type_from is not None:
         yield "type and type_from are both set; leave one out"
     if source.type is not None and source.type_prefix:
-        yield "type_prefix is not for type: write it into type"
+        yield "type_prefix is not for type: write the prefix into type"
     yield from points_into_text(source)
 
 
 def _is_no_webhook_source(settings: Settings, name: str) -> Iterator[str]:
     if name in settings.inbound.webhooks:
         yield (
-            f"[inbound.webhooks.{name}] has the same name, and events are told apart by it; rename "
-            "one of them"
+            f"[inbound.webhooks.{name}] has the same name, which events carry as their source; "
+            "rename one of them"
         )
 
 
 def _both(
     settings: Settings, one: tuple[str, MessageSource], other: tuple[str, MessageSource]
 ) -> Iterator[str]:
-    """What two sources must not share."""
+    """Yield the streams, groups and consumers that two sources of messages wrongly share."""
     (name, first), (second_name, second) = one, other
     if first.broker != second.broker:
         return
@@ -220,22 +221,22 @@ def _both(
             for topic in sorted({*first.kafka_topics} & {*second.kafka_topics}):
                 yield (
                     f"{also} consumes the Kafka topic {topic!r} in the same group, so each would "
-                    "get a part of it; give one another kafka_group"
+                    "get only a part of it; give one of them another kafka_group"
                 )
         case "nats" if first.nats_stream == second.nats_stream:
             if first.durable(name) == second.durable(second_name):
                 yield (
                     f"{also} has the same consumer in NATS, {first.durable(name)!r}, so each would "
-                    "get a part of the stream; give one another nats_durable"
+                    "get only a part of the stream; give one of them another nats_durable"
                 )
         case "rabbitmq" if first.rabbitmq_queue == second.rabbitmq_queue is not None:
             yield (
-                f"{also} consumes the queue {first.rabbitmq_queue!r} as well, so each would get a "
-                "part of it; give each its own queue"
+                f"{also} consumes the queue {first.rabbitmq_queue!r} as well, so each would get "
+                "only a part of it; give each source its own queue"
             )
 
 
 def _is_set(section: Section, setting: str) -> bool:
-    """Whether it is something else than by default."""
+    """Whether the value differs from the default."""
     field = type(section).model_fields[setting]
     return bool(getattr(section, setting) != field.default)

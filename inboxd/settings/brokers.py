@@ -1,8 +1,8 @@
 """Brokers: `[brokers.NAME]`, `[relays.NAME]`, `[inbound.messages.NAME]`.
 
-Owns how a broker is reached, what is published to it, and what is consumed from it. Promises that a
-password is in no representation. Known limit: what contradicts each other is refused by
-`inboxd.settings.load` (`inboxd/settings/broker_contradictions.py`).
+Owns the connections to brokers, the events that are published to them, and the messages consumed
+from them. Promises that no representation holds a password. Known limit: contradictions are refused
+by `inboxd.settings.load` (`inboxd/settings/broker_contradictions.py`).
 """
 
 from pathlib import Path
@@ -25,29 +25,30 @@ from inboxd.settings.values import Duration, Names, Size
 
 BUILT_IN = ("kafka", "nats", "rabbitmq")
 
-# Without a pattern in the schema: editors know names of tables by `additionalProperties`.
+# No pattern in the schema: editors complete table names by `additionalProperties`.
 BrokerName = Annotated[str, AfterValidator(name_of("broker")), Schema({"type": "string"})]
 RelayName = Annotated[str, AfterValidator(name_of("relay")), Schema({"type": "string"})]
 
 
 class Broker(Section):
-    """One broker; relays publish to it, sources of messages consume from it."""
+    """A broker: relays publish to it, sources of messages consume from it."""
 
     kind: str = Field(
         "",
         pattern=r"^([a-z][a-z0-9_]*)?$",
         max_length=100,
-        description="What it is: kafka, nats, rabbitmq, or the name of a plugin's publisher.",
+        description="Kind of the broker: kafka, nats, rabbitmq, or the name of a plugin's "
+        "publisher.",
     )
     servers: Names = Field(
         (),
-        description='Where it is: one or more of "host:port". Name several of a cluster: one that '
-        "can be reached is enough.",
+        description='Addresses of the servers, each "host:port". Name several servers of a '
+        "cluster: it is enough if one of them can be reached.",
     )
     user: str | None = Field(
         None,
         min_length=1,
-        description="The name to log in with. Set it where the broker refuses who has none.",
+        description="Login name. Set it if the broker refuses anonymous connections.",
     )
     password: SecretStr | None = Field(
         None,
@@ -61,44 +62,44 @@ class Broker(Section):
     )
     mechanism: Literal["plain", "scram-sha-256", "scram-sha-512"] = Field(
         "scram-sha-512",
-        description="How a Kafka user logs in (SASL). Change it to what the Kafka brokers ask for; "
-        "plain needs tls.",
+        description="SASL mechanism of a Kafka user. Change it to the mechanism that the Kafka "
+        "brokers require; plain needs tls.",
     )
     tls: bool = Field(
         default=False,
-        description="Whether connections are encrypted, and the server's certificate verified. "
-        "True wherever others share the network.",
+        description="Whether connections are encrypted, and the server's certificate verified. Set "
+        "it to true if others share the network.",
     )
     tls_ca: Path | None = Field(
         None,
-        description="PEM file of the authorities that may vouch for the server; unset: those of "
-        "the system. Set it where the authority is your own.",
+        description="PEM file of the certificate authorities that are trusted for the server; "
+        "unset: the system's authorities. Set it if the authority is your own.",
     )
     tls_cert: Path | None = Field(
         None,
-        description="PEM file of the daemon's own certificate, for brokers that ask for one; needs "
-        "`tls_key`.",
+        description="PEM file of the daemon's own certificate, for brokers that require one; "
+        "needs `tls_key`.",
     )
     tls_key: Path | None = Field(None, description="PEM file of that certificate's private key.")
     virtual_host: str = Field(
         "/",
         min_length=1,
-        description="The RabbitMQ virtual host. Change it to the one that has your queues.",
+        description="The RabbitMQ virtual host. Change it to the host that has your queues.",
     )
     connect_timeout: Duration = Field(
         seconds(5),
-        description="What a connection gets to be there. Raise it for brokers that are far away.",
+        description="Time limit for opening a connection. Raise it for brokers that are far away.",
     )
     options: dict[str, Any] = Field(
         default_factory=dict,
-        description="What a plugin's publisher needs to know. It is shown; a secret belongs in "
+        description="Options of a plugin's publisher. They are shown; a secret belongs in "
         "`password`.",
     )
 
     def secret(self) -> str | None:
-        """The password, of its file where there is one; a file that changed is read anew.
+        """The password; a password file is read anew at each call.
 
-        Raises SettingsError. It reads a file: call it in a thread.
+        Raises SettingsError. Reading a file blocks: call it in a thread.
         """
         if self.password_file is not None:
             return read_secret(self.password_file)
@@ -106,7 +107,7 @@ class Broker(Section):
 
 
 class Relay(Section):
-    """Events that are published to a broker; the relay's name is that of its topic."""
+    """Events that are published to a broker; the relay has the name of its topic."""
 
     broker: str = Field(
         "", max_length=100, description="The name of the broker, one of `[brokers]`."
@@ -115,64 +116,65 @@ class Relay(Section):
         (),
         max_length=200,
         description="The types of events that are published. An event that is emitted without a "
-        "topic goes to the relay's, and to those of its handlers.",
+        "topic goes to the relay's topic, and to the topics of its handlers.",
     )
     to: DestinationTemplate = Field(
         "{type}.v{version}",
         description="The Kafka topic, the NATS subject or the RabbitMQ routing key. {type}, "
-        "{version} (of the payload's schema), {tenant}, {entity_type} and {entity_id} stand for "
-        "what the event has; one that lacks it is a dead letter. Change it to the names that "
-        "consumers know.",
+        "{version} (of the payload's schema), {tenant}, {entity_type} and {entity_id} are "
+        "replaced by the event's values; an event that lacks one becomes a dead letter. Change it "
+        "to the names that consumers know.",
     )
     exchange: str = Field(
         "",
         max_length=255,
-        description='The RabbitMQ exchange; "": the default one, whose routing keys are names of '
-        "queues. Set it where consumers bind their queues to one.",
+        description='The RabbitMQ exchange; "": the default exchange, whose routing keys are names '
+        "of queues. Set it if consumers bind their queues to an exchange.",
     )
     source: str = Field(
         "inboxd",
         min_length=1,
         max_length=255,
-        description="The source that its CloudEvents name, a URI such as /bets, where an event has "
-        "none of its own. Change it so that consumers see whose events they are.",
+        description="Source in the CloudEvents, a URI such as /bets, for events that have no "
+        "source of their own. Change it so that consumers see whose events they are.",
     )
     timeout: Duration = Field(
         seconds(10),
-        description="What the broker gets to confirm what was sent at once. Raise it for brokers "
-        "that are slow and work; what hangs holds the keys of its page for so long.",
+        description="Time limit for the broker to confirm the messages that were sent together. "
+        "Raise it for brokers that are slow but work; a broker that hangs holds the keys of its "
+        "page for this long.",
     )
     page_rows: int = Field(
         1000,
         ge=1,
         le=10_000,
-        description="Most events of a page. Lower it when a broker does not confirm a page in "
-        "time, or so that fewer are published twice after a crash.",
+        description="Maximum events in one page. Lower it when a broker does not confirm a page "
+        "in time, or so that fewer events are published twice after a crash.",
     )
     concurrency: int = Field(
         2,
         ge=1,
         le=16,
-        description="Most pages of one worker at a time, of different keys: one is settled while "
-        "another is published. Raise it when a broker far away leaves events waiting.",
+        description="Maximum pages of one worker at a time, of different keys: one is settled "
+        "while another is published. Raise it when events wait because the broker is far away.",
     )
     pipelined: bool = Field(
         default=False,
-        description="Whether several messages of one key are under way at once. True for hot keys "
-        "that fall behind: quicker, but where the broker refuses one, later ones of its key may "
-        "have gone before it; they are published again behind it. Not for NATS, which drops what "
-        "is published again.",
+        description="Whether several messages of one key may be in flight at once. Set it to "
+        "true for hot keys that fall behind: it is faster, but if the broker refuses a message, "
+        "later messages of its key may already be published; they are published again after it. "
+        "Not for NATS, which drops messages that are published again.",
     )
     on_failure: Literal["skip", "block"] = Field(
         "skip",
-        description="What a dead letter does to its ordering key. skip: the next one goes on; "
-        "block: the key waits until it is replayed or dismissed. Choose block where a gap is worse "
-        "than a delay.",
+        description="Effect of a dead letter on its ordering key. skip: the next event continues; "
+        "block: the key waits until the dead letter is replayed or dismissed. Choose block if a "
+        "gap is worse than a delay.",
     )
 
 
 class MessageSource(Section):
-    """Messages of a broker that become events; its name is the `source` of its events."""
+    """Messages of a broker that become events; its name is the `source` of these events."""
 
     broker: str = Field(
         "", max_length=100, description="The name of the broker, one of `[brokers]`."
@@ -184,8 +186,8 @@ class MessageSource(Section):
         "inboxd",
         min_length=1,
         max_length=200,
-        description="The Kafka consumer group that the workers are members of. Change it where "
-        "several inboxes consume one Kafka topic, or each gets only a part of it.",
+        description="The Kafka consumer group of the workers. Change it if several inboxes consume "
+        "one Kafka topic: in one group, each gets only a part.",
     )
     nats_stream: str | None = Field(
         None, min_length=1, description="The NATS JetStream stream that is consumed."
@@ -193,13 +195,13 @@ class MessageSource(Section):
     nats_subjects: Names = Field(
         (),
         description="The subjects of the stream that are consumed; empty: all. Set it when the "
-        "others would become events that nobody handles.",
+        "other subjects would become events without a handler.",
     )
     nats_durable: str = Field(
         "inboxd",
         pattern=r"^[A-Za-z0-9_-]{1,32}$",
-        description="How the name of the consumer in NATS begins; that of the source is put behind "
-        "it. Change it where several inboxes consume from one stream.",
+        description="Prefix of the consumer's name in NATS, followed by the name of the source. "
+        "Change it if several inboxes consume from one stream.",
     )
     rabbitmq_queue: str | None = Field(
         None, min_length=1, max_length=255, description="The RabbitMQ queue that is consumed."
@@ -208,91 +210,95 @@ class MessageSource(Section):
         None,
         min_length=1,
         max_length=255,
-        description="The RabbitMQ queue of the type `stream` that is consumed, from a stored "
-        "position on. Set it in place of `rabbitmq_queue`.",
+        description="The RabbitMQ queue of the type `stream` that is consumed, beginning at the "
+        "stored position. Set it in place of `rabbitmq_queue`.",
     )
     begin: Literal["oldest", "newest"] = Field(
         "oldest",
-        description="Where streams are begun of which nothing was stored: with the oldest message "
-        "that the broker has, or with what comes from then on. Choose newest where "
-        "old messages would do harm.",
+        description="Where consumption begins in a stream without a stored position. oldest: at "
+        "the oldest message that the broker has; newest: at the messages that arrive from then on. "
+        "Choose newest if old messages would do harm.",
     )
     prefetch: int = Field(
         2000,
         ge=1,
         le=100_000,
-        description="Most messages that are held in memory, not stored yet. Lower it when large "
-        "messages take too much memory.",
+        description="Maximum messages that are held in memory before they are stored. Lower it "
+        "when large messages take too much memory.",
     )
     page_rows: int = Field(
         1000,
         ge=1,
         le=10_000,
-        description="Most messages that are stored in one transaction; at most `prefetch`. Raise "
-        "it when many small ones wait; lower it when their transactions take long.",
+        description="Maximum messages that are stored in one transaction; at most `prefetch`. "
+        "Raise it when many small messages wait; lower it when the transactions take long.",
     )
     page_bytes: Size = Field(
         16 * 1024**2,
-        description="Most bytes of bodies that are stored in one transaction, a last one more. "
-        "Lower it when memory is short.",
+        description="Maximum bytes of bodies that are stored in one transaction; the last message "
+        "may exceed it. Lower it when memory is short.",
     )
     max_body: Size = Field(
         1024**2,
-        description="Most bytes of a message; a larger one is a dead letter without its body. "
-        "Raise it when large ones are meant.",
+        description="Maximum bytes of a message; a larger one becomes a dead letter without its "
+        "body. Raise it when large messages are expected.",
     )
     topics: Names = Field(
         (),
-        description="Topics of its events; empty: those that the type is subscribed to. Set it "
-        "when they must go elsewhere, or come before anything is declared.",
+        description="Topics of the events; empty: the topics that subscribe to the type. Set it "
+        "when events must go elsewhere, or arrive before anything is declared.",
     )
     type: str | None = Field(
         None,
         min_length=1,
-        description="The type of its events; unset: `type_from`, or that of the CloudEvent.",
+        description="The type of the events; unset: `type_from`, or the type of the CloudEvent.",
     )
     type_from: TypeReference | None = Field(
         None,
-        description='Where the type stands: "header:…" or "pointer:/type". For messages that are '
-        "no CloudEvents.",
+        description='Where the type is found: "header:…" or "pointer:/type". For messages that '
+        "are not CloudEvents.",
     )
     type_prefix: str = Field(
         "",
         max_length=100,
-        description="What is put before the type of `type_from` or of the CloudEvent, such as "
+        description="Prefix of the types from `type_from` or from the CloudEvent, such as "
         "`shop.`, so that the types of two sources differ.",
     )
     dedup_key: DedupKey | None = Field(
         None,
-        description='Where the dedup key stands: "header:…", "pointer:/…", or "body" for the '
+        description='Where the dedup key is found: "header:…", "pointer:/…", or "body" for the '
         "body's hash; \"\" for none; unset: for RabbitMQ the message id or the CloudEvent's id, "
-        "for Kafka and NATS none, since positions are enough there. Set it when what a sender "
-        "publishes twice becomes two events.",
+        "for Kafka and NATS none, since stored positions are enough. Set it when a message that a "
+        "sender publishes twice becomes two events.",
     )
     ordering_key: Reference | None = Field(
         None,
-        description='Where the ordering key stands: "header:…", "pointer:/…" or "text:…"; unset: '
-        "the Kafka key, or else the partition; the NATS subject; the RabbitMQ queue. Set it when "
-        "too many events wait for each other, or too few.",
+        description='Where the ordering key is found: "header:…", "pointer:/…" or "text:…"; unset: '
+        "for Kafka the message's key, or without a key the partition; for NATS the subject; for "
+        "RabbitMQ the queue. Set it when too many events wait for each other, or too few.",
     )
-    tenant: Reference | None = Field(None, description="Where the tenant stands, in the same way.")
+    tenant: Reference | None = Field(
+        None, description="Where the tenant is found, in the same form."
+    )
     entity_type: str | None = Field(
-        None, min_length=1, description="What its events are about, such as `match`."
+        None,
+        min_length=1,
+        description="Kind of the entities that the events are about, such as `match`.",
     )
     entity_id: Reference | None = Field(
-        None, description="Where the entity's id stands, in the same way as the ordering key."
+        None, description="Where the entity's id is found, in the same form as the ordering key."
     )
     body: Literal["json", "text"] = Field(
         "json",
-        description="What a body is: JSON, or text. Change it when good messages become dead "
-        "letters as not JSON.",
+        description="Format of a body: JSON, or text. Change it when good messages become dead "
+        "letters because they are not JSON.",
     )
     headers: HeaderNames = Field(
         (),
-        description="Headers that are kept in the event's headers, beside those of CloudEvents. "
-        "Set it when handlers need them; those that log somebody in are refused.",
+        description="Headers that are kept in the event's headers, besides the CloudEvents "
+        "headers. Set it when handlers need them; headers that hold credentials are refused.",
     )
 
     def durable(self, name: str) -> str:
-        """How the consumer of the source of this name is called in NATS: a dot would end that."""
+        """The NATS consumer of the source `name`; it may have no dots, so `~` replaces them."""
         return f"{self.nats_durable}-{name}".replace(".", "~")

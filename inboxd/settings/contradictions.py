@@ -1,8 +1,8 @@
-"""Settings that are right by themselves and contradict each other.
+"""Contradictions between settings that are valid by themselves.
 
-Owns the rules between settings, each with those that it rests on. Promises that a rule is asked
-only where all that it rests on is known: the default that stands in for a wrong value contradicts
-nothing. Known limit: what only the plugins know is checked when they are loaded.
+Owns the rules between settings, each with the keys that it rests on. Promises that a rule is
+applied only if all its keys are known: the default that replaces an invalid value contradicts
+nothing. Known limit: rules that need the plugins are checked when the plugins are loaded.
 """
 
 from collections.abc import Callable, Iterator
@@ -25,7 +25,7 @@ _RULES: list[tuple[tuple[str, ...], _Rule]] = []
 
 
 def contradictions(settings: Settings) -> Iterator[str]:
-    """All of them, each with the places of its values."""
+    """Yield every contradiction, with the places of its values."""
     for keys, rule in _RULES:
         if all(settings.knows(*key.split(".")) for key in keys):
             sources = dict.fromkeys(settings.source_of(key) for key in keys)
@@ -69,7 +69,7 @@ def _certificate_has_its_key(settings: Settings) -> Iterator[str]:
 @_rests_on("database.tls_cert", "database.tls_ca")
 def _certificate_has_its_authorities(settings: Settings) -> Iterator[str]:
     if settings.database.tls_cert is not None and settings.database.tls_ca is None:
-        yield "[database]: tls_cert needs tls_ca: it is only shown to a server that is verified"
+        yield "[database]: tls_cert needs tls_ca: the certificate is sent only to a verified server"
 
 
 @_rests_on("http.host", "http.allow_remote")
@@ -88,8 +88,8 @@ def _loopback_unless_encrypted(settings: Settings) -> Iterator[str]:
     if not (http.allow_remote or http.certificate or is_loopback(http.host)):
         yield (
             f"[inbound.http]: host {http.host!r} can be reached from other machines, and nothing "
-            "is encrypted; use 127.0.0.1 with a proxy that ends TLS, set certificate and "
-            "private_key, or set allow_remote = true where only such a proxy reaches it"
+            "is encrypted; use 127.0.0.1 with a proxy that terminates TLS, set certificate "
+            "and private_key, or set allow_remote = true where only such a proxy reaches it"
         )
 
 
@@ -112,8 +112,8 @@ def _spool_answers_in_time(settings: Settings) -> Iterator[str]:
     spool = settings.inbound.spool
     if spool.path is not None and spool.after >= settings.inbound.http.answer_within:
         yield (
-            "[inbound.spool]: after must be less than inbound.http.answer_within, or requests are "
-            "given up before they are spooled"
+            "[inbound.spool]: after must be less than inbound.http.answer_within, or requests "
+            "time out before they are spooled"
         )
 
 
@@ -123,7 +123,7 @@ def _key_rates_have_lines(settings: Settings) -> Iterator[str]:
         if queue.key_rate is not None and queue.key_concurrency > 1:
             yield (
                 f"[queues.{name}]: key_rate needs key_concurrency = 1, since the commands of a key "
-                "wait for the first of them; leave one of both out"
+                "wait for the first of them; leave out key_rate or key_concurrency"
             )
 
 
@@ -133,9 +133,9 @@ def _quota_holds_segments(settings: Settings) -> Iterator[str]:
     if spool.quota < 2 * spool.segment_size:
         yield (
             f"[inbound.spool]: quota ({format_size(spool.quota)}) must be at least twice "
-            f"segment_size ({format_size(spool.segment_size)}), since a drained file goes as a "
-            f"whole: give it {format_size(2 * spool.segment_size)} or more, or make segment_size "
-            "smaller"
+            f"segment_size ({format_size(spool.segment_size)}), since a file is deleted only when "
+            f"all of it is drained: set quota to {format_size(2 * spool.segment_size)} or more, or "
+            "lower segment_size"
         )
 
 
@@ -151,7 +151,7 @@ def _ports_differ(settings: Settings) -> Iterator[str]:
     for (one, port, first), (other, same, second) in combinations(ports, 2):
         if port == same != 0:
             yield (
-                f"{one} and {other} are both {port}: {first} and {second} have a port each; "
+                f"{one} and {other} are both {port}: {first} and {second} need different ports; "
                 "change one"
             )
 
@@ -195,6 +195,6 @@ def _types_go_with_their_tables(settings: Settings) -> Iterator[str]:
         if one.retention is not None and one.retention > longest:
             yield (
                 f"types.{name}.retention is longer than history.events and history.commands: "
-                "days go as a whole, so a type may be kept for less, but not for longer; raise "
-                f"those ({longest.days} days is the longer now), or set history.export"
+                "history is dropped by whole days, so a type cannot be kept longer; raise one of "
+                f"them (the longer is {longest.days} days), or set history.export"
             )

@@ -1,7 +1,7 @@
-"""Showing settings: a list for people, and what a reload may change.
+"""Showing settings: a list for people, and the settings that a reload may change.
 
-Owns which settings a running daemon takes over at SIGHUP. Promises that no secret is shown.
-Known limit: a changed secret shows as changed, not how.
+Owns which settings a running daemon adopts at SIGHUP. Promises that no secret is shown. Known
+limit: a changed secret shows as changed, without its value.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,7 +13,7 @@ from pydantic import SecretStr
 from inboxd.model.masking import MASK, redact
 from inboxd.settings.sections import Settings
 
-# Read for each page or each line; everything else shapes connections and tasks.
+# Read for each page or each line; all other settings shape connections and tasks.
 _RELOADABLE = frozenset(
     {
         "log.level",
@@ -28,22 +28,22 @@ _RELOADABLE = frozenset(
         "admin.users",
     }
 )
-# Tables that are taken over whole.
+# Tables that are adopted as a whole.
 _LIVE_TABLES = ("queues.", "breakers.", "inbound.webhooks.")
-# What an empty list stands for, where it is not nothing.
+# Lists that mean "all" when they are empty.
 _ALL = ("worker.plugins", "worker.queues", "worker.topics")
-# The one that is shown, without its password.
+# The DSN is shown without its password; other secrets are masked as a whole.
 _DSN = "database.dsn"
 _OF_SOURCES = {
     "addresses": "(all)",
     "nats_subjects": "(all)",
-    "topics": "(of the subscriptions)",
+    "topics": "(those that subscribe to the type)",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Dotted keys that differ: those that apply at once, and those that need a restart."""
+    """Dotted keys that differ. live: they apply at once; restart: they need a restart."""
 
     live: tuple[str, ...]
     restart: tuple[str, ...]
@@ -62,7 +62,7 @@ def reloadable(old: Settings, new: Settings) -> Changes:
     before, after = (dict(_flatten(s.model_dump(by_alias=True))) for s in (old, new))
     changed = [key for key in before | after if before.get(key) != after.get(key)]
     if old.database.password_is_from_file and new.database.password_is_from_file:
-        changed = [key for key in changed if key != "database.password"]  # read by whoever connects
+        changed = [key for key in changed if key != "database.password"]  # read at each connection
     return Changes(
         live=tuple(key for key in changed if _is_live(key)),
         restart=tuple(key for key in changed if not _is_live(key)),
@@ -70,7 +70,7 @@ def reloadable(old: Settings, new: Settings) -> Changes:
 
 
 def taken_over(old: Settings, new: Settings) -> Settings:
-    """`old`, with what SIGHUP may change as `new` has it."""
+    """`old`, with the reloadable settings of `new`."""
     sections: dict[str, dict[str, object]] = {}
     for section, _, name in (key.partition(".") for key in _RELOADABLE):
         sections.setdefault(section, {})[name] = getattr(getattr(new, section), name)
@@ -100,7 +100,7 @@ def _show(key: str, value: object) -> str:
         case None:
             return "-"
         case SecretStr():
-            # Any other secret may have :// in it, too.
+            # `redact` would show parts of another secret that contains ://.
             return redact(value.get_secret_value()) if key == _DSN else MASK
         case bool():
             return str(value).lower()
@@ -117,7 +117,7 @@ def _nothing(key: str) -> str:
 
 
 def _item(value: object) -> str:
-    """One of a list: a name, a key of a source, a token or a user, without its secret."""
+    """Format a list item: a name, a source's key, a token or a user, without its secret."""
     if not isinstance(value, Mapping):
         return str(value)
     if "token" in value:

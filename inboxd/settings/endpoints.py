@@ -1,7 +1,7 @@
-"""An endpoint of webhooks: `[endpoints.NAME]`.
+"""Endpoints of webhooks: `[endpoints.NAME]`.
 
-Known limit: whether its secret files can be read, and whether its name is a row's already, shows
-when a worker starts.
+Known limit: a worker finds out when it starts whether the secret files can be read, and whether a
+row has the endpoint's name already.
 """
 
 from datetime import timedelta
@@ -35,56 +35,61 @@ def _types(types: tuple[str, ...]) -> tuple[str, ...]:
     return types
 
 
-# Without a pattern in the schema: editors know names of tables by `additionalProperties`.
+# No pattern in the schema: editors complete table names by `additionalProperties`.
 EndpointName = Annotated[str, AfterValidator(_name), Schema({"type": "string"})]
 
 
 class Endpoint(Section):
-    """A URL that gets webhooks. A row of `endpoints`, which workers write when they start."""
+    """A URL that gets webhooks. Workers write it to a row of `endpoints` when they start."""
 
     url: Annotated[str, AfterValidator(_url)] = Field(
-        "", description="Where deliveries are posted; https, or http where nobody is on the way."
+        "",
+        description="URL that deliveries are posted to: https, or http inside a network that "
+        "you trust.",
     )
     types: Annotated[Names, AfterValidator(_types)] = Field(
         (),
         max_length=100,
-        description='What it gets: types, "user.*" for all that begin so, "*" for all.',
+        description='Event types that the endpoint gets: single types, "user.*" for all with this '
+        'prefix, "*" for all.',
     )
     tenant: str | None = Field(
-        None, description="It gets only what is sent for this tenant; unset: for any, and for none."
+        None,
+        description="The only tenant whose webhooks the endpoint gets; unset: webhooks of every "
+        "tenant, and webhooks without a tenant.",
     )
     secret_file: Path | None = Field(
-        None, description="File with the secret that signs: whsec_ and base64."
+        None, description="File with the signing secret: whsec_ and base64."
     )
     old_secret_file: Path | None = Field(
         None,
-        description="File with a secret that signs beside it. Set it to the old one's while the "
+        description="File with a second signing secret. Set it to the old secret while the "
         "receiving side changes over.",
     )
     ordered: bool = Field(
         default=False,
-        description="Deliver what has one ordering key in order. Set it where the receiving side "
-        "cannot do without; a delivery that fails holds up its key.",
+        description="Whether deliveries with the same ordering key are made in order. Set it if "
+        "the receiving side needs the order; a delivery that fails holds up its key.",
     )
     events: bool = Field(
         default=False,
-        description="Whether events that are emitted reach it, too, where its types match: else "
-        "only what is sent as a webhook. Set it where the receiving side is to know of each fact.",
+        description="Whether the endpoint also gets emitted events of its types, besides webhooks. "
+        "Set it to true if the receiving side needs each event.",
     )
     rate: RateLimit | None = Field(
         None,
-        description='At most so many deliveries, such as "10/s". Set it where the receiving side '
+        description='Maximum rate of deliveries, such as "10/s". Set it if the receiving side '
         "answers 429.",
     )
     concurrency: int | None = Field(
         None,
         ge=1,
         le=100_000,
-        description="Most deliveries at once, over all workers. Lower it where the receiving side "
-        "slows down under many.",
+        description="Maximum deliveries at once, over all workers. Lower it if the receiving side "
+        "slows down under many deliveries.",
     )
     disable_after: Duration = Field(
         timedelta(days=5),
-        description="How long it may fail without a success until it is disabled. Lengthen it for "
-        "one that is away for longer.",
+        description="Time without a success, while deliveries fail, after which the endpoint is "
+        "disabled. Lengthen it for an endpoint that is down for longer.",
     )

@@ -1,8 +1,8 @@
-"""Webhook sources whose settings contradict each other.
+"""Contradictions within the settings of webhook sources.
 
-Owns the rules of `[inbound.webhooks.NAME]`. Promises that a source is judged only if all that is
-said of it is right by itself.
-*See:* `inboxd/settings/contradictions.py`, which asks.
+Owns the rules of `[inbound.webhooks.NAME]`. Promises that a rule is applied only if its source is
+valid by itself.
+*See:* `inboxd/settings/contradictions.py`, which calls this.
 """
 
 from collections import Counter
@@ -21,7 +21,7 @@ from inboxd.settings.sections import Settings
 
 
 def in_webhooks(settings: Settings) -> Iterator[str]:
-    """All of them, each with the places of the source's values."""
+    """Yield every contradiction, with the places of the source's values."""
     for name, source in settings.inbound.webhooks.items():
         table = f"inbound.webhooks.{name}"
         if not settings.knows("inbound", "webhooks", name):
@@ -32,10 +32,10 @@ def in_webhooks(settings: Settings) -> Iterator[str]:
 
 
 def points_into_text(source: WebhookSource | MessageSource) -> Iterator[str]:
-    """What refers into a body that has no parts."""
+    """Yield pointers into a text body, which has no parts."""
     for setting in REFERENCES if source.body == "text" else ():
         if (getattr(source, setting) or "").startswith("pointer:"):
-            yield f'{setting} is a pointer, and body = "text" has nothing to point at'
+            yield f'{setting} is a pointer, but body = "text" is not JSON; use a header or text'
 
 
 def _of_source(source: WebhookSource) -> Iterator[str]:
@@ -50,7 +50,7 @@ def _type_is_said_once(source: WebhookSource) -> Iterator[str]:
         else:
             yield "type and type_from are both set; leave one out"
     if source.type_prefix and source.type_from is None:
-        yield "type_prefix needs type_from: write it into type"
+        yield "type_prefix needs type_from: without it, write the prefix into type"
 
 
 def _scheme_has_its_table(source: WebhookSource) -> Iterator[str]:
@@ -65,9 +65,9 @@ def _scheme_has_its_table(source: WebhookSource) -> Iterator[str]:
         yield f"options is for schemes without a table of their own; {source.scheme!r} has one"
 
 
-def _certificate_names_somebody(source: WebhookSource) -> Iterator[str]:
+def _certificate_has_subjects(source: WebhookSource) -> Iterator[str]:
     if source.certificate is not None and not (source.certificate.subjects or source.keys):
-        yield "certificate.subjects is empty, so nobody is let in; name the sender's subject"
+        yield "certificate.subjects is empty, so no request is accepted; name the sender's subject"
 
 
 def _scheme_has_keys(source: WebhookSource) -> Iterator[str]:
@@ -81,7 +81,7 @@ def _scheme_has_keys(source: WebhookSource) -> Iterator[str]:
 def _keys_are_whole(source: WebhookSource) -> Iterator[str]:
     for id_, count in Counter(key.id for key in source.keys).items():
         if count > 1:
-            yield f"{count} keys have the id {id_!r}; give each its own"
+            yield f"{count} keys have the id {id_!r}; give each key an id of its own"
     for key in source.keys:
         yield from (f"key {key.id!r} {found}" for found in _of_key(key, source.scheme))
 
@@ -91,14 +91,14 @@ def _of_key(key: WebhookKey, scheme: str) -> Iterator[str]:
     if not secret and key.public_key is None:
         yield (
             "has no secret; set secret_file, or give the file webhook_NAME_ID "
-            "(docs/settings.md, secret files)"
+            "(docs/configuration.md, secret files)"
         )
     if secret and key.public_key is not None:
         yield "has a secret and a public_key; leave one out"
     if key.public_key is not None and scheme in SCHEMES and scheme not in PUBLIC_KEYS:
-        yield f"has a public_key, which scheme {scheme!r} does not know; set secret_file"
+        yield f"has a public_key, which scheme {scheme!r} cannot use; set secret_file"
     if key.not_before and key.not_after and key.not_after <= key.not_before:
-        yield "never counts: its not_after is not later than its not_before"
+        yield "is never valid: its not_after is not later than its not_before"
 
 
 def _body_has_what_is_referred_to(source: WebhookSource) -> Iterator[str]:
@@ -117,8 +117,8 @@ def _beside_the_listener(settings: Settings, source: WebhookSource) -> Iterator[
     known = settings.knows
     if known("inbound", "http", "max_bytes") and source.max_body > http.max_bytes:
         yield (
-            "max_body is more than inbound.http.max_bytes, so its largest bodies are never taken; "
-            "lower it, or raise that"
+            "max_body is more than inbound.http.max_bytes, so the largest bodies are always "
+            "refused; lower max_body, or raise max_bytes"
         )
     proxies_known = known("inbound", "http", "trusted_proxies")
     if source.scheme == "client_certificate" and proxies_known and not http.trusted_proxies:
@@ -132,7 +132,7 @@ _BODIES = {"form": "a form", "text": "text"}
 _RULES: tuple[Callable[[WebhookSource], Iterator[str]], ...] = (
     _type_is_said_once,
     _scheme_has_its_table,
-    _certificate_names_somebody,
+    _certificate_has_subjects,
     _scheme_has_keys,
     _keys_are_whole,
     _body_has_what_is_referred_to,

@@ -1,10 +1,9 @@
-"""The JSON schema of the settings file, for editors: made of the models.
+"""The JSON schema of the settings file, for editors: made from the models.
 
-Owns what an editor needs besides what pydantic says of a model: defaults as the file has them, no
-null (TOML has none), no references (some editors follow none). Promises that what the schema
-refuses, the daemon refuses too. Known limit: the other way round it is not so: what contradicts
-each other, is out of a range that no pattern can tell, or is not known to the plugins, is found by
-`inboxd check`.
+Owns what an editor needs besides pydantic's schema: defaults as the file writes them, no null (TOML
+has none), no references (some editors follow none). Promises that the daemon refuses everything
+that the schema refuses. Known limit: the schema cannot express contradictions, some ranges, and the
+names that plugins declare; `inboxd check` finds these.
 """
 
 from typing import Any
@@ -24,7 +23,7 @@ from inboxd.settings.overrides import (
 )
 from inboxd.settings.sections import Settings
 
-# What editors for TOML read best.
+# The draft that editors for TOML support best.
 _DRAFT = "http://json-schema.org/draft-07/schema#"
 # Tables that the operator names.
 _NAMED: dict[str, type[BaseModel]] = {
@@ -38,9 +37,9 @@ _NAMED: dict[str, type[BaseModel]] = {
     "brokers": Broker,
     "relays": Relay,
 }
-# Those of `[inbound]`.
+# The named tables of `[inbound]`.
 _SOURCES: dict[str, type[BaseModel]] = {"webhooks": WebhookSource, "messages": MessageSource}
-# An empty value takes away what the plugin of a topic says.
+# An empty value removes what the plugin declares for a topic.
 _NOTHING = {"enum": [""]}
 
 
@@ -65,7 +64,7 @@ def json_schema() -> dict[str, Any]:
     return {
         "$schema": _DRAFT,
         "title": "Settings of inboxd",
-        "description": "config.toml: docs/settings.md has the same.",
+        "description": "config.toml: docs/reference/settings.md describes the same settings.",
         "type": "object",
         "additionalProperties": False,
         "properties": sections,
@@ -73,7 +72,7 @@ def json_schema() -> dict[str, Any]:
 
 
 def _plain(node: Any, definitions: dict[str, Any]) -> Any:
-    """Without references, null, titles and pydantic's own form of defaults."""
+    """Remove references, null, titles and pydantic's own form of defaults."""
     if isinstance(node, list):
         return [_plain(each, definitions) for each in node]
     if not isinstance(node, dict):
@@ -96,7 +95,7 @@ def _plain(node: Any, definitions: dict[str, Any]) -> Any:
 
 
 def _set_defaults(fields: dict[str, Any], default: BaseModel) -> None:
-    """Say what the settings of a section are by default, as the file has it."""
+    """Set the defaults of a section, as the file writes them."""
     dumped = default.model_dump(mode="json", by_alias=True)
     for name, field in type(default).model_fields.items():
         key, value = field.alias or name, getattr(default, name)
@@ -109,14 +108,14 @@ def _set_defaults(fields: dict[str, Any], default: BaseModel) -> None:
 
 
 def _or_nothing(field: dict[str, Any]) -> dict[str, Any]:
-    """The same, or an empty text; what is said of it stays outside."""
+    """Also allow an empty text; description and default stay outside the `anyOf`."""
     said: dict[str, Any] = {key: field[key] for key in ("description", "default") if key in field}
     own = {key: value for key, value in field.items() if key not in said}
     return {**said, "anyOf": [*own.get("anyOf", [own]), _NOTHING]}
 
 
 def _retry(section: dict[str, Any]) -> dict[str, Any]:
-    """The keys of a retry policy: those of `[retry]`, and those that only handlers' have."""
+    """The keys of a retry policy: the keys of `[retry]`, and further ones for handlers."""
     known = {
         key: {name: value for name, value in field.items() if name != "default"}
         for key, field in section["properties"].items()
@@ -125,5 +124,5 @@ def _retry(section: dict[str, Any]) -> dict[str, Any]:
     wait.pop("description", None)
     known["kind"] = {"enum": [*known["kind"]["enum"], "explicit"]}
     known["delays"] = {"type": "array", "items": wait, "description": "The waits, one by one."}
-    known["max_age"] = {**wait, "description": "No attempt begins when the row is older."}
+    known["max_age"] = {**wait, "description": "Age of the row after which no attempt begins."}
     return known

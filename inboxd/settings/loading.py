@@ -1,10 +1,10 @@
 """Loading: the sources become one `Settings`, or one list of problems.
 
-Promises that all problems are reported at once, each with its place, its key and what is allowed:
-what cannot be read, values that are wrong, and values that contradict each other; and that none is
-reported which only follows from another. How: what is wrong is taken out, until the rest can be
-validated, and is not known from then on; a rule that rests on it is silent (`Settings.knows`).
-Known limit: what contradicts a wrong value is reported once that is right.
+Promises that all problems are reported at once, each with its place, its key and the allowed
+values: unreadable sources, invalid values and contradictions; and that no problem is reported that
+only follows from another. How: invalid values are removed until the remaining settings validate,
+and then count as unknown; a rule that rests on an unknown value is not applied (`Settings.knows`).
+Known limit: a contradiction with an invalid value is reported once that value is valid.
 """
 
 import os
@@ -32,7 +32,7 @@ from inboxd.settings.wording import (
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What the sources say: the settings, without what is wrong; and all that is wrong."""
+    """The settings without the invalid values, and all problems."""
 
     settings: Settings
     problems: tuple[str, ...]
@@ -44,7 +44,7 @@ def load(
     *,
     docker_secrets: Path = DOCKER_SECRETS,
 ) -> Settings:
-    """Read the settings; `path` is the TOML file, None for none.
+    """Read the settings; path: the TOML file; None: no file.
 
     Raises `SettingsError` that lists every problem, one a line.
     """
@@ -61,7 +61,7 @@ def read(
     *,
     docker_secrets: Path = DOCKER_SECRETS,
 ) -> Reading:
-    """Read the settings as far as they are right, for whoever has more to say of them."""
+    """Read the valid settings, for callers that add problems of their own."""
     sources = gather(path, environ, docker_secrets)
     values = sources.merged()
     variables = _unknown_variables(environ)
@@ -79,15 +79,16 @@ def read(
 
 
 def _unknown_variables(environ: Mapping[str, str]) -> dict[str, str]:
-    """Variables of sections that there are not, with the section's name."""
-    # Only names with a section are settings: INBOXD_CONFIG and the like are the command line's.
+    """Variables whose section does not exist, with the section's name."""
+    # Only a name with a section is a setting: INBOXD_CONFIG and the like belong to the command
+    # line.
     names = [n for n in environ if n.upper().startswith(PREFIX) and NESTED in n]
     sections = {name: name[len(PREFIX) :].split(NESTED)[0].lower() for name in names}
     return {n: section for n, section in sections.items() if section not in Settings.model_fields}
 
 
 def _without_mistakes(values: Tree, sources: Sources) -> tuple[Settings, list[ErrorDetails]]:
-    """What validates of the values, and what is wrong with the others."""
+    """Validate; return the settings without the invalid values, and the errors."""
     left, hidden = values, set(sources.hidden)
     told: list[ErrorDetails] | None = None
     while True:
@@ -99,19 +100,19 @@ def _without_mistakes(values: Tree, sources: Sources) -> tuple[Settings, list[Er
         for detail in found:
             if is_unknown(detail):
                 hidden |= may_be_meant(key_of(detail), left)
-        if told is None:  # what is found later follows from what was taken out
+        if told is None:  # errors of later rounds follow from the removals
             told = [each for each in found if not _is_misspelled(each, hidden)]
         hidden |= wrong
         left = _pruned(left, wrong)
 
 
 def _is_misspelled(detail: ErrorDetails, hidden: Iterable[Key]) -> bool:
-    """Whether a setting is only missing because its name is spelled otherwise."""
+    """Whether a setting is only missing because its name is misspelled."""
     return detail["type"] == "missing" and key_of(detail) in hidden
 
 
 def _in_tree(tree: Tree, key: Key) -> Key:
-    """As much of the key as there is: it may go on into the members of a list, or be missing."""
+    """The part of the key that exists in the tree: a key may lead into a list, or be missing."""
     inner: object = tree
     for depth, part in enumerate(key):
         if not isinstance(inner, Mapping) or part not in inner:
@@ -121,7 +122,7 @@ def _in_tree(tree: Tree, key: Key) -> Key:
 
 
 def _pruned(tree: Tree, wrong: Iterable[Key], above: Key = ()) -> Tree:
-    """The tree without these."""
+    """The tree without these keys."""
     return {
         name: _pruned(inner, wrong, (*above, name)) if isinstance(inner, dict) else inner
         for name, inner in tree.items()

@@ -1,4 +1,4 @@
-"""What is kept, and the tasks beside the processing: `[history]`, `[dedup]`, `[maintenance]`."""
+"""Retention and maintenance tasks: `[history]`, `[dedup]`, `[maintenance]`."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -11,104 +11,107 @@ from inboxd.settings.values import BY_DAYS, Duration, Retention, at_least
 
 
 class History(Section):
-    """Where settled rows go, and how long they stay there."""
+    """The retention and export of settled rows."""
 
     events: Annotated[Retention, at_least(1, BY_DAYS)] = Field(
         timedelta(days=30),
-        description='How long settled events are kept, at least a day; or "forever". Days go as a '
-        "whole, and large payloads with the longer of both tables. Shorten it when the disk "
-        "fills; lengthen it to replay older ones.",
+        description='Retention of settled events, at least a day; or "forever". History is '
+        "dropped in whole days, and a large payload stays for the longer of `events` and "
+        "`commands`. Shorten it when the disk fills; lengthen it to replay older events.",
     )
     commands: Annotated[Retention, at_least(1, BY_DAYS)] = Field(
         timedelta(days=90),
-        description="How long settled commands are kept, and with them ended batches, at least "
-        'a day; or "forever". Shorten it when the disk fills; lengthen it to replay older ones.',
+        description="Retention of settled commands, and with them of ended batches, at least a "
+        'day; or "forever". Shorten it when the disk fills; lengthen it to replay older commands.',
     )
     receipts: Annotated[Retention, at_least(1, BY_DAYS)] = Field(
         timedelta(days=30),
-        description="How long webhooks are kept as they came (body, headers, address), at least a "
-        'day; or "forever". Those of events that are not settled stay longer. Shorten it when the '
-        "disk fills, or addresses may not be kept; lengthen it to prove later what was sent.",
+        description="Retention of webhooks as they were received (body, headers, address), at "
+        'least a day; or "forever". Webhooks of unsettled events stay longer. Shorten it when the '
+        "disk fills, or when addresses must not be kept; lengthen it to prove later what was sent.",
     )
     days_ahead: int = Field(
         14,
         ge=4,
         le=366,
-        description="For how many days ahead partitions are made, from 4 to 366: the time to "
-        "notice that making them fails. Lower it where the number of tables matters.",
+        description="Number of days, 4 to 366, for which partitions are made in advance: the time "
+        "in which you must notice that making them fails. Lower it if the number of tables "
+        "matters.",
     )
     indexes: bool = Field(
         default=False,
         description="Whether days of history that are over get indexes by type, tenant and entity, "
-        "about a quarter more disk. Switch it on where lists shall find rare rows of long ago at "
-        "once; without it they are looked for, and lists say how far they came.",
+        "which need about a quarter more disk. Set it to true if lists must find rare old rows at "
+        "once; without the indexes a list searches, and reports how far it came.",
     )
     stats: Annotated[Duration, at_least(3)] = Field(
         timedelta(days=7),
-        description="How long the statistics per minute are kept, at least three days. Shorten it "
-        "when many types make them large; lengthen it to look closely at what was long ago.",
+        description="Retention of the statistics per minute, at least three days. Shorten it when "
+        "many types make them large; lengthen it to look closely at older times.",
     )
     stats_hours: Annotated[Duration, at_least(15)] = Field(
         timedelta(days=90),
-        description="How long the statistics per hour are kept, also those of tenants, at least 15 "
-        "days. Shorten it when they grow large; lengthen it for charts by local days of long ago.",
+        description="Retention of the statistics per hour, including tenants' statistics, at least "
+        "15 days. Shorten it when they grow large; lengthen it for older charts by local days.",
     )
     stats_days: Annotated[Retention, at_least(30)] = Field(
         None,
-        description="How long the statistics per day are kept, at least 30 days; unset or "
-        '"forever": for ever. They are small; set it where names of tenants may not be kept.',
+        description='Retention of the statistics per day, at least 30 days; unset or "forever": no '
+        "limit. They are small; set it if names of tenants must not be kept.",
     )
     stats_tenants: int = Field(
         100,
         ge=0,
         le=10_000,
-        description="How many tenants have statistics of their own; later ones are counted "
-        "together as (other); 0: none has. Lower it when tenants make the statistics large; raise "
-        "it when those that matter are among the others.",
+        description="Maximum tenants with statistics of their own; later ones are counted together "
+        "as (other); 0: no tenant has its own. Lower it when tenants make the statistics large; "
+        "raise it when important tenants are counted as (other).",
     )
     samples: Duration = Field(
         timedelta(days=14),
-        description="How long samples of the backlog are kept. Shorten it when many lanes make "
-        "them large; lengthen it to compare with longer ago.",
+        description="Retention of the samples of the backlog. Shorten it when many lanes make "
+        "them large; lengthen it to compare with older times.",
     )
     audit: Annotated[Retention, at_least(30)] = Field(
         None,
-        description='How long the audit is kept, at least 30 days; unset or "forever": for ever. '
-        "People write it, so it stays small; set it where names may not be kept for so long.",
+        description='Retention of the audit, at least 30 days; unset or "forever": no limit. It '
+        "records actions of people, so it stays small; set it if names must not be kept for "
+        "longer.",
     )
     export: Path | None = Field(
         None,
-        description="Folder where a day of history is written before it is dropped; unset: "
-        "nowhere. What cannot be written is not dropped. Set it when rows must outlast the "
+        description="Folder to which a day of history is written before it is dropped; unset: no "
+        "export. A day that cannot be written is not dropped. Set it when rows must outlast the "
         "database.",
     )
     export_format: Literal["jsonl", "csv"] = Field(
         "jsonl",
-        description="JSON lines or CSV, compressed by gzip. Choose what the readers of the files "
+        description="JSON lines or CSV, compressed by gzip. Choose the format that your tools "
         "load.",
     )
 
 
 class DedupSource(Section):
-    """What one source's events need."""
+    """The dedup keys of one source's events."""
 
     window: Duration = Field(
-        description="How long the dedup keys of this source are kept; a topic's longer one "
-        "counts. Set it where a source sends again later, or sooner, than others.",
+        description="Retention of the dedup keys of this source; if its topic has a longer window, "
+        "the topic's counts. Set it if a source repeats events later, or sooner, than other "
+        "sources.",
     )
 
 
 class Dedup(Section):
-    """How long it is remembered which events there were."""
+    """How long dedup keys are kept."""
 
     window: Duration = Field(
         timedelta(days=30),
-        description="How long a dedup key is kept: longer than the longest time after which a "
-        "producer sends again. Shorten it when the keys take too much room.",
+        description="Retention of the dedup keys. It must exceed the longest time after which a "
+        "producer repeats an event. Shorten it when the keys take too much space.",
     )
     sources: dict[str, DedupSource] = Field(
         default_factory=dict,
-        description="The same for single sources, by the name that their events carry.",
+        description="Windows of single sources, by the `source` of their events.",
     )
 
 
@@ -117,15 +120,14 @@ class Maintenance(Section):
 
     interval: Duration = Field(
         seconds(30),
-        description="How often old rows, partitions and dead sessions are looked after. Shorten it "
-        "when something is to be noticed sooner; lengthen it when many workers weigh on the "
-        "server.",
+        description="Interval at which old rows, partitions and dead sessions are cleaned up. "
+        "Shorten it to notice changes sooner; lengthen it when many workers burden the server.",
     )
     samples: Duration = Field(
         seconds(10),
-        description="How often the backlog is counted, once for all workers; not more rarely than "
-        "`interval`. Lengthen it when counting weighs on the server; shorten it for fresher "
-        "metrics.",
+        description="Interval at which the backlog is counted, once for all workers; if "
+        "`interval` is shorter, `interval` counts. Lengthen it when counting burdens the server; "
+        "shorten it for fresher metrics.",
     )
 
     @property

@@ -1,4 +1,4 @@
-"""What is worth waking somebody for: `[notices]`."""
+"""Notices of trouble: `[notices]`."""
 
 from pydantic import Field
 
@@ -7,9 +7,9 @@ from inboxd.settings.values import Duration
 
 
 class Notices(Section):
-    """Events that tell of what is worth waking somebody for, one when it begins, one when it ends.
+    """Events that report trouble: one when it begins, one when it ends.
 
-    Off unless `topic` is set. A relay, an endpoint of webhooks or a handler carries them further.
+    Off unless `topic` is set. A relay, an endpoint of webhooks or a handler passes them on.
     """
 
     topic: str | None = Field(
@@ -17,31 +17,31 @@ class Notices(Section):
         min_length=1,
         max_length=255,
         description="The topic of the events `inboxd.notice_began` and `inboxd.notice_ended`. "
-        "Without one, nothing is told.",
+        "Unset: no notices.",
     )
-    dead_letters: bool = Field(default=True, description="Tell when a type has dead letters.")
+    dead_letters: bool = Field(default=True, description="Notify when a type has dead letters.")
     blocked_keys: bool = Field(
         default=True,
-        description="Tell when ordering keys of a topic or queue stand still, behind a dead "
-        "letter or something that waits for its next attempt.",
+        description="Notify when ordering keys of a topic or queue are blocked, by a dead letter "
+        "or by a row that waits for its next attempt.",
     )
     breakers: bool = Field(
-        default=True, description="Tell when a breaker opens, or is forced open."
+        default=True, description="Notify when a breaker opens, or is forced open."
     )
     backlog_rows: int | None = Field(
         None,
         ge=1,
         le=100_000,
-        description="Tell when so many rows are due in a topic or queue. What is paused does not "
-        "count.",
+        description="Notify when this number of rows is due in a topic or queue. Paused rows do "
+        "not count.",
     )
     backlog_age: Duration | None = Field(
         None,
-        description="Tell when the oldest due row of a topic or queue has waited so long. What is "
-        "paused does not count.",
+        description="Notify when the oldest due row of a topic or queue has waited this long. "
+        "Paused rows do not count.",
     )
     settled: Duration = Field(
         seconds(60),
-        description="How long a cause must be gone until that is told. Lengthen it when something "
-        "that comes and goes tells too often.",
+        description="Time for which a cause must be gone before the end of its notice is emitted. "
+        "Lengthen it when a cause that comes and goes makes too many notices.",
     )

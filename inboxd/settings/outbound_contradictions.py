@@ -1,7 +1,8 @@
-"""Targets whose settings contradict each other.
+"""Contradictions within the settings of targets.
 
-Owns the rules of `[targets.NAME]`. Promises that a target is judged only if all that is said of it
-is right by itself. *See:* `inboxd/settings/contradictions.py`, which asks.
+Owns the rules of `[targets.NAME]`. Promises that a rule is applied only if its target is valid by
+itself.
+*See:* `inboxd/settings/contradictions.py`, which calls this.
 """
 
 from collections import Counter
@@ -13,7 +14,7 @@ from inboxd.settings.sections import Settings
 
 
 def in_targets(settings: Settings) -> Iterator[str]:
-    """All of them, each with the places of the target's values."""
+    """Yield every contradiction, with the places of the target's values."""
     for name, target in settings.targets.items():
         if not settings.knows("targets", name):
             continue
@@ -28,13 +29,13 @@ def _url(target: Target) -> Iterator[str]:
     if parts is None:
         yield 'url is not the address of a service; set url = "https://host/…"'
     elif parts.username is not None or parts.password is not None:
-        yield "url has a user or a password in it, where it is shown; set authorization_file"
+        yield "url must not hold a user or password, since the URL is shown; set authorization_file"
     elif parts.query or parts.fragment:
-        yield "url has a query or a fragment; leave it to the path of each request"
+        yield "url must not have a query or a fragment; put it into the path of each request"
 
 
 def _parsed(url: str) -> SplitResult | None:
-    """Its parts; None: nothing can be asked there."""
+    """The URL's parts; None: it is not the URL of an HTTP service."""
     try:
         parts = urlsplit(url)
         valid = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
@@ -55,7 +56,7 @@ def _keys(target: Target) -> Iterator[str]:
         yield 'signature = "hmac" and hmac = { header = "…" } belong together: set both or neither'
     for id_, count in Counter(key.id for key in target.keys).items():
         if count > 1:
-            yield f"{count} keys have the id {id_!r}; give each its own"
+            yield f"{count} keys have the id {id_!r}; give each key an id of its own"
     for key in target.keys:
         if key.secret is None:
             yield f"key {key.id!r} has no secret, which signing needs; set secret_file"

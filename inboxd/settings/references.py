@@ -1,10 +1,9 @@
 """The value types of sources and relays: header names, references, destinations, address ranges.
 
-Owns their spelling. A reference says where a value stands: `header:NAME`, `pointer:/a/b` (RFC 6901,
-into the body), or `text:…`, the value itself. A destination is a text with placeholders in it,
-`{type}.v{version}`. Known limit: whether a request, a message or an event has what is referred to
-shows when it comes.
-*See:* `inboxd/settings/inbound.py`, `inboxd/settings/brokers.py`.
+Owns their syntax. A reference names the place of a value: `header:NAME`, `pointer:/a/b` (RFC 6901,
+into the body), or `text:…`, the value itself. A destination is a text with placeholders,
+`{type}.v{version}`. Known limit: whether a request, message or event has the value is known only
+when it arrives. *See:* `inboxd/settings/inbound.py`, `inboxd/settings/brokers.py`.
 """
 
 import ipaddress
@@ -18,12 +17,12 @@ from pydantic import WithJsonSchema as Schema
 
 from inboxd.settings.values import Names
 
-# Of RFC 9110; whoever reads one of these could pass for the sender, or for somebody else.
+# The token of RFC 9110.
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _LOG_IN = frozenset({"authorization", "proxy-authorization", "cookie", "set-cookie"})
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _POINTER = re.compile(r"(/([^~/]|~[01])*)*")
-# What the destination of a relay may have of an event.
+# Values of an event that a relay's destination may contain.
 PLACEHOLDERS = ("type", "version", "tenant", "entity_type", "entity_id")
 PLACEHOLDER = re.compile(rf"\{{({'|'.join(PLACEHOLDERS)})\}}")
 
@@ -31,30 +30,30 @@ PLACEHOLDER = re.compile(rf"\{{({'|'.join(PLACEHOLDERS)})\}}")
 def _source_name(name: str) -> str:
     if not _NAME.fullmatch(name):
         raise ValueError(
-            "the name of a source is a part of its address: at most 100 letters, digits, dots, "
-            "hyphens and underscores, and a letter or digit first"
+            "the name of a source is a part of its address: use at most 100 letters, digits, dots, "
+            "hyphens and underscores, beginning with a letter or digit"
         )
     return name
 
 
 def target_name(name: str) -> str:
-    """The name of a target, which is a part of its queue's; raises ValueError."""
+    """Check the name of a target, which is a part of its queue's name; raises ValueError."""
     if not _NAME.fullmatch(name):
         raise ValueError(
-            "the name of a target is a part of its queue's: at most 100 letters, digits, dots, "
-            "hyphens and underscores, and a letter or digit first"
+            "the name of a target is a part of its queue's name: use at most 100 letters, digits, "
+            "dots, hyphens and underscores, beginning with a letter or digit"
         )
     return name
 
 
 def name_of(what: str) -> Callable[[str], str]:
-    """A check of the name of a broker or a relay; raises ValueError."""
+    """Return a check of the name of a broker or a relay, which raises ValueError."""
 
     def check(name: str) -> str:
         if not _NAME.fullmatch(name):
             raise ValueError(
-                f"the name of a {what} is a part of other names: at most 100 letters, digits, "
-                "dots, hyphens and underscores, and a letter or digit first"
+                f"the name of a {what} is a part of other names: use at most 100 letters, digits, "
+                "dots, hyphens and underscores, beginning with a letter or digit"
             )
         return name
 
@@ -69,23 +68,21 @@ def _header(name: str) -> str:
 
 def _kept_header(name: str) -> str:
     if (name := _header(name)) in _LOG_IN:
-        raise ValueError(
-            f"{name} is never kept: whoever reads it could log in with it; leave it out"
-        )
+        raise ValueError(f"{name} is never kept, since it holds credentials; leave it out")
     return name
 
 
 def _pointer(text: str) -> str:
     if not _POINTER.fullmatch(text):
         raise ValueError(
-            "a JSON pointer begins with a slash, such as /data/id; in it ~ is written ~0, and a "
-            'slash of a name ~1; "" is the whole'
+            "a JSON pointer begins with a slash, such as /data/id; write ~ as ~0, and a slash "
+            'within a name as ~1; "" is the whole'
         )
     return text
 
 
 def _reference(*kinds: str, words: tuple[str, ...] = ()) -> Callable[[str], str]:
-    """A check of a reference that is one of these kinds, or of these words."""
+    """Return a check of a reference: one of these kinds, or one of these words."""
     shown = [*(f'"{kind}:…"' for kind in kinds), *(f'"{word}"' for word in words)]
 
     def check(text: str) -> str:
@@ -100,7 +97,7 @@ def _reference(*kinds: str, words: tuple[str, ...] = ()) -> Callable[[str], str]
             case "pointer":
                 return f"pointer:{_pointer(rest)}"
         if not rest:
-            raise ValueError("text: needs a text behind it")
+            raise ValueError("text: must be followed by a text")
         return text
 
     return check
@@ -109,7 +106,7 @@ def _reference(*kinds: str, words: tuple[str, ...] = ()) -> Callable[[str], str]
 def _destination(text: str) -> str:
     if re.search(r"[{}]", PLACEHOLDER.sub("", text)):
         shown = ", ".join(f"{{{each}}}" for each in PLACEHOLDERS)
-        raise ValueError(f"only {shown} may stand in braces")
+        raise ValueError(f"only {shown} are allowed in braces")
     return text
 
 
@@ -119,7 +116,7 @@ def _networks(values: tuple[str, ...]) -> tuple[str, ...]:
             ipaddress.ip_network(value)
         except ValueError as error:
             raise ValueError(
-                f"{error}; an address range is such as 192.0.2.7, 192.0.2.0/24 or 2001:db8::/32"
+                f"{error}; write an address range such as 192.0.2.7, 192.0.2.0/24 or 2001:db8::/32"
             ) from None
     return values
 
@@ -129,7 +126,7 @@ def _whole_number(value: object) -> object:
 
 
 def _midnight(value: object) -> object:
-    """A date of TOML is its first moment, in UTC."""
+    """Turn a TOML date into its first moment in UTC."""
     if isinstance(value, date) and not isinstance(value, datetime):
         return datetime.combine(value, time(), UTC)
     return value
@@ -139,7 +136,7 @@ def _text(pattern: str) -> Schema:
     return Schema({"type": "string", "pattern": f"^{pattern}$"})
 
 
-# Without a pattern in the schema: editors know names of tables by `additionalProperties`.
+# No pattern in the schema: editors complete table names by `additionalProperties`.
 SourceName = Annotated[str, AfterValidator(_source_name), Schema({"type": "string"})]
 HeaderName = Annotated[str, AfterValidator(_header), _text(_TOKEN.pattern)]
 HeaderNames = Annotated[

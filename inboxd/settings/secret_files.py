@@ -1,7 +1,7 @@
-"""Files that hold secrets, and whom the system lets read them.
+"""Secret files that other accounts may read.
 
-Promises that a file is named only if another account of this machine can in fact read it: by its
-mode, and by those of the folders above. Known limit: access control lists are not looked at.
+Promises that a file is reported only if another account of this machine can in fact read it, by its
+mode and the modes of the folders above. Known limit: access control lists are ignored.
 """
 
 import os
@@ -16,13 +16,13 @@ from pydantic import SecretStr
 from inboxd.settings.secrets import DOCKER_SECRETS
 from inboxd.settings.sections import Settings
 
-# What names a file that holds a secret.
+# Endings of the settings that name a secret file.
 _NAMES = ("password_file", "secret_file", "token_file", "authorization_file")
 _KEYS = ("private_key", "tls_key")
 
 
 def open_to_others(settings: Settings, platform: Path = DOCKER_SECRETS) -> list[Path]:
-    """Those that every account may read.
+    """The secret files that every account may read.
 
     platform: the folder of a container's secrets, where there are no other accounts.
     """
@@ -35,13 +35,13 @@ def _files(settings: Settings) -> Iterator[Path]:
         if isinstance(value, Path) and key.endswith((*_NAMES, *_KEYS)):
             yield value
         elif _is_secret(value):
-            # The place that gave it is the environment, or files with commas between.
+            # The source is the environment, or file names separated by commas.
             place = settings.source_of(key.partition("[")[0])
             yield from (Path(each) for each in place.split(", ") if os.sep in each)
 
 
 def _leaves(tree: Any, above: str = "") -> Iterator[tuple[str, Any]]:
-    """Each value with its dotted key; of a member of a list it has [] behind the list's."""
+    """Each value with its dotted key; list items have [] after the list's key."""
     if isinstance(tree, Mapping):
         for key, value in tree.items():
             yield from _leaves(value, f"{above}.{key}" if above else str(key))
@@ -53,7 +53,7 @@ def _leaves(tree: Any, above: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _is_secret(value: object) -> bool:
-    """Whether it is one; the URL of the database is, if it has a password."""
+    """Whether the value is a secret; a database URL is one if it has a password."""
     if not isinstance(value, SecretStr):
         return False
     text = value.get_secret_value()
@@ -69,5 +69,5 @@ def _is_open(path: Path) -> bool:
         file = path.resolve(strict=True)
         ways = [each.stat().st_mode & stat.S_IXOTH for each in file.parents]
         return bool(file.stat().st_mode & stat.S_IROTH) and all(ways)
-    except OSError:  # it is not there, or this account cannot see it
+    except OSError:  # the file does not exist, or this account cannot see it
         return False

@@ -1,7 +1,7 @@
 """Secrets: the files they are read from.
 
 Owns the names of secret files: systemd's `LoadCredential`, Docker's and Kubernetes' secrets.
-*See:* `inboxd/model/masking.py`, which keeps passwords off every screen.
+*See:* `inboxd/model/masking.py`, which masks passwords wherever they are shown.
 """
 
 from collections.abc import Iterator, Mapping
@@ -53,7 +53,7 @@ def find_broker_password(broker: str, environ: Mapping[str, str], docker: Path) 
 
 def _find(name: str, environ: Mapping[str, str], docker: Path) -> Path | None:
     credentials = environ.get("CREDENTIALS_DIRECTORY")
-    if any(each in name for each in "/\\\0"):  # a name that is wrong, and reported as such
+    if any(each in name for each in "/\\\0"):  # an invalid name, which is reported elsewhere
         return None
     places = [Path(credentials, name)] if credentials else []
     return next((each for each in [*places, docker / f"inboxd_{name}"] if each.is_file()), None)

@@ -1,8 +1,9 @@
-"""All settings of one daemon: one frozen model a section.
+"""All settings of one daemon: one frozen model for each section.
 
-A test holds `config.example.toml` and `docs/settings.md` to these models. Promises that each value
-of an instance is right by itself. Known limit: values that contradict each other are refused by
-`inboxd.settings.load`, not here; what only the plugins know is checked when they are loaded.
+`make docs` writes `docs/reference/settings.md`, and the comments of `config.example.toml`, from
+these models. Promises that each value of an instance is valid by itself. Known limit:
+contradictions between values are refused by `inboxd.settings.load`, not here; rules that depend on
+plugins are checked when the plugins are loaded.
 """
 
 from collections.abc import Iterable, Mapping
@@ -32,10 +33,10 @@ from inboxd.settings.overrides import (
 from inboxd.settings.processing import Commands, Events, Unhandled, Wakeups, Worker
 from inboxd.settings.telemetry import Http, Logs
 
-Key = tuple[str, ...]  # the names of tables, and of a setting in the last of them
+Key = tuple[str, ...]  # the names of tables, and of a setting in the last table
 
 ANY = "*"
-NOTHING_KNOWN: Key = ()  # as unknown, it stands for all settings
+NOTHING_KNOWN: Key = ()  # in `unknown` it stands for all settings
 
 
 class Settings(BaseSettings):
@@ -88,7 +89,7 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Take values from `load` only: `Settings()` never reads the environment by surprise."""
+        """Take values from `load` only, so that `Settings()` does not read the environment."""
         del settings_cls, env_settings, dotenv_settings, file_secret_settings
         return (init_settings,)
 
@@ -96,7 +97,7 @@ class Settings(BaseSettings):
     def merged(
         cls, values: Mapping[str, Any], sources: Mapping[str, str], unknown: Iterable[Key] = ()
     ) -> Self:
-        """Validate merged values, remembering where each dotted key came from, and what is unknown.
+        """Validate merged values; keep the source of each dotted key, and the unknown keys.
 
         Raises `pydantic.ValidationError`, which `load` turns into readable problems.
         """
@@ -109,10 +110,10 @@ class Settings(BaseSettings):
         return settings
 
     def knows(self, *key: str) -> bool:
-        """Whether the setting, and all of the table, is as somebody wants it.
+        """Whether the value of the setting or table is known: a valid one was given, or none.
 
-        What had a mistake, and so was left out, is not known: it has its default, or is missing.
-        The name `ANY` asks it of all tables at its place.
+        A value that was removed as invalid is unknown: the setting has its default, or is missing.
+        `ANY` as a name stands for all tables at its place.
         """
         return not any(
             all(one in (other, ANY) for one, other in zip(key, each, strict=False))
@@ -121,7 +122,7 @@ class Settings(BaseSettings):
 
     @property
     def all_queues(self) -> dict[str, Queue]:
-        """The queues that have settings: `[queues]`, and what it leaves to those of targets."""
+        """The queues that have settings: `[queues]`, laid over the queues of targets."""
         queues = {
             f"http.{name}": each.of_queue(f"http.{name}") for name, each in self.targets.items()
         }
@@ -130,16 +131,16 @@ class Settings(BaseSettings):
         return queues
 
     def unhandled(self, type_: str) -> Unhandled:
-        """What becomes of events of a type while no living worker handles them."""
+        """The treatment of a type's events while no living worker handles them."""
         own = self.types.get(type_)
         return (own and own.unhandled) or self.events.unhandled
 
     def source_of(self, key: str) -> str:
-        """Name the place that gave a dotted key its value, `"default"` if none did."""
+        """The source that gave a dotted key its value, or `"default"`."""
         return self._sources.get(key, "default")
 
     def places_of(self, table: str, section: Section) -> str:
-        """Name the places that gave the values of a table, `""` if none did."""
+        """The sources that gave the values of a table; `""` if all are defaults."""
         keys = sorted(f"{table}.{key}" for key in section.model_fields_set)
         sources = dict.fromkeys(self.source_of(key) for key in keys)
         return ", ".join(each for each in sources if each != "default")

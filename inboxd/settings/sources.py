@@ -1,8 +1,8 @@
-"""Where values come from: the environment, secret files, the TOML file.
+"""Sources of settings: the environment, secret files, the TOML file.
 
-Owns how each is read, and their order: the first that has a value wins. Promises that one which
-cannot be read is reported, and that the others are read. Known limit: a file that cannot be read
-could have any setting, so nothing is known of them.
+Owns how each is read, and their order: the first that has a value wins. Promises that an unreadable
+source is reported, and that all other sources are read. Known limit: an unreadable TOML file could
+hold any setting, so all settings count as unknown.
 """
 
 import tomllib
@@ -32,7 +32,7 @@ Tree = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """The values of one source; `name` is how a message calls it."""
+    """The values of one source; `name` is its name in messages."""
 
     name: str
     values: Tree
@@ -40,7 +40,7 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What was read, the strongest first; what could not be, and which settings that hides."""
+    """The sources, strongest first, the problems of reading them, and the settings these hide."""
 
     layers: list[Layer] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
@@ -54,7 +54,7 @@ class Sources:
         return merged
 
     def of(self, values: Tree) -> dict[str, str]:
-        """Which source gave each of these its value, by dotted key."""
+        """Which source gave each of these values, by dotted key."""
         left = set(_leaves(values))
         return {
             ".".join(key): layer.name
@@ -65,7 +65,7 @@ class Sources:
 
 
 def gather(path: Path | None, environ: Mapping[str, str], docker: Path) -> Sources:
-    """Read all of them; `path` is the TOML file, None for none."""
+    """Read all sources; path: the TOML file; None: no file."""
     found = Sources()
     base = [_environment(environ, found), *([_toml(path, found)] if path else [])]
     found.layers.extend((base[0], *_secret_layers(base, environ, docker, found), *base[1:]))
@@ -76,7 +76,7 @@ def gather(path: Path | None, environ: Mapping[str, str], docker: Path) -> Sourc
 
 
 def at(tree: Any, keys: Iterable[str]) -> Any:
-    """What stands there; None if nothing does."""
+    """The value at these keys, or None."""
     for key in keys:
         if not isinstance(tree, Mapping) or key not in tree:
             return None
@@ -85,19 +85,19 @@ def at(tree: Any, keys: Iterable[str]) -> Any:
 
 
 class _Environment(EnvSettingsSource):
-    """Knows what stands in a table of names, wherever the table is.
+    """An environment source that parses JSON below a table of names.
 
     Old versions of pydantic-settings (2.7 to 2.10, at least) look for the name among the settings,
-    find nothing, and leave JSON below it a text: the keys of a webhook source.
+    find nothing, and do not parse the JSON below it, as in the keys of a webhook source.
     """
 
     def next_field(
         self,
         field: FieldInfo | Any | None,
         key: str,
-        case_sensitive: bool | None = None,  # noqa: FBT001 - as it is overridden
+        case_sensitive: bool | None = None,  # noqa: FBT001 - as in the base class
     ) -> FieldInfo | None:
-        """What `key` names in the value of `field`."""
+        """The field that `key` names in the value of `field`."""
         annotation = field.annotation if isinstance(field, FieldInfo) else field
         if get_origin(annotation) is dict:
             return FieldInfo.from_annotation(get_args(annotation)[-1])
@@ -111,9 +111,9 @@ def _environment(environ: Mapping[str, str], found: Sources) -> Layer:
         source.env_vars = {name: value}
         try:
             source()
-        except MalformedVariable as error:
+        except MalformedVariable:
             found.problems.append(
-                f"environment: {error}; a table is given as JSON, "
+                f"environment: {name.upper()} is not valid JSON; a table is given as JSON, "
                 """such as INBOXD_TYPES='{"user.created": {"timeout": "30s"}}'"""
             )
             found.hidden.add(tuple(name[len(PREFIX) :].split(NESTED)))
@@ -140,7 +140,7 @@ def _secret_layers(
     base: Iterable[Layer], environ: Mapping[str, str], docker: Path, found: Sources
 ) -> Iterator[Layer]:
     for layer in base:
-        # The place that names a password file, and no weaker one, decides.
+        # The strongest source that names a password file decides.
         if (file := at(layer.values, ("database", "password_file"))) is not None:
             yield from _secret("password", Path(str(file)), found)
             break
@@ -149,7 +149,7 @@ def _secret_layers(
 
 
 def _secret(setting: str, path: Path, found: Sources) -> Iterator[Layer]:
-    """What a file holds; of a password also which, since it is read again (`Database`)."""
+    """The secret in a file; for a password also its path, to read it again (`Database`)."""
     file = {"password_file": str(path)} if setting == "password" else {}
     try:
         yield Layer(str(path), {"database": {setting: read_secret(path), **file}})
@@ -159,9 +159,9 @@ def _secret(setting: str, path: Path, found: Sources) -> Iterator[Layer]:
 
 
 def _webhook_secrets(found: Sources, environ: Mapping[str, str], docker: Path) -> list[Layer]:
-    """The keys of webhook sources, with what their secret files hold.
+    """The keys of webhook sources, completed from their secret files.
 
-    A list is given by one place alone, so its keys are filled where it is.
+    A list comes from one source alone, so its keys are completed there.
     """
     layers = []
     for name, source in _tables(at(found.merged(), ("inbound", "webhooks"))):
@@ -184,7 +184,7 @@ def _webhook_secrets(found: Sources, environ: Mapping[str, str], docker: Path) -
 
 
 def _target_secrets(found: Sources) -> list[Layer]:
-    """What the secret files of targets hold: their authorization and their keys."""
+    """The contents of the secret files of targets: authorization and keys."""
     layers = []
     for name, target in _tables(at(found.merged(), ("targets",))):
         files: list[Path] = []
@@ -227,7 +227,7 @@ def _broker_passwords(found: Sources, environ: Mapping[str, str], docker: Path) 
 
 
 def _of_file(table: str, key: Any, files: list[Path]) -> Any:
-    """A key with the secret of the file that it names, which is added to `files`."""
+    """Complete a key from the secret file that it names, which is added to `files`."""
     if not isinstance(key, Mapping) or key.get("secret_file") is None:
         return key
     if key.get("secret") is not None:
@@ -245,7 +245,7 @@ def _tables(tree: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
 def _with_secret(
     source: str, key: Any, files: list[Path], environ: Mapping[str, str], docker: Path
 ) -> Any:
-    """The key with its secret, if a file has it; a file that was read is added to `files`."""
+    """Complete a key from its secret file, if there is one, which is added to `files`."""
     if not isinstance(key, Mapping) or key.get("public_key") is not None:
         return key
     name, given = str(key.get("id", "1")), key.get("secret_file")

@@ -1,9 +1,9 @@
 """The value types of settings: durations, sizes, rates, lists.
 
-Owns how a setting's text becomes a value and how a value is shown again. Promises that a
-duration without a unit is refused: `30` could be seconds or milliseconds, `"30s"` cannot. (A
-size's unit is in its key, `page_bytes`, so a plain number is one of bytes.)
-Known limit: sizes know binary units only (KiB, MiB, GiB), which is what memory is counted in.
+Owns how a setting's text becomes a value and how a value is shown again. Promises that a duration
+without a unit is refused: `30` could be seconds or milliseconds, `"30s"` cannot. (A size's unit is
+in its key, `page_bytes`, so a plain number means bytes.)
+Known limit: sizes have binary units only (KiB, MiB, GiB), the units of memory.
 """
 
 import ipaddress
@@ -26,7 +26,7 @@ _HIGHEST_RATE = 1_000_000
 
 
 class Rate(NamedTuple):
-    """At most `rows` in any `seconds`."""
+    """At most `rows` in any period of `seconds`."""
 
     rows: int
     seconds: int
@@ -38,19 +38,19 @@ def parse_rate(value: object) -> Rate:
         return value
     match = _RATE.fullmatch(value) if isinstance(value, str) else None
     if match is None:
-        raise ValueError('a rate is a number by s, m or h, such as "10/s", "600/m" or "5000/h"')
+        raise ValueError('a rate is a number per s, m or h, such as "10/s", "600/m" or "5000/h"')
     if not 0 < int(match[1]) <= _HIGHEST_RATE:
         raise ValueError(
-            f"a rate of {match[1]} lets nothing run: 1 to {_HIGHEST_RATE} are possible; to stop a "
-            "queue, pause it"
+            f"a rate of {match[1]} lets nothing run: use 1 to {_HIGHEST_RATE}; to stop a queue, "
+            "pause it"
             if int(match[1]) <= 0
-            else f"a rate of {match[1]} is no limit: 1 to {_HIGHEST_RATE} are possible"
+            else f"a rate of {match[1]} is too high: use 1 to {_HIGHEST_RATE}"
         )
     return Rate(int(match[1]), _SECONDS[match[2]])
 
 
 def format_rate(rate: Rate) -> str:
-    """Write it as it is read."""
+    """Write a rate in the form that `parse_rate` reads."""
     return f"{rate.rows}/{next(unit for unit, s in _SECONDS.items() if s == rate.seconds)}"
 
 
@@ -89,11 +89,11 @@ def _retention(value: object) -> timedelta | None:
     try:
         return _positive_duration(value)
     except ValueError as error:
-        raise ValueError(f'{error}; or say "{FOREVER}"') from None
+        raise ValueError(f'{error}; or write "{FOREVER}"') from None
 
 
 def at_least(days: int, why: str = "") -> AfterValidator:
-    """The shortest time that something may be kept; None is for ever, or not set."""
+    """Return a check of the shortest retention; None (for ever, or unset) is valid."""
 
     def check(value: timedelta | None) -> timedelta | None:
         if value is not None and value < timedelta(days=days):
@@ -108,7 +108,7 @@ def _show_retention(value: timedelta | None) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches it."""
+    """Whether only this machine can reach the host."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -116,7 +116,7 @@ def is_loopback(host: str) -> bool:
 
 
 def is_private_url(url: str) -> bool:
-    """Whether nobody on the way can read what is sent there: https, or http to this machine."""
+    """Whether the URL's traffic is unreadable on the network: https, or http to this machine."""
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
@@ -128,8 +128,8 @@ def is_private_url(url: str) -> bool:
 
 
 def _split(value: object) -> object:
-    # The environment has no lists: INBOXD_WORKER__QUEUES="email,reports", or JSON, as others do it:
-    # '["email", "reports"]'.
+    # The environment has no lists: INBOXD_WORKER__QUEUES="email,reports", or JSON like other
+    # programs: '["email", "reports"]'.
     if isinstance(value, str):
         if value.lstrip().startswith("["):
             return _decode(value)
@@ -146,7 +146,7 @@ def _decode(text: str) -> object:
         ) from None
 
 
-# How they look in the file, for editors (`inboxd.settings.json_schema`).
+# The form of durations and sizes in the file, for editors (`inboxd.settings.json_schema`).
 _A_DURATION = {"type": "string", "pattern": f"^{duration.PATTERN}$"}
 _A_SIZE = {"type": "string", "pattern": f"^{_SIZE.pattern}$"}
 _A_RATE = {"type": "string", "pattern": f"^{_RATE.pattern}$"}
@@ -181,8 +181,9 @@ Names = Annotated[
     BeforeValidator(_split),
     WithJsonSchema({"anyOf": [_LIST, _TEXT_OF_NAMES]}),
 ]
-# Decoded, so that a number in the environment is one; what is none comes as it is. `None` stands
-# within: older versions of pydantic-settings do not see a list in `Annotated[...] | None`.
+# Decodes JSON, so that a number in the environment is an int. `None` stands inside: older versions
+# of pydantic-settings do not see a list in `Annotated[...]
+# None`.
 NamesOrCount = Annotated[
     tuple[str, ...] | int | None,
     BeforeValidator(_split),

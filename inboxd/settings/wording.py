@@ -1,6 +1,6 @@
-"""The message about a wrong value: its place, its key, what is allowed.
+"""Messages about invalid values: the place, the key, the allowed values.
 
-Promises that no secret is ever part of it. Known limit: which setting was meant is guessed by its
+Promises that no message holds a secret. Known limit: the setting that was meant is guessed by its
 spelling alone.
 """
 
@@ -12,6 +12,7 @@ from pydantic import BaseModel, SecretStr
 from pydantic_core import ErrorDetails
 
 from inboxd.model.masking import redact
+from inboxd.model.misfit import in_other_words, misfit
 from inboxd.model.spelling import did_you_mean, meant
 from inboxd.settings.sections import Key, Settings
 from inboxd.settings.sources import Layer, at
@@ -20,9 +21,9 @@ _SHOWN = 80  # characters of a wrong value that a message repeats
 
 
 def problem(detail: ErrorDetails, layers: Iterable[Layer]) -> str:
-    """The message about it."""
+    """The message about an error of pydantic."""
     keys = key_of(detail)
-    if keys[-1:] == ("[key]",):  # the name of a table is wrong
+    if keys[-1:] == ("[key]",):  # the name of a table is invalid
         keys = keys[:-1]
     source = next((layer.name for layer in layers if _gives(layer, keys)), "")
     place = f"{source}: " if source else ""
@@ -31,7 +32,8 @@ def problem(detail: ErrorDetails, layers: Iterable[Layer]) -> str:
     if is_unknown(detail):
         what = f"{table}: unknown setting {key!r}" if section else f"unknown section [{key}]"
         return f"{place}{what}{_hint(key, _known(section))}"
-    message = detail["msg"].removeprefix("Value error, ")
+    ours = misfit(detail["type"], detail.get("ctx")) or in_other_words(detail["msg"])
+    message = ours.replace("an object", "a table")  # TOML's name for it
     if not section:
         return f"{place}{f'[{key}]: ' if key else ''}{message}"
     return f"{place}{table} {key}: {message}{_given(keys, detail['input'])}"
@@ -43,30 +45,30 @@ def unknown_section(variable: str, section: str) -> str:
 
 
 def one_underscore(variables: Iterable[str]) -> Iterator[str]:
-    """The messages about those with one underscore between section and setting, which are two."""
+    """Messages about variables with one underscore after the section instead of two."""
     right = {
         f"INBOXD_{'_'.join(each)}".upper(): f"INBOXD_{'__'.join(each)}".upper()
         for each in _paths(())
     }
     for each in variables:
         if meant_ := right.get(each.upper()):
-            yield f"environment: {each}: write two underscores behind a section: {meant_}"
+            yield f"environment: {each}: a section is followed by two underscores; write {meant_}"
 
 
 def key_of(detail: ErrorDetails) -> Key:
-    """Where it is."""
+    """The key that the error is about."""
     return tuple(str(part) for part in detail["loc"])
 
 
 def is_unknown(detail: ErrorDetails) -> bool:
-    """Whether it is about a setting or section that does not exist."""
+    """Whether the error is about a setting or section that does not exist."""
     return detail["type"] == "extra_forbidden"
 
 
 def may_be_meant(unknown: Key, given: Mapping[str, Any]) -> set[Key]:
-    """What an unknown setting or section may be meant to be.
+    """The settings that an unknown name might be a misspelling of.
 
-    The one that is spelled nearly so; where none is, any of its section that is not given.
+    Returns the setting with a similar name, or else every unset setting of its section.
     """
     *section, key = unknown
     known = _known(section)
@@ -83,7 +85,7 @@ def _given(keys: Iterable[str], value: object) -> str:
 
 
 def _paths(section: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """The sections and settings below a section, but for sections whose names people choose."""
+    """The sections and settings below a section, except in sections whose names people choose."""
     for name in _known(section):
         path = (*section, name)
         if section:
@@ -97,7 +99,7 @@ def _known(section: Iterable[str]) -> list[str]:
 
 
 def _is_secret(keys: Iterable[str]) -> bool:
-    """Whether it is a secret, or has one within it."""
+    """Whether the value is a secret, or contains one."""
     annotation = _annotation(keys)
     model = _own(_inner(annotation) or annotation)
     within = [field.annotation for field in model.model_fields.values()] if model else []
@@ -118,19 +120,19 @@ def _annotation(keys: Iterable[str]) -> Any:
 
 
 def _inner(annotation: Any) -> Any:
-    """What the members of a table or list are."""
+    """The type of the members of a table or list."""
     members = [each for each in get_args(annotation) if each not in (Ellipsis, NoneType)]
     return members[-1] if members else None
 
 
 def _own(annotation: Any) -> type[BaseModel] | None:
-    """The model that an annotation is, or is beside None."""
+    """The model in an annotation `Model` or `Model | None`."""
     each = next((one for one in get_args(annotation) if one is not NoneType), annotation)
     return each if isinstance(each, type) and issubclass(each, BaseModel) else None
 
 
 def _gives(layer: Layer, keys: Sequence[str]) -> bool:
-    """Whether the layer has it; of a list it has all or nothing."""
+    """Whether the layer has the value; a layer has a list as a whole or not at all."""
     number = next((depth for depth, key in enumerate(keys) if key.isdecimal()), None)
     whole = at(layer.values, keys[:number])
     return at(layer.values, keys) is not None or (number is not None and isinstance(whole, list))

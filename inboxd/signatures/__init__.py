@@ -1,13 +1,12 @@
-"""Signatures of webhooks: each scheme verifies what came, and signs as the sender would.
+"""Signatures of webhooks: each scheme verifies requests, and signs in the sender's way.
 
-`verifier` makes the one of a source from its keys and options. A plugin adds a scheme by an entry
-point of the group `inboxd.verifiers` that names a factory of the same arguments.
+`verifier` makes a source's verifier from its keys and options. A plugin adds a scheme by an entry
+point of the group `inboxd.verifiers`, which names a factory with the same arguments.
 
-Promises: nothing is authentic that no valid key has signed; `verify` raises Unauthentic or
-Malformed and nothing else, whatever the bytes are; secrets are compared in constant time, and are
-in no repr and no message. A header that a proxy sets counts only if
-`SignedRequest.from_trusted_proxy` says so: the receiver, who knows the peer, answers for that.
-*See:* `docs/webhook-schemes.md`.
+Promises: a request is authentic only if a valid key has signed it; `verify` raises Unauthentic or
+Malformed and nothing else, for any input; secrets are compared in constant time, and are in no repr
+and no message. A header from a proxy counts only if `SignedRequest.from_trusted_proxy` is True,
+which the receiver sets, since it knows the peer. *See:* `docs/webhook-schemes.md`.
 """
 
 from inboxd.errors import Malformed, Unauthentic

@@ -1,6 +1,6 @@
-"""A token in a header: it says who sends, and protects nothing of what is sent.
+"""A token in a header: authenticates the sender, but protects no content.
 
-Known limit: who has read one request can send any other; only TLS stands before that.
+Known limit: a person who can read one request can send any other request; only TLS prevents that.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from inboxd.signatures.matching import accepted, preferred, wire
 from inboxd.signatures.material import as_text, checked, valid
 from inboxd.signatures.options import known, name_of_header, text
 
-# Fewer bytes of a token could be guessed.
+# A token with fewer bytes could be guessed.
 _LEAST = 16
 
 
 class BearerVerifier(Verifier):
-    """One of several tokens, in `Authorization: Bearer …` or in a header of the sender's own."""
+    """One of several tokens, in `Authorization: Bearer …` or in the sender's own header."""
 
     def __init__(self, keys: Sequence[Key], tolerance: float, options: Mapping[str, Any]) -> None:  # noqa: ARG002
         known(options, ("header", "prefix"))
@@ -29,7 +29,7 @@ class BearerVerifier(Verifier):
         self._header = name_of_header(options, "header", "authorization")
         usual = "Bearer " if self._header == "authorization" else ""
         self._prefix = text(options, "prefix", usual)
-        # Digests have one length, so that not even a token's own is to be measured.
+        # Digests have equal lengths, so that timing does not reveal a token's length.
         self._digests = [(key, hashlib.sha256(as_text(key)).digest()) for key in keys]
         self.secret_headers = frozenset({"authorization", self._header})
         self.doubts = tuple(
@@ -39,7 +39,6 @@ class BearerVerifier(Verifier):
         )
 
     def verify(self, request: SignedRequest, now: float) -> str:
-        """As `Verifier` has it."""
         given, length = request.headers.get(self._header, ""), len(self._prefix)
         if given[:length].lower() != self._prefix.lower() or len(given) == length:
             raise Unauthentic(f"it has no token in its {self._header}")
@@ -51,6 +50,6 @@ class BearerVerifier(Verifier):
         return accepted(now, found)
 
     def sign(self, body: bytes, message_id: str, now: float) -> dict[str, str]:  # noqa: ARG002
-        """As `Verifier` has it; with the first token that is valid."""
+        """Signs with the first valid token."""
         token = valid(self._keys, now)[0].secret.decode("latin-1")
         return {self._header: self._prefix + token}

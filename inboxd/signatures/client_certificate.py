@@ -1,8 +1,7 @@
-"""Mutual TLS that ends at a proxy: the proxy verifies the certificate, and says whose it was.
+"""Mutual TLS that ends at a proxy: the proxy verifies the certificate, and names its subject.
 
-Promises: what the header says counts only if the peer is a trusted proxy. The proxy must set the
-header in every request, empty where there was no certificate or it is not verified: what a sender
-wrote there is gone.
+Promises: the header counts only if the peer is a trusted proxy. The proxy must set the header in
+each request, empty without a verified certificate, so that it replaces a sender's own header.
 """
 
 from __future__ import annotations
@@ -18,14 +17,14 @@ from inboxd.signatures.matching import accepted, preferred, wire
 from inboxd.signatures.material import as_text, checked, valid
 from inboxd.signatures.options import known, name_of_header
 
-# SHA-1 or SHA-256, with colons or without.
+# SHA-1 or SHA-256, with or without colons.
 _FINGERPRINT = re.compile(
     rb"(?:[0-9a-f]{2}:?){19}(?:(?:[0-9a-f]{2}:?){12})?[0-9a-f]{2}", re.IGNORECASE
 )
 
 
 class ClientCertificateVerifier(Verifier):
-    """A subject or a fingerprint in a header, one of those that the settings name."""
+    """A subject or a fingerprint in a header; the settings list the accepted ones."""
 
     def __init__(self, keys: Sequence[Key], tolerance: float, options: Mapping[str, Any]) -> None:  # noqa: ARG002
         known(options, ("header", "subjects"))
@@ -35,7 +34,6 @@ class ClientCertificateVerifier(Verifier):
         self.signed_headers = frozenset({self._header}) - self.secret_headers
 
     def verify(self, request: SignedRequest, now: float) -> str:
-        """As `Verifier` has it."""
         if not request.from_trusted_proxy:
             raise Unauthentic("it did not come through a trusted proxy: see trusted_proxies")
         given = request.headers.get(self._header, "")
@@ -49,20 +47,22 @@ class ClientCertificateVerifier(Verifier):
         return accepted(now, found)
 
     def sign(self, body: bytes, message_id: str, now: float) -> dict[str, str]:  # noqa: ARG002
-        """What the proxy would set; it counts only where the receiver trusts the one who sends."""
+        """The header that the proxy sets; the receiver must trust the proxy."""
         return {self._header: valid(self._keys, now)[0].secret.decode("latin-1")}
 
 
 def _named(subjects: Any) -> list[Key]:
-    """Subjects without times: each is its own id."""
+    """Keys for subjects without times: each subject is its own id."""
     if isinstance(subjects, str) or not all(isinstance(each, str) and each for each in subjects):
         raise SettingsError("subjects is not a list of subjects or fingerprints.")
     try:
         return [Key(each, each.encode("latin-1")) for each in subjects]
     except UnicodeEncodeError:
-        raise SettingsError("subjects: one has characters that no header carries.") from None
+        raise SettingsError(
+            "subjects: one has characters that are not allowed in a header."
+        ) from None
 
 
 def _one_form(text: bytes) -> bytes:
-    """A fingerprint without colons and in lower case; a subject as it is."""
+    """A fingerprint without colons, in lower case; a subject unchanged."""
     return text.replace(b":", b"").lower() if _FINGERPRINT.fullmatch(text) else text

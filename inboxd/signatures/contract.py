@@ -1,4 +1,4 @@
-"""What a verifier is given, what it answers, and what it needs to know of itself."""
+"""The interface of verifiers: request, key, and the verifier's own properties."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import NamedTuple, Protocol
 
 
 class SignedRequest(NamedTuple):
-    """A request as far as a verifier may look at it."""
+    """The parts of a request that a verifier needs."""
 
     headers: Mapping[str, str]
-    """Lower-case names; values are latin-1 text; a header that is repeated is joined by ", "."""
+    """Lower-case names; values are latin-1 text; repeated headers are joined by ", "."""
     body: bytes
     path: str = ""
     from_trusted_proxy: bool = False
@@ -20,39 +20,46 @@ class SignedRequest(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A key as the settings give it: the scheme decodes it. No secret is in its repr."""
+    """A key of the settings; the scheme decodes it. Its repr has no secret."""
 
     id: str
     secret: bytes = field(default=b"", repr=False)
     not_before: float | None = None
-    """Unix seconds, both inclusive; None is without bound."""
+    """Unix seconds, both inclusive; None: no bound."""
     not_after: float | None = None
     public_key: str = ""
-    """Instead of a secret, where the scheme has key pairs: `whpk_…`."""
+    """Instead of a secret, if the scheme has key pairs: `whpk_…`."""
 
     def is_valid(self, now: float) -> bool:
-        """Whether it counts at a time."""
+        """Whether the key counts at this time."""
         return (self.not_before is None or self.not_before <= now) and (
             self.not_after is None or now <= self.not_after
         )
 
 
 class Verifier(Protocol):
-    """Authenticates requests of one source. Inherit from it, and override what differs."""
+    """Authenticates requests of one source. Inherit from it, and override the parts that differ."""
 
     signed_headers: frozenset[str] = frozenset()
-    """Kept with the receipt: with them and the body a signature can be verified again."""
+    """Headers that are stored with the receipt, so that a signature can be verified again."""
     secret_headers: frozenset[str] = frozenset({"authorization"})
-    """Never kept and never logged: they are the secret itself."""
+    """Headers that are never stored or logged, since they contain the secret itself."""
     default_dedup_key: str | None = None
-    """Where the sender's own id is: "header:webhook-id", "pointer:/id"; None: it has none."""
+    """Place of the sender's own id: "header:webhook-id", "pointer:/id"; None: there is no id."""
     doubts: tuple[str, ...] = ()
-    """What an operator should know of these settings: logged at start, and shown by `check`."""
+    """Warnings about these settings: logged at start, and shown by `check`."""
 
     def verify(self, request: SignedRequest, now: float) -> str:
-        """Return the id of the key that matched. Raises Unauthentic, or Malformed, nothing else."""
+        """Return the id of the matching key. Raises only Unauthentic or Malformed."""
         ...
 
+    def seconds(self, size: int) -> float:  # noqa: ARG002 - used in subclasses
+        """Estimate the longest time that `verify` takes for a body of this size.
+
+        Above 5 ms the receiver calls `verify` in two threads, so `verify` must keep no state then.
+        """
+        return 0.0
+
     def sign(self, body: bytes, message_id: str, now: float) -> dict[str, str]:
-        """Return the headers that the sender would send; raises UsageError if it cannot sign."""
+        """Return the headers that the sender would send. Raises UsageError if it cannot sign."""
         ...

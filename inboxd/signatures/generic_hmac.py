@@ -1,10 +1,10 @@
-"""An HMAC in a header: GitHub's, and that of any sender who describes theirs.
+"""An HMAC in a header: GitHub's form, and forms that the settings describe.
 
-Promises that no digits move from a time into what stands beside it, or from an id into the time:
-what was captured would be another request whose signature is right.
-Known limits: without a time in what is signed nothing tells a request from its repetition; the
-dedup key does then. An id before the body may hold what is between them, and of a body that begins
-with digits, right behind a time, three may become its milliseconds.
+Promises that digits cannot move between the time and the value next to it: otherwise a captured
+signature would be valid for another request.
+Known limits: if the time is not signed, only the dedup key recognizes a repeated request. An id
+before the body may contain the separator between them; and three digits at the beginning of a body
+that directly follows a time in seconds can be read as its milliseconds.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ def _padded(given: bytes) -> bytes:
     return bare + b"=" * (-len(bare) % 4)
 
 
-# As others compute it, who compare the text: base64 has its padding (RFC 4648, section 3.2).
+# The form for comparison as text: base64 is padded (RFC 4648, section 3.2).
 _WRITTEN: dict[str, Callable[[bytes], bytes]] = {
     "hex": lambda digest: digest.hex().encode("ascii"),
     "base64": base64.b64encode,
     "base64url": base64.urlsafe_b64encode,
 }
-# As it came: digits of either case, padded or not, are the same signature.
+# Normalizes a received signature: hex in either case, base64 with or without padding.
 _READ: dict[str, Callable[[bytes], bytes]] = {
     "hex": bytes.lower,
     "base64": _padded,
@@ -50,7 +50,7 @@ _OPTIONS = (
 
 
 class HmacVerifier(Verifier):
-    """One signature in a header, made of a template of header values and the body."""
+    """One signature in a header, over a template of header values and the body."""
 
     def __init__(self, keys: Sequence[Key], tolerance: float, options: Mapping[str, Any]) -> None:
         known(options, _OPTIONS)
@@ -71,11 +71,10 @@ class HmacVerifier(Verifier):
         self.default_dedup_key = f"header:{self._id}" if self._id else None
         if algorithm == "sha1":
             self.doubts = (
-                "algorithm is sha1, which is kept for old senders: ask yours for sha256",
+                "algorithm is sha1, which is for old senders only: ask the sender for sha256",
             )
 
     def verify(self, request: SignedRequest, now: float) -> str:
-        """As `Verifier` has it."""
         headers = request.headers
         signatures = self._signatures(wire(header(headers, self._header), self._header))
         time = id_ = b""
@@ -84,23 +83,28 @@ class HmacVerifier(Verifier):
         if self._id:
             id_ = wire(header(headers, self._id), self._id)
         if self._template.is_spliced(request.body, time, id_):
-            raise Malformed("where its id or its body ends and its time begins cannot be told")
+            raise Malformed("the boundary between its time and its id or body is ambiguous")
         signed = self._template.filled(request.body, time, id_)
         return accepted(now, self._made.found(signed, signatures, now))
 
     def _signatures(self, given: bytes) -> list[bytes]:
-        """Those of a header: one, or several with commas between them."""
+        """The signatures in a header: one, or several separated by commas."""
         prefix, read = self._prefix, self._read
         parts = [given]
         if b"," in given and b"," not in prefix:
             parts = [each.strip() for each in given.split(b",")]
         found = [read(each[len(prefix) :]) for each in parts if each.startswith(prefix)]
         if not found or len(found) > MOST_SIGNATURES:
-            raise Malformed(f"its {self._header} is not a signature as the settings describe it")
+            raise Malformed(
+                f"its {self._header} has no signature in the form that the settings describe"
+            )
         return found
 
+    def seconds(self, size: int) -> float:
+        return self._made.seconds(size)
+
     def sign(self, body: bytes, message_id: str, now: float) -> dict[str, str]:
-        """As `Verifier` has it; by the first key that is valid."""
+        """Signs with the first valid key."""
         time = str(int(now))
         signed = self._template.filled(body, time.encode("ascii"), wire(message_id, "id"))
         (signature,) = self._made.signatures(signed, valid(self._keys, now)[:1])
@@ -113,7 +117,7 @@ class HmacVerifier(Verifier):
 
 
 class GithubVerifier(HmacVerifier):
-    """`X-Hub-Signature-256`: the body alone is signed, the id of a delivery is not."""
+    """`X-Hub-Signature-256` signs only the body, not the delivery's id."""
 
     def __init__(self, keys: Sequence[Key], tolerance: float, options: Mapping[str, Any]) -> None:
         known(options, ())
@@ -123,17 +127,16 @@ class GithubVerifier(HmacVerifier):
         self.default_dedup_key = "header:x-github-delivery"
 
     def sign(self, body: bytes, message_id: str, now: float) -> dict[str, str]:
-        """As `Verifier` has it."""
         return {**super().sign(body, message_id, now), "x-github-delivery": message_id}
 
 
 class _Template:
-    """What is signed: fixed text with `{body}`, `{timestamp}` and `{id}` in it."""
+    """The text to sign: a template with `{body}`, `{timestamp}` and `{id}`."""
 
     def __init__(self, template: str, time: str, id_: str) -> None:
         self._names: list[str] = []
         self._pattern = b""
-        # What is between two names that follow each other.
+        # The literal texts between successive names.
         self._between: list[bytes] = []
         for literal, name, spec, conversion in _parsed(template):
             self._pattern += literal.encode().replace(b"%", b"%%")
@@ -141,7 +144,7 @@ class _Template:
                 continue
             if spec or conversion or name not in {"body", "timestamp", "id"}:
                 raise SettingsError(
-                    f"template: {{{name}}} is not known: it has {{body}}, {{timestamp}} and "
+                    f"template: {{{name}}} is not known: use {{body}}, {{timestamp}} and "
                     "{id}; write {{ and }} for braces."
                 )
             if self._names:
@@ -149,7 +152,7 @@ class _Template:
             self._pattern += b"%b"
             self._names.append(name)
         if "body" not in self._names:
-            raise SettingsError("template: {body} is missing: nothing would protect it.")
+            raise SettingsError("template: {body} is missing: the signature would not protect it.")
         for name, option, given in (
             ("timestamp", "timestamp_header", time),
             ("id", "id_header", id_),
@@ -159,12 +162,12 @@ class _Template:
         if time and "timestamp" not in self._names:
             raise SettingsError(
                 "timestamp_header: the template does not sign it, so anyone could change it: "
-                "put {timestamp} where the sender has it."
+                "add {timestamp} where the sender has it."
             )
         self._is_body = self._pattern == b"%b"
 
     def is_spliced(self, body: bytes, time: bytes, id_: bytes) -> bool:
-        """Whether a part of one value may have been signed as a part of the time beside it."""
+        """Whether digits may have moved between the time and the value next to it."""
         values = {"body": body, "timestamp": time, "id": id_}
         pairs = zip(self._names, self._between, self._names[1:], strict=False)
         return any(
@@ -174,7 +177,6 @@ class _Template:
         )
 
     def filled(self, body: bytes, time: bytes, id_: bytes) -> bytes:
-        """The bytes that are signed."""
         if self._is_body:
             return body
         values = {"body": body, "timestamp": time, "id": id_}
@@ -182,9 +184,10 @@ class _Template:
 
 
 def _ends_with_time(value: bytes, text: bytes, name: str) -> bool:
-    """Whether digits at its end may be those of the time behind it, with `text` between.
+    """Whether digits at the end of a value may belong to the time that follows `text`.
 
-    A captured "a.1.2.rest" could be sent as the id "a.1" at the time 2. The body is longer so.
+    Example: a captured "a.1.2.rest" could be sent as the id "a.1" at the time 2, with a longer
+    body.
     """
     if not text:
         return value[-1:].isdigit()

@@ -1,7 +1,6 @@
-"""From a key of the settings to the bytes that a scheme computes with.
+"""Turns keys of the settings into the bytes that a scheme needs.
 
-Promises: what is wrong with a key is one SettingsError that names the key's id, and never its
-secret.
+Promises: an error in a key is one SettingsError with the key's id, and without its secret.
 """
 
 from __future__ import annotations
@@ -15,15 +14,17 @@ from inboxd.signatures.contract import Key
 
 
 def checked(keys: Sequence[Key]) -> Sequence[Key]:
-    """The keys, if there are any and each has an id of its own; raises SettingsError."""
+    """The keys, if there is at least one and all ids differ. Raises SettingsError."""
     if not keys:
-        raise SettingsError("keys: there is none: give at least one, with an id and a secret.")
+        raise SettingsError("keys is empty: give at least one, with an id and a secret.")
     seen = set[str]()
     for key in keys:
         if not key.id:
-            raise SettingsError("keys: one has an empty id: give it one, which receipts will show.")
+            raise SettingsError(
+                "keys: one has an empty id: give it an id, which receipts will show."
+            )
         if key.id in seen:
-            raise SettingsError(f"key {key.id!r} is there twice: give each an id of its own.")
+            raise SettingsError(f"two keys have the id {key.id!r}: give each its own id.")
         seen.add(key.id)
         bounds = (key.not_before, key.not_after)
         if None not in bounds and bounds[0] > bounds[1]:  # type: ignore[operator] # both are numbers
@@ -32,7 +33,7 @@ def checked(keys: Sequence[Key]) -> Sequence[Key]:
 
 
 def as_text(key: Key) -> bytes:
-    """A secret that is used as it stands there; raises SettingsError if there is none."""
+    """A secret that is used unchanged. Raises SettingsError if it is missing."""
     if key.public_key:
         raise SettingsError(f"key {key.id!r}: this scheme has no public keys: give a secret.")
     if not key.secret:
@@ -41,12 +42,12 @@ def as_text(key: Key) -> bytes:
 
 
 def as_base64(key: Key) -> bytes:
-    """A secret of any length that is written in base64; raises SettingsError."""
+    """A secret in base64, of any length. Raises SettingsError."""
     return unpacked(as_text(key).strip(), f"key {key.id!r}: its secret")
 
 
 def as_hex(key: Key) -> bytes:
-    """A secret that is written in hexadecimal digits; raises SettingsError."""
+    """A secret in hexadecimal digits. Raises SettingsError."""
     try:
         return binascii.unhexlify(as_text(key).strip())
     except ValueError:
@@ -54,18 +55,18 @@ def as_hex(key: Key) -> bytes:
 
 
 def unpacked(text: bytes, what: str) -> bytes:
-    """What a text in base64 stands for, padded or not; raises SettingsError."""
+    """Decodes base64, padded or not. Raises SettingsError."""
     try:
         return base64.b64decode(text + b"=" * (-len(text) % 4), validate=True)
     except ValueError:
         # Without the cause, which may quote the secret.
-        raise SettingsError(f"{what} is not base64: copy it whole from the sender.") from None
+        raise SettingsError(f"{what} is not base64: copy all of it from the sender.") from None
 
 
 def valid(keys: Sequence[Key], now: float) -> Sequence[Key]:
-    """The keys that may sign now; raises UsageError when there is none."""
+    """The keys that are valid now. Raises UsageError if there are none."""
     found = [key for key in keys if key.is_valid(now)]
     if not found:
         ids = ", ".join(repr(key.id) for key in keys)
-        raise UsageError(f"no key is valid now, of {ids}: see their not_before and not_after.")
+        raise UsageError(f"no key is valid now: {ids}; see their not_before and not_after.")
     return found

@@ -1,4 +1,4 @@
-"""A scheme's options, which the settings pass on as they stand: read with a SettingsError."""
+"""Reads a scheme's options, which the settings pass on unchecked; raises SettingsError."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9a-z-]+")
 
 
 def known(options: Mapping[str, Any], names: Collection[str]) -> None:
-    """Raise SettingsError for an option that is not one of these."""
+    """Raise SettingsError for an option that is not in `names`."""
     for name in options:
         if name not in names:
             hint = did_you_mean(name, names) or f"; it has: {', '.join(names) or 'none'}."
@@ -21,7 +21,7 @@ def known(options: Mapping[str, Any], names: Collection[str]) -> None:
 
 
 def text(options: Mapping[str, Any], name: str, default: str | None = None) -> str:
-    """An option that is text; None: it must be there."""
+    """A text option. `default` None: it is required."""
     value = options.get(name, default)
     if value is None:
         raise SettingsError(f"{name} is missing: this scheme needs it.")
@@ -31,7 +31,7 @@ def text(options: Mapping[str, Any], name: str, default: str | None = None) -> s
 
 
 def choice(options: Mapping[str, Any], name: str, of: Sequence[str]) -> str:
-    """An option that is one of these; the first is the default."""
+    """An option with a fixed set of values; the first is the default."""
     value = text(options, name, of[0])
     if value not in of:
         raise SettingsError(f"{name} is {value!r}: give one of {', '.join(of)}.")
@@ -39,8 +39,8 @@ def choice(options: Mapping[str, Any], name: str, of: Sequence[str]) -> str:
 
 
 def name_of_header(options: Mapping[str, Any], name: str, default: str | None = None) -> str:
-    """An option that is the name of a header, in lower case."""
+    """An option that names a header, in lower case."""
     value = text(options, name, default).lower()
     if value != default and not _HEADER.fullmatch(value):
-        raise SettingsError(f"{name} is {value!r}: that is not the name of a header.")
+        raise SettingsError(f"{name} is {value!r}, which is not the name of a header.")
     return value

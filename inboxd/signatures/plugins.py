@@ -1,7 +1,7 @@
-"""Schemes of plugins: factories that entry points of the group `inboxd.verifiers` name.
+"""Schemes of plugins: factories in entry points of the group `inboxd.verifiers`.
 
-Promises: only the one that a source asks for is imported; what is wrong with it is one line that
-names its distribution, and no secret that the factory was given.
+Promises: only schemes that a source uses are imported; an error of a scheme is a single line that
+names its distribution, and quotes no secret.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from inboxd.signatures.contract import Key, Verifier
 
 GROUP = "inboxd.verifiers"
 
-# Bytes of a secret that is looked for in messages: shorter ones are parts of words.
+# Secrets with fewer bytes are not replaced in messages: they could be parts of words.
 _SHORTEST_HIDDEN = 4
 
 
 def installed() -> list[str]:
-    """The schemes that plugins have."""
+    """The schemes that plugins provide."""
     return sorted({point.name for point in entry_points(group=GROUP)})
 
 
 def of_plugin(
     scheme: str, keys: Sequence[Key], tolerance: float, options: Mapping[str, Any]
 ) -> Verifier | None:
-    """The verifier of a plugin's scheme; None if no plugin has it. Raises PluginError."""
+    """The verifier of a plugin's scheme; None if no plugin provides it. Raises PluginError."""
     points = [*entry_points(group=GROUP, name=scheme)]
     if len(points) > 1:
         both = " and ".join(sorted(origin(point) for point in points))
@@ -41,7 +41,7 @@ def _made(
 ) -> Verifier:
     try:
         factory = point.load()
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - told, without what it quotes
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - reported, without quoting secrets
         told = why(error, point.module)
         raise PluginError(_line(point, f"import failed: {told}", keys)) from None
     if not callable(factory):
@@ -56,11 +56,11 @@ def _made(
         told = f"it failed: {why(error, point.module)}"
         raise PluginError(_line(point, told, keys)) from None
     _check(point, made)
-    return made  # type: ignore[no-any-return] # it has just been looked at
+    return made  # type: ignore[no-any-return] # checked above
 
 
 def _check(point: EntryPoint, made: Any) -> None:
-    """Raise PluginError unless it has what a verifier has."""
+    """Raise PluginError if an attribute of a verifier is missing, or a secret would be stored."""
     wanted = ("verify", "sign", "signed_headers", "secret_headers", "default_dedup_key", "doubts")
     missing = [name for name in wanted if not hasattr(made, name)]
     if missing:
@@ -70,13 +70,13 @@ def _check(point: EntryPoint, made: Any) -> None:
         )
     if secret := made.signed_headers & {*made.secret_headers, "authorization", "cookie"}:
         raise PluginError(
-            f"{origin(point)}: its signed_headers, which are kept, have secret ones: "
+            f"{origin(point)}: its signed_headers are stored, but have secret headers: "
             f"{', '.join(sorted(secret))}."
         )
 
 
 def _line(point: EntryPoint, text: str, keys: Sequence[Key]) -> str:
-    """One line, without the secrets that the plugin's own words may have quoted."""
+    """One line, with secrets in the plugin's own message replaced."""
     for key in keys:
         if len(key.secret) >= _SHORTEST_HIDDEN:
             for form in (repr(key.secret)[2:-1], key.secret.decode("utf-8", "replace")):

@@ -1,6 +1,6 @@
-"""A verifier by the name of its scheme: inboxd's own, or one of the entry points.
+"""Makes a verifier by the name of its scheme: inboxd's own, or a plugin's.
 
-Promises: what is wrong is a SettingsError or a PluginError of one line, without a secret.
+Promises: an error is a SettingsError or a PluginError of one line, without a secret.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _OWN: dict[str, _Factory] = {
 def verifier(
     scheme: str, keys: Sequence[Key], *, tolerance: float, options: Mapping[str, Any] | None = None
 ) -> Verifier:
-    """Make the verifier of a source; options that are None count as left out.
+    """Make the verifier of a source; options that are None count as unset.
 
     tolerance: seconds by which a signed time may be off, in both directions. Raises SettingsError
-    for keys and options that do not fit, PluginError for a plugin's scheme that cannot be used.
+    for invalid keys and options, PluginError for a plugin's scheme that cannot be used.
     """
     given = {name: value for name, value in (options or {}).items() if value is not None}
     if factory := _OWN.get(scheme):

@@ -1,6 +1,6 @@
-"""Standard Webhooks 1.0.0, and Svix, from which it comes: one form under two names of headers.
+"""Standard Webhooks 1.0.0, and its origin Svix: the same form with other names of headers.
 
-Signed are id, time and body: what was captured cannot be sent again later, nor under another id.
+Id, time and body are signed: a captured request cannot be sent later, or under another id.
 See: https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
 """
 
@@ -25,7 +25,7 @@ from inboxd.signatures.material import as_text, checked, unpacked, valid
 from inboxd.signatures.options import known
 
 _SECRET = b"whsec_"
-# Bytes of a secret.
+# Bounds for the bytes of a secret.
 _LEAST, _MOST, _MOST_OF_SVIX = 24, 64, 75
 
 
@@ -49,7 +49,6 @@ class StandardWebhooksVerifier(Verifier):
         self.default_dedup_key = f"header:{self._id}"
 
     def verify(self, request: SignedRequest, now: float) -> str:
-        """As `Verifier` has it."""
         headers = request.headers
         id_ = header(headers, self._id)
         time = check_time(header(headers, self._time), self._time, now, self._tolerance)
@@ -61,8 +60,11 @@ class StandardWebhooksVerifier(Verifier):
             self._pairs.found(signed, asymmetric, now) if asymmetric else None,
         )
 
+    def seconds(self, size: int) -> float:
+        return self._secrets.seconds(size) + self._pairs.seconds(size)
+
     def sign(self, body: bytes, message_id: str, now: float) -> dict[str, str]:
-        """As `Verifier` has it; by each key that is valid, as while a sender changes its key."""
+        """Signs with each valid key, like a sender that changes its keys."""
         time = str(int(now))
         signed = f"{message_id}.{time}.".encode() + body
         keys = valid(self._keys, now)
@@ -71,7 +73,7 @@ class StandardWebhooksVerifier(Verifier):
         return {self._id: message_id, self._time: time, self._signature: " ".join(made)}
 
     def _given(self, signatures: bytes) -> tuple[list[bytes], list[bytes]]:
-        """Those of `v1` and of `v1a`; other versions are left out."""
+        """The signatures `v1` and `v1a`; other versions are ignored."""
         symmetric, asymmetric = [], []
         for each in signatures.split(b" "):
             if each.startswith(b"v1,"):
@@ -83,10 +85,10 @@ class StandardWebhooksVerifier(Verifier):
         return symmetric, asymmetric
 
     def _checked_id(self, text: str) -> bytes:
-        """An id that cannot have been a part of what stands before or behind it."""
-        # A captured "a.1.2.rest" could be sent as the id "a.1" at the time 2.
+        """An id whose end cannot be mistaken for a time."""
+        # A captured "a.1.2.rest" could otherwise be sent as the id "a.1" at the time 2.
         if not text or ("." in text and text.rpartition(".")[2].isdigit()):
-            raise Malformed(f"its {self._id} is not an id: empty, or with a time at its end")
+            raise Malformed(f"its {self._id} is not an id: it is empty, or ends like a time")
         return wire(text, self._id)
 
     def _secret(self, key: Key) -> bytes:
@@ -103,7 +105,7 @@ class StandardWebhooksVerifier(Verifier):
 
 
 class SvixVerifier(StandardWebhooksVerifier):
-    """The same with `svix-id`, `svix-timestamp` and `svix-signature`."""
+    """Standard Webhooks with `svix-id`, `svix-timestamp` and `svix-signature`."""
 
     prefix = "svix"
     longest = _MOST_OF_SVIX

@@ -22,7 +22,7 @@ _HEADER = "stripe-signature"
 
 
 class StripeVerifier(Verifier):
-    """`v1`: an HMAC of time and body. Other versions are left out: that is what Stripe asks for."""
+    """`v1`: an HMAC of time and body. Other versions are ignored, as Stripe requires."""
 
     signed_headers = frozenset({_HEADER})
     default_dedup_key = "pointer:/id"
@@ -31,11 +31,10 @@ class StripeVerifier(Verifier):
         known(options, ())
         self._keys = checked(keys)
         self._tolerance = tolerance
-        # The secret is used as it stands there, "whsec_" included.
+        # The secret is used unchanged, with its "whsec_".
         self._made = HmacKeys(keys, as_text, "sha256", lambda digest: digest.hex().encode("ascii"))
 
     def verify(self, request: SignedRequest, now: float) -> str:
-        """As `Verifier` has it."""
         times, signatures = [], []
         for part in header(request.headers, _HEADER).split(","):
             name, _, value = part.strip().partition("=")
@@ -44,13 +43,16 @@ class StripeVerifier(Verifier):
             elif name == "t":
                 times.append(value)
         if len(times) != 1 or not 0 < len(signatures) <= MOST_SIGNATURES:
-            raise Malformed(f"its {_HEADER} is not one time and signatures: t=…,v1=…")
+            raise Malformed(f"its {_HEADER} must have one time and signatures: t=…,v1=…")
         time = check_time(times[0], _HEADER, now, self._tolerance)
         signed = b"%b.%b" % (time, request.body)
         return accepted(now, self._made.found(signed, signatures, now))
 
+    def seconds(self, size: int) -> float:
+        return self._made.seconds(size)
+
     def sign(self, body: bytes, message_id: str, now: float) -> dict[str, str]:  # noqa: ARG002
-        """As `Verifier` has it; by each key that is valid. The id is what the body says it is."""
+        """Signs with each valid key. The body has the id."""
         time = str(int(now))
         signed = b"%b.%b" % (time.encode("ascii"), body)
         made = self._made.signatures(signed, valid(self._keys, now))

@@ -1,25 +1,28 @@
-"""The only home of asyncpg and of SQL: a module for each table family, one statement a file.
+"""The only package that imports asyncpg and holds SQL: one module per table family.
 
-- Events: `events`, `lines` (in the order of keys), `chunks` (of batch topics), `intakes` (those
-  that wait for a declaration). Commands: `commands`, `limits` (queues with limits, keys),
-  `key_rates`, `suspects`. Both: `rows` (what a claim returns), `settlements` (what a row's end is
-  written from), `bodies` (large payloads), `dedup`, `unhandled`.
-- What handlers do: `handler_connection`, `handler_calls`, `prepared` (what sessions keep); what
-  they send: `batches`, `emitted`, `pages`.
-- Workers: `workers`, `leases`, `wakeups`, `controls`, `breakers`; what they declare: `topics`,
-  `names`, `schedules`, `labels` (titles; and what tenants are called).
+Each statement has a file of its own below `sql/`.
+
+- Events: `events`, `lines` (ordering keys), `chunks` (batch topics), `intakes` (events that wait
+  for a declared topic). Commands: `commands`, `limits` (queues with limits, ordering keys),
+  `key_rates`, `suspects`. Both: `rows` (types of claimed rows), `settlements` (input of a
+  settlement), `bodies` (large payloads), `dedup`, `unhandled`.
+- Handlers: `handler_connection`, `handler_calls`, `prepared` (prepared statements of sessions);
+  rows that handlers send: `batches`, `emitted`, `pages`.
+- Workers: `workers`, `leases`, `wakeups`, `controls`, `breakers`; their declarations: `topics`,
+  `names`, `schedules`, `labels` (titles of types and names of tenants).
 - Relays: `relays` (leases of buckets).
-- Messages of brokers: `stream_positions`, `message_readers` (who reads them).
-- Webhooks: `receipts`, `receivers` (who receives), `endpoints` (who gets ours).
-- Numbers: `statistics` (what was done), `samples` (what waits), `census`, `totals` (what there is),
-  `daily_statement` (whether it adds up); `notices` of them; `markers` beside their charts.
+- Messages of brokers: `stream_positions`, `message_readers`.
+- Webhooks: `receipts`, `receivers` (inbound), `endpoints` (outbound).
+- Numbers: `statistics` (executions), `samples` (backlog), `census`, `totals` and `batch_totals`
+  (rows in tables), `daily_statement` (received against settled rows); `notices` and `markers` for
+  charts.
 - Growth: `partitions`, `retention`, `copying` (exports), `purging`.
-- Operators look: `finding` (lists), `listing`, `queues`, `batch_listing`, `story`, `diagnosis`,
-  `waiting` (what holds a row), `payloads` (as text); and act: `operations`, `bulk_actions` (on all
-  that match, by workers), `producing`, `imports`, `erase`, as far as `rights` go, by a `session`;
-  or try: `rehearsal`.
-- The server: `connections`, `pools`, `outage` (how its absence is told); the statements:
-  `statements`, `columns`, `arrays`, `files`; the schema: `migrations`, `catalogue`, `uninstall`,
-  `row_security` (whom rows are hidden from);
-  plugins' tables: `plugin_folders`, `plugin_migrations`. Databases of tests: `testing`.
+- Operators read: `finding` (lists), `listing`, `queues`, `batch_listing`, `story`, `diagnosis`,
+  `waiting` (causes of waiting), `payloads` (as text). They act: `operations`, `bulk_actions`
+  (worked off by workers), `producing`, `imports`, `erase`; `rights` checks their privileges,
+  `session` is their connection. They try handlers: `rehearsal`.
+- The server: `connections`, `pools`, `outage` (log messages about an unreachable database).
+  Statements: `statements`, `columns`, `arrays`, `files`. The schema: `migrations`, `catalogue`,
+  `uninstall`, `row_security` (row-level security policies).
+- Plugins' tables: `plugin_folders`, `plugin_migrations`. Databases of tests: `testing`.
 """

@@ -1,8 +1,9 @@
-"""Batches and workflows as operators look at them, and end them.
+"""Batches and workflows for operators: lists, details, cancelling.
 
-Owns the statements behind the lists. Promises that a list reads no more rows than its limit from an
-index in order, and that nothing of a batch is counted by walking over its members.
-Known limit: as for other lists, a filter that almost nothing matches walks far.
+Owns the statements behind the lists. Promises that a list reads at most its limit of rows from an
+index in order, and that no statement counts a batch by walking over its members.
+Known limit: as for other lists, a filter that matches almost no row reads many rows.
+*See:* `batch_totals.py` for their totals.
 """
 
 from collections.abc import Collection
@@ -11,13 +12,15 @@ from datetime import datetime
 from uuid import UUID
 
 from inboxd.store.connections import Row
-from inboxd.store.listing import COUNTED
 from inboxd.store.session import Session
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchFilter:
-    """Which batches a list shows; None (for `statuses`, empty) takes any."""
+    """The filter of a list of batches. None, or empty `statuses`, matches any batch.
+
+    since, until: of the creation. above, below: of ids; `above` shortens the search for a time.
+    """
 
     kind: str | None = None
     statuses: Collection[str] = ()
@@ -25,7 +28,9 @@ class BatchFilter:
     name: str | None = None
     type: str | None = None
     since: datetime | None = None
+    until: datetime | None = None
     open: bool | None = None
+    above: int | None = None
     below: int | None = None
     limit: int = 20
 
@@ -42,29 +47,47 @@ async def rows(session: Session, wanted: BatchFilter) -> list[Row]:
         wanted.open,
         wanted.type,
         wanted.below,
+        wanted.until,
+        wanted.above,
         wanted.limit,
     )
 
 
-async def totals(session: Session, wanted: BatchFilter) -> dict[str, int]:
-    """How many of a type and a tenant there are of each status, none counted beyond COUNTED."""
-    given = (wanted.kind, wanted.tenant, COUNTED, wanted.type)
-    found = await session.fetch("count_batches", *given)
-    return {row["status"]: row["count"] for row in found}
+async def recent(
+    session: Session, wanted: BatchFilter, since: datetime, unit: str, look: int
+) -> list[Row]:
+    """The newest batches of a kind, type and tenant by time: see `recent_batches.sql`."""
+    given = (wanted.kind, wanted.type, wanted.tenant, since, unit, look)
+    return await session.fetch("recent_batches", *given)
+
+
+async def matching(session: Session, wanted: BatchFilter, look: int) -> Row:
+    """The number of matches among the newest `look` batches: see `match_batches.sql`."""
+    return await session.one(
+        "match_batches",
+        wanted.kind,
+        list(wanted.statuses) or None,
+        wanted.tenant,
+        wanted.name,
+        wanted.since,
+        wanted.open,
+        wanted.type,
+        wanted.until,
+        look,
+    )
 
 
 async def one(session: Session, id: int | UUID) -> Row | None:
-    """One batch; None when there is none."""
     return await session.fetchrow("show_batch", *_key(id))
 
 
 async def steps(session: Session, workflow: int, limit: int, created_at: datetime) -> list[Row]:
-    """Steps of a workflow that was created then: see `batch_steps.sql`."""
+    """Steps of a workflow; created_at: the workflow's. See `batch_steps.sql`."""
     return await session.fetch("batch_steps", workflow, limit, created_at)
 
 
 async def continuations(session: Session, batch_id: UUID, limit: int) -> list[Row]:
-    """What waits for a batch still: condition, id, type, status."""
+    """Commands that still wait for a batch: condition, id, type, status."""
     return await session.fetch("batch_continuations", batch_id, limit)
 
 
@@ -82,7 +105,7 @@ async def members(
     look: int,
     created_at: datetime,
 ) -> list[Row]:
-    """Commands in a batch that was created then: see `batch_members.sql`."""
+    """Commands in a batch; created_at: the batch's. See `batch_members.sql`."""
     given = (batch, list(statuses) or None, after, limit, look, created_at)
     return await session.fetch("batch_members", *given)
 
@@ -93,12 +116,12 @@ async def nested(session: Session, batch: int, limit: int) -> list[Row]:
 
 
 async def lock(session: Session, id: int | UUID) -> Row | None:
-    """One batch, held until the transaction ends; None when there is none."""
+    """Lock a batch until the transaction ends, and return it."""
     return await session.fetchrow("lock_batch", *_key(id))
 
 
 async def cancel(session: Session, batch: int) -> None:
-    """Let its members be ended by the folds that follow."""
+    """Mark a batch as cancelled; the next folds end its members."""
     await session.execute("cancel_batch", batch)
 
 

@@ -1,9 +1,10 @@
-"""Batches: what handlers put together, folds, expiry, results of steps.
+"""Batches: inserting what handlers planned, folding, expiry, results of steps.
 
-Owns the arrays that the statements take. Promises that a plan is a fixed number of statements for
-each 5,000 of its rows, and that batches are locked in one order, so that two pages that add to the
-same ones do not deadlock; a batch that takes no more raises Conflict with what the database says.
-Known limit: batches within batches are inserted level by level, a statement for each depth.
+Owns the arrays that the statements take. Promises that a plan needs a fixed number of statements
+per 5,000 of its rows, and that batches are locked in one order, so that two pages that add to the
+same batches do not deadlock. A batch that accepts no more members raises Conflict with the
+database's message.
+Known limit: nested batches are inserted level by level, one statement per level.
 *See:* `commands/settler.py`, before it; `engine/batch_folder.py`, after it.
 """
 
@@ -25,21 +26,22 @@ from inboxd.store.connections import Connection, Row
 from inboxd.store.settlements import Parent
 from inboxd.store.statements import Statements
 
-_ROWS = 5_000
+_ROWS_PER_STATEMENT = 5_000
+# SQLSTATEs that our functions raise: the batch does not exist, or has ended.
 _UNKNOWN, _ENDED = "IB004", "IB005"
 
 Sent = Sequence[tuple[CommandDraft, Parent]]
 
 
 class Planned(NamedTuple):
-    """A handler's plan, and the row that it ran for."""
+    """A handler's plan, and the row for which the handler ran."""
 
     plan: Plan
     parent: Parent
 
 
 class Folded(NamedTuple):
-    """A batch after its fold; parent: the batch to fold next."""
+    """A batch after its fold; parent: the batch that must be folded next."""
 
     id: int
     status: str
@@ -49,7 +51,7 @@ class Folded(NamedTuple):
 
 
 class ExpiredBatch(TypedDict):
-    """An open batch whose time is up."""
+    """An open batch whose `expires_at` has passed."""
 
     id: int
     name: str | None
@@ -60,7 +62,7 @@ class ExpiredBatch(TypedDict):
 async def write(
     connection: Connection, sql: Statements, sent: Sent, planned: Sequence[Planned]
 ) -> list[int]:
-    """Insert what handlers sent and put together; returns the batches to fold after the commit."""
+    """Insert sent commands and planned batches; returns the batches to fold after the commit."""
     if not planned:
         if sent:
             await commands.insert(connection, sql, sent)
@@ -80,13 +82,13 @@ async def write(
 async def _open(
     connection: Connection, sql: Statements, planned: Sequence[Planned]
 ) -> tuple[dict[UUID, int], set[UUID], list[int]]:
-    """Insert the batches and hold those that are added to: numbers, those that wait, to fold."""
+    """Insert new batches and lock those that get members: ids by uuid, waiting batches, to fold."""
     ids: dict[UUID, int] = {}
     todo = [(draft, parent) for plan, parent in planned for draft in plan.batches]
     while todo:
         ready = [each for each in todo if each[0].parent is None or each[0].parent in ids]
-        for start in range(0, len(ready), _ROWS):
-            ids |= await _insert(connection, sql, ready[start : start + _ROWS], ids)
+        for start in range(0, len(ready), _ROWS_PER_STATEMENT):
+            ids |= await _insert(connection, sql, ready[start : start + _ROWS_PER_STATEMENT], ids)
         todo = [each for each in todo if each[0].batch_id not in ids]
     fold = [
         ids[draft.batch_id]
@@ -131,7 +133,7 @@ async def _insert(
 def _within(
     draft: CommandDraft, parent: Parent, ids: dict[UUID, int], waiting: set[UUID]
 ) -> tuple[CommandDraft, Parent]:
-    """A continuation comes from its batch; what is added to a batch that waits, waits as well."""
+    """Make a batch the parent of its continuation; members of a waiting batch wait as well."""
     if draft.batch in waiting:
         draft = draft._replace(needs=1)
     if draft.origin is None:
@@ -144,8 +146,8 @@ def _within(
 async def _insert_edges(
     connection: Connection, sql: Statements, edges: Sequence[EdgeDraft]
 ) -> None:
-    for start in range(0, len(edges), _ROWS):
-        page = edges[start : start + _ROWS]
+    for start in range(0, len(edges), _ROWS_PER_STATEMENT):
+        page = edges[start : start + _ROWS_PER_STATEMENT]
         await connection.execute(
             sql["insert_dependencies"], *columns(page, "needs", "waiting", "condition")
         )
@@ -158,14 +160,14 @@ async def _insert_steps(
     edges: Sequence[EdgeDraft],
     ids: dict[UUID, int],
 ) -> None:
-    """The names of members, and what each waits for: its edges go as they are met."""
+    """Insert step names with their dependencies; the rows of edges are deleted as they are met."""
     names = {step.member: step.name for step in steps}
     after: dict[UUID, list[str]] = {}
     for needs, waiting, condition in edges:
         if needs in names:
             after.setdefault(waiting, []).append(f"{names[needs]} {condition}")
-    for start in range(0, len(steps), _ROWS):
-        page = steps[start : start + _ROWS]
+    for start in range(0, len(steps), _ROWS_PER_STATEMENT):
+        page = steps[start : start + _ROWS_PER_STATEMENT]
         await connection.execute(
             sql["insert_steps"],
             [ids[step.workflow] for step in page],
@@ -175,7 +177,10 @@ async def _insert_steps(
 
 
 async def close(connection: Connection, sql: Statements, batch_id: UUID) -> list[int]:
-    """Close an open batch; returns what to fold after the commit. Raises NotFound or Conflict."""
+    """Close an open batch; returns the batches to fold after the commit.
+
+    Raises NotFound or Conflict.
+    """
     row = await _asked(connection, sql["close_batch"], batch_id)
     return [one for one in (row["id"], row["parent_id"]) if one is not None]
 
@@ -200,25 +205,25 @@ async def fold(
 ) -> list[Folded]:
     """Fold batches in one transaction.
 
-    patience: how long a folder waits for a lock, and it does not wait for the flush; None: whoever
-    asks needs to know that it has happened, and waits for both as its session says.
+    patience: the lock timeout of a background folder, which does not wait for the WAL flush
+    either. None: the caller needs the result, and waits for both as its session is set.
     """
     rows = await connection.fetch(sql["fold_batches"], ids, patience)
     return [Folded(*row) for row in rows]
 
 
 async def unfolded(connection: Connection, sql: Statements, seconds: float) -> list[int]:
-    """Batches with something that has been waiting for its fold for so long."""
+    """Batches with progress that has waited for a fold for at least `seconds`."""
     return [row[0] for row in await connection.fetch(sql["unfolded_batches"], seconds)]
 
 
 async def expire(connection: Connection, sql: Statements) -> list[ExpiredBatch]:
-    """Mark open batches whose time is up."""
+    """Mark open batches whose `expires_at` has passed."""
     return cast("list[ExpiredBatch]", await connection.fetch(sql["expire_batches"]))
 
 
 async def step_result(connection: Connection, sql: Statements, batch: int, step: str) -> Any:
-    """What a step of the workflow around a batch returned; raises NotFound with the reason."""
+    """The result of a step of the batch's workflow; raises NotFound with the reason."""
     row = await connection.fetchrow(sql["step_result"], batch, step)
     if row is None:
         raise NotFound(f"there is no result of {step!r}: this command is in no workflow")

@@ -1,9 +1,9 @@
-"""What is large of a row, and not claimed with it: payloads, stored apart, and headers.
+"""Large parts of rows that a claim does not return: payloads stored in `bodies`, and headers.
 
-Owns the reading of both in portions, so that memory stays bounded whatever a page's rows weigh
-(promise 9), and that a body is found that was copied forward after its row had been claimed
-(migrations/functions/keep_bodies.sql). Known limits: what one row has is read whole, also if it is
-more than the budget; compressed headers are taken to be as large as they can be.
+Owns reading both in portions, so that memory stays bounded however large a page's rows are
+(promise 9), and finding a body that was copied forward after its row had been claimed
+(migrations/functions/keep_bodies.sql). Known limits: one row is read whole, even above the budget;
+compressed headers are counted with their largest possible size.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,7 +15,7 @@ from inboxd.store.statements import Statements
 
 
 def weight(rows: Sequence[ClaimedEvent]) -> int:
-    """Bytes of the bodies and headers of rows."""
+    """The bytes of the rows' bodies and headers."""
     return sum(map(_size, rows))
 
 
@@ -24,7 +24,7 @@ def _size(row: ClaimedEvent) -> int:
 
 
 def portions(rows: Sequence[ClaimedEvent], budget: int) -> Iterator[Sequence[ClaimedEvent]]:
-    """Cut rows, in order, into portions whose bodies and headers weigh at most `budget` bytes."""
+    """Cut rows, in order, into portions with at most `budget` bytes of bodies and headers."""
     start, together = 0, 0
     for position, row in enumerate(rows):
         size = _size(row)
@@ -39,7 +39,7 @@ def portions(rows: Sequence[ClaimedEvent], budget: int) -> Iterator[Sequence[Cla
 async def read(
     connection: Connection, sql: Statements, rows: Sequence[ClaimedRow]
 ) -> dict[int, str]:
-    """The payloads (JSON text) of those rows that have a body, by body id."""
+    """The payloads (JSON text) of rows with a body, by body id."""
     wanted = [row for row in rows if row["body_id"] is not None]
     if not wanted:
         return {}
@@ -52,7 +52,7 @@ async def read(
 async def complete(
     connection: Connection, sql: Statements, rows: Sequence[ClaimedEvent]
 ) -> Sequence[ClaimedEvent]:
-    """The same rows, with the headers that their claim left out."""
+    """The same rows, with the headers that the claim omitted."""
     left = [row["id"] for row in rows if row["headers"] is None and row["headers_bytes"]]
     if not left:
         return rows

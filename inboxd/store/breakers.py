@@ -1,9 +1,9 @@
-"""The breakers table: which targets are down, as all workers know it.
+"""The breakers table: which targets are down, shared by all workers.
 
-Owns its statements. Promises that a change is written only by who knew the newest version, that at
-most one worker has a probe, and that every change reaches all workers, since a trigger notifies;
-and that a breaker which opened or closed is in `breaker_changes`, for charts.
-Known limit: all of it is read each time.
+Owns its statements. Promises that only a caller that knows the newest version can write a change,
+that at most one worker holds a breaker's probe, that a trigger notifies all workers of each change,
+and that each opening and closing is recorded in `breaker_changes`, for charts.
+Known limit: each read returns the whole table.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,7 +19,7 @@ from inboxd.store.statements import Statements
 
 
 class BreakerRow(TypedDict):
-    """A breaker as operators see it. rest: seconds until its break ends; prober: who probes."""
+    """A breaker for operators. rest: seconds until its break ends; prober: worker that probes."""
 
     name: str
     mode: Mode
@@ -38,7 +38,7 @@ class BreakerRow(TypedDict):
 async def declare(
     connection: Connection, sql: Statements, uses: Iterable[tuple[str, str | None]]
 ) -> None:
-    """Write down that breakers exist, and what needs them; None: nothing that is known."""
+    """Record breakers, and the types or topics that need them ("command shop.pay", or None)."""
     pairs = sorted(set(uses), key=lambda pair: (pair[0], pair[1] or ""))
     if pairs:
         names, needed = [name for name, _ in pairs], [use for _, use in pairs]
@@ -46,7 +46,6 @@ async def declare(
 
 
 async def read(connection: Connection, sql: Statements, worker: UUID) -> dict[str, WrittenBreaker]:
-    """All breakers, by name."""
     rows = await connection.fetch(sql["read_breakers"], worker)
     return {
         row["name"]: WrittenBreaker(
@@ -71,7 +70,7 @@ async def open_(
     opens: int,
     reason: str,
 ) -> int | None:
-    """Open one; its version, or None: somebody changed it meanwhile."""
+    """Open a breaker; returns its new version, or None if its version had changed."""
     found: int | None = await connection.fetchval(
         sql["open_breaker"], name, version, seconds, opens, reason
     )
@@ -79,7 +78,7 @@ async def open_(
 
 
 async def close(connection: Connection, sql: Statements, name: str, version: int) -> int | None:
-    """Close one after its probes; its version, or None: somebody changed it meanwhile."""
+    """Close a breaker after its probes; returns its new version, or None if it had changed."""
     found: int | None = await connection.fetchval(sql["close_breaker"], name, version)
     return found
 
@@ -87,7 +86,7 @@ async def close(connection: Connection, sql: Statements, name: str, version: int
 async def take_probe(
     connection: Connection, sql: Statements, name: str, worker: UUID, seconds: float
 ) -> int | None:
-    """Take the probe of one; its version, or None: there is none to take."""
+    """Take a breaker's probe; returns the breaker's version, or None if no probe is free."""
     found: int | None = await connection.fetchval(sql["take_probe"], name, worker, seconds)
     return found
 
@@ -95,13 +94,13 @@ async def take_probe(
 async def keep_probe(
     connection: Connection, sql: Statements, name: str, version: int, worker: UUID, seconds: float
 ) -> bool:
-    """Keep a probe for longer; False: it is this worker's no more."""
+    """Prolong a probe; False: this worker has lost it."""
     found = await connection.fetchval(sql["keep_probe"], name, version, worker, seconds)
     return found is not None
 
 
 async def forget(connection: Connection, sql: Statements) -> None:
-    """Forget those that nobody declares and of which nothing changed for a week; old changes."""
+    """Delete breakers that are not declared and unchanged for a week, and old changes."""
     await connection.execute(sql["forget_breakers"])
     await connection.execute(sql["forget_breaker_changes"])
 
@@ -109,13 +108,16 @@ async def forget(connection: Connection, sql: Statements) -> None:
 async def listed(
     session: Session, name: str | None = None, uses: Sequence[str] | None = None
 ) -> list[BreakerRow]:
-    """All of them, or the one of this name, or those that any of these needs."""
+    """All breakers, or the one with this name, or those that any of `uses` needs."""
     return cast("list[BreakerRow]", await session.fetch("list_breakers", name, uses))
 
 
 async def force(
     session: Session, name: str, mode: Mode, actor: str, reason: str | None, seen: str | None
 ) -> bool:
-    """Whether it exists, was not in that mode already, and was in the one that was seen, if any."""
+    """Set a breaker's mode; seen: the mode that the operator saw, None for any.
+
+    False: there is no such breaker, it has that mode already, or its mode was not `seen`.
+    """
     forced = await session.fetchval("force_breaker", name, mode, actor, reason, seen)
     return forced is not None

@@ -1,8 +1,8 @@
-"""The actions table: what operators have ordered for all rows that match, and how far it has come.
+"""The actions table: bulk actions that operators have ordered, and their progress.
 
-Owns its statements. Promises that of several who take up actions each gets another one, for as long
-as its transaction lasts; that how far one has come commits with what was done to the rows.
-*See:* `operations/bulk_orders.py`, who orders; `operations/bulk_runs.py`, who works them off.
+Owns its statements. Promises that concurrent workers each claim a different action until their
+transactions end, and that an action's progress commits together with its changes of rows.
+*See:* `operations/bulk_orders.py`, which orders; `operations/bulk_runs.py`, which works them off.
 """
 
 import json
@@ -19,16 +19,17 @@ from inboxd.store.wakeups import HotTable
 
 ActionStatus = Literal["scheduled", "canary", "running", "paused", "completed", "aborted"]
 
-# Tries in a row that go wrong, until an action is paused, and the time between two.
+# An action is paused after TRIES failed transactions in a row, which are AGAIN apart.
 TRIES: Final = 3
 AGAIN: Final = timedelta(seconds=5)
+_TIMES: Final = ("since", "until")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderedAction:
-    """A bulk action as it is ordered. to: the time or the priority that rows are given.
+    """A bulk action as ordered. to: the new time or priority of the rows.
 
-    request: of the form that orders it; None: no form does.
+    request: the id of the form that ordered it, if a form did.
     """
 
     table: HotTable
@@ -50,10 +51,10 @@ class OrderedAction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionProgress:
-    """What one transaction has done of an action; `wait`: until the next, as the action was taken.
+    """The work of one transaction for an action. wait: the time until the next transaction.
 
-    canary: ids of rows that have to succeed first. note: why it is paused by this. passed: rows
-    that are tried again, since somebody had them in hand.
+    canary: ids of rows that have to succeed first. note: why the action is paused. passed: ids of
+    locked rows that the next transaction tries again.
     """
 
     status: ActionStatus
@@ -67,18 +68,18 @@ class ActionProgress:
 
 
 async def count_open(session: Session, actor: str) -> tuple[int, int]:
-    """How many have not ended: of an actor, and of all.
+    """The numbers of unfinished actions: of this actor, and of all actors.
 
-    Nobody else orders one until the transaction ends.
+    Locks out other orders until the transaction ends.
     """
-    # Two statements: the second sees what those have written who were waited for.
+    # Two statements: the second has to see the orders that the first has waited for.
     await session.execute("hold_orders")
     row = await session.one("count_open_actions", actor)
     return row["own"], row["whole"]
 
 
 async def order(session: Session, action: OrderedAction) -> int | None:
-    """Write it down; returns its number, or None: its form has ordered one already."""
+    """Insert an action and return its id; None: its form has ordered one already."""
     run_at = action.to if isinstance(action.to, datetime) else None
     priority = action.to if isinstance(action.to, int) else None
     id_: int | None = await session.fetchval(
@@ -111,43 +112,41 @@ def _selection(match: Match) -> str:
 
 
 def match_of(row: Row) -> Match:
-    """Which rows an action is meant for."""
+    """The filter that an action was ordered with."""
     given = json.loads(row["selection"])
-    if "since" in given:
-        given["since"] = datetime.fromisoformat(given["since"])
-    return Match(**given, tenants=row["tenants"])
+    times = {each: datetime.fromisoformat(given[each]) for each in _TIMES if each in given}
+    return Match(**{**given, **times}, tenants=row["tenants"])
 
 
 async def listed(
     session: Session, tenants: Collection[str] | None, below: int | None, limit: int
 ) -> list[Row]:
-    """Actions, the newest first; tenants: only those that meet rows of these alone."""
+    """Actions, newest first; tenants: only actions that are limited to some of these tenants."""
     of = None if tenants is None else sorted(tenants)
     return await session.fetch("list_actions", of, below, limit)
 
 
 async def one(session: Session, id: int) -> Row | None:
-    """One action."""
     return await session.fetchrow("show_action", id)
 
 
 async def hold(session: Session, id: int) -> Row | None:
-    """One action, held until the transaction ends: nothing is done of it meanwhile."""
+    """Lock an action until the transaction ends, so that no worker works on it."""
     return await session.fetchrow("lock_action", id)
 
 
 async def pause(session: Session, id: int, why: str) -> None:
-    """Let one that is held wait until it is resumed."""
+    """Pause an action that the caller has locked."""
     await session.execute("pause_action", id, why)
 
 
 async def resume(session: Session, id: int) -> None:
-    """Let one that is held and paused go on."""
+    """Resume a paused action that the caller has locked."""
     await session.execute("resume_action", id)
 
 
 async def abort(session: Session, id: int) -> None:
-    """End one that is held where it is."""
+    """Abort an action that the caller has locked."""
     await session.execute("abort_action", id)
 
 
@@ -155,12 +154,12 @@ async def abort(session: Session, id: int) -> None:
 
 
 async def claim(session: Session) -> Row | None:
-    """The action whose turn it is, held until the transaction ends; None: nothing is due."""
+    """Lock the next due action until the transaction ends; None: no action is due."""
     return await session.fetchrow("claim_action")
 
 
 async def advance(session: Session, row: Row, progress: ActionProgress) -> None:
-    """Note how far an action has come that this transaction has claimed."""
+    """Record the progress of an action that this transaction has claimed."""
     await session.execute(
         "advance_action",
         row["id"],
@@ -177,48 +176,48 @@ async def advance(session: Session, row: Row, progress: ActionProgress) -> None:
 
 
 async def put_off(session: Session, id: int, why: str) -> None:
-    """A transaction of it met a lock that somebody has for too long."""
+    """Postpone an action whose transaction met a lock that another session holds for too long."""
     await session.execute("put_off_action", id, AGAIN, why)
 
 
 async def try_rows(
     session: Session, table: HotTable, ids: Sequence[int]
 ) -> tuple[list[Row], list[int]]:
-    """Hold those rows that nobody has in hand, nor their bucket; and which others are there.
+    """Lock the rows that are free, and whose bucket is free; also return the other existing ids.
 
-    Of those that are held: id, status; of events mode too.
+    A locked row has: id, status; that of an event has also mode.
     """
     free = ids
     if table == "events":
         free = [row["id"] for row in await session.fetch("take_free_buckets", ids)]
     held = await session.fetch(f"take_free_{table}", free)
     left = sorted({*ids} - {row["id"] for row in held})
-    # Looked for afterwards: a row that was just settled is in history.
+    # Searched after the lock attempt: a row that was settled meanwhile is in history.
     there = await session.fetch(f"there_{table}", left) if left else []
     return held, [row["id"] for row in there]
 
 
 async def fail(session: Session, id: int, why: str) -> ActionStatus | None:
-    """A transaction of it went wrong; returns its status then, None: it has none to go on from."""
+    """Count a failed transaction of an action; returns its new status, None if it has ended."""
     status: ActionStatus | None = await session.fetchval("fail_action", id, why, TRIES, AGAIN)
     return status
 
 
 async def until_next(session: Session) -> timedelta | None:
-    """The time until one goes on; None: none does by itself."""
+    """The time until the next action is due; None: no action continues by itself."""
     wait: timedelta | None = await session.fetchval("until_next_action")
     return wait
 
 
 async def last_id(session: Session, table: HotTable) -> int:
-    """The largest id there is; 0: there is no row."""
+    """The largest id in the table; 0 if it is empty."""
     return int(await session.fetchval(f"last_id_{table}"))
 
 
 async def ahead(
     session: Session, table: HotTable, match: Match, above: int, last: int, limit: int, look: int
 ) -> MatchedAhead:
-    """The next rows that match, among the next `look` rows, or dead letters."""
+    """The next matching rows among the next `look` rows, or among the dead letters."""
     if set(match.statuses) == {"failed"}:
         return await dead_ahead(session, table, match, above, last, limit, look)
     row = await session.one(f"match_ahead_{table}", *match.arguments(), above, last, limit, look)
@@ -229,5 +228,5 @@ async def ahead(
 
 
 async def canary_statuses(session: Session, table: HotTable, ids: Sequence[int]) -> list[Row]:
-    """What has become of rows: id, status (None: it is gone)."""
+    """The rows' ids and statuses; None: the row is gone."""
     return await session.fetch(f"canary_{table}", ids)

@@ -1,8 +1,8 @@
-"""What the schema holds, beside what this release's migrations make.
+"""Compares the live schema with what this release's migrations make.
 
 Owns `schema.txt`: every table, column, constraint, index, function and trigger by name and as
-PostgreSQL describes it, written by the test that holds the migrations against it. What a function
-does is looked up in its file. So no second database is needed to see what somebody changed by hand.
+PostgreSQL describes it. The test that compares it with the migrations writes it. The body of a
+function is taken from its file. So manual changes are found without a second database.
 Known limit: views, sequences, grants and partitions are not compared.
 """
 
@@ -26,7 +26,7 @@ _SECTIONS = {
     "functions": ("function", "catalogue_functions"),
     "triggers": ("trigger", "catalogue_triggers"),
 }
-# What a section is part of has its table's name before its own.
+# Things of these kinds have names that begin with their table's name.
 _OF_TABLES = ("column", "constraint", "index", "trigger")
 
 Names = dict[tuple[str, str], str]  # (kind, name) -> as PostgreSQL describes it
@@ -34,10 +34,10 @@ Names = dict[tuple[str, str], str]  # (kind, name) -> as PostgreSQL describes it
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One thing that is not as the migrations make it; its texts are PostgreSQL's.
+    """One thing that differs from what the migrations make; its texts are PostgreSQL's.
 
-    left: a function that an older release made, and this one does without.
-    statement: of a function, what makes it, as its file has it.
+    left: a function that an older release made and this release does not have.
+    statement: for a function, the CREATE statement of its file.
     """
 
     kind: str
@@ -49,9 +49,9 @@ class Difference:
 
 
 async def differences(connection: Connection, sql: Statements) -> tuple[int, list[Difference]]:
-    """How many things were compared, and those that differ.
+    """The number of compared things, and those that differ.
 
-    The session's search path must hold none of the schema's names: PostgreSQL would shorten them.
+    The session's search path must not contain the schema: PostgreSQL would shorten its names.
     """
     live: Names = {}
     bodies: dict[str, str] = {}
@@ -67,7 +67,7 @@ async def differences(connection: Connection, sql: Statements) -> tuple[int, lis
     for each in (*_compare(shipped, live), *_changed_bodies(made, shipped, bodies)):
         bare = _bare(each.name)
         if each.kind == "function" and bare in made:
-            # The last of several fits every server.
+            # A file with several variants ends with the one that fits every server.
             found.append(replace(each, statement=made[bare][-1].statement))
         elif each.kind == "function" and bare in ran.functions:
             found.append(replace(each, how="left"))
@@ -77,13 +77,13 @@ async def differences(connection: Connection, sql: Statements) -> tuple[int, lis
 
 
 async def describe(connection: Connection, sql: Statements) -> str:
-    """The contents of `schema.txt` for the schema that is there."""
+    """The contents of `schema.txt` for the live schema."""
     parts = []
     for section, (_, statement) in _SECTIONS.items():
         rows = await connection.fetch(sql[statement])
         parts.append("\n".join([f"# {section}", *(f"{r['name']}\n{r['text']}" for r in rows)]))
     text = "\n\n".join(parts) + "\n"
-    # Not the settings that producers know by these names in every schema.
+    # Except settings, which have these names in every schema.
     return re.sub(rf"\b{sql.schema}\.(?!(?:notify|webhooks)\b)", "{schema}.", text)
 
 
@@ -93,7 +93,7 @@ def tables() -> frozenset[str]:
 
 
 def _shipped(schema: str) -> Names:
-    """What the file names, in a schema of this name."""
+    """The contents of `schema.txt`, with this schema name."""
     names: Names = {}
     for part in render(FILE.read_text(encoding="utf-8"), schema).split("# ")[1:]:
         section, *lines = part.rstrip("\n").split("\n")
@@ -109,7 +109,7 @@ def _shipped(schema: str) -> Names:
 
 
 def _entries(kind: str, name: str, text: str) -> Names:
-    """A table is one thing, and so is each of its columns."""
+    """Split a table into entries for itself and for each of its columns."""
     if kind != "table":
         return {(kind, name): text.strip()}
     names = {("table", name): ""}
@@ -135,7 +135,7 @@ def _compare(shipped: Names, live: Names) -> Iterator[Difference]:
 
 
 def _without_table(kind: str, name: str, text: str, side: Names) -> bool:
-    """Whether that side lacks the whole table: then it is said once."""
+    """Whether `side` lacks the whole table: then only the table is reported."""
     if kind == "settings":
         table = name
     elif kind == "column":
@@ -152,7 +152,7 @@ def _without_table(kind: str, name: str, text: str, side: Names) -> bool:
 def _changed_bodies(
     made: Mapping[str, Sequence["_Made"]], shipped: Names, bodies: Mapping[str, str]
 ) -> Iterator[Difference]:
-    """Functions that do something else than their files say."""
+    """Functions whose bodies differ from their files."""
     for name, body in bodies.items():
         known = {each.digest for each in made.get(_bare(name), ())}
         if ("function", name) in shipped and body not in known:
@@ -160,13 +160,13 @@ def _changed_bodies(
 
 
 def _bare(name: str) -> str:
-    """A function's name without its schema and arguments."""
+    """The function's name without schema and arguments."""
     return name.partition("(")[0].rpartition(".")[2]
 
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """How a file makes a function: its body's fingerprint, and the whole statement."""
+    """How a file makes a function: the MD5 of its body, and the whole statement."""
 
     digest: str
     statement: str
@@ -180,7 +180,7 @@ _FUNCTION = re.compile(
 
 
 def _made(schema: str) -> dict[str, list[_Made]]:
-    """How each function is made; several ways, where it depends on the server's version."""
+    """How each function is made; several variants where it depends on the server's version."""
     known: dict[str, list[_Made]] = {}
     for function in migrations.functions():
         for found in _FUNCTION.finditer(function.text):

@@ -1,15 +1,16 @@
-"""The census: how many settled rows a finished day has, counted once.
+"""The census: the number of settled rows of each finished day, counted once.
 
-Owns the tables `census*`. A day of history gets no more rows once it is over; what it has may still
-change: a type is trimmed, rows are erased, a partition is attached again. Each of these calls the
-database's `begin_census` (here `begin`) in its own transaction, and the leader counts that day
-again: a count that began before is thrown away (`end`). Late rows whose bodies are copied forward
-move within their day, which throws away a count that goes on, and no other. A day to which an open
-transaction has written is not over, and what was counted in the future, by a clock that was set
-back since, counts for nothing and is forgotten. So what is counted is exact, whoever dies or
-interferes. Known limit: of a day the largest types and tenants are told apart, and what is left is
-known as a number.
-*See:* `inboxd.maintenance.census`, which counts; `inboxd.operations.totals`, which adds up.
+Owns the tables `census*`. A finished day of history gets no more rows, but may still change: a type
+is trimmed, rows are erased, a partition is attached again. Each of these calls the database's
+`begin_census` (here `begin`) in its own transaction; then the leader counts that day again, and
+`end` rejects a count that began earlier. Copying bodies of late rows forward moves rows within
+their day; this rejects a running count only. A day to which an open transaction has written is not
+finished. Counts of days in the future, from a clock that was set back since, are ignored and
+deleted. So counts are exact whatever crashes or interferes. A count has the lowest id of its day,
+by which lists leave days out; no change of a finished day brings a lower one. Known limit: only the
+largest types and tenants of a day are counted separately; the rest is one number.
+*See:* `inboxd.maintenance.census`, which counts; `inboxd.operations.totals`, which adds up;
+`inboxd.store.finding`, which leaves days out.
 """
 
 from collections import Counter
@@ -23,20 +24,23 @@ from inboxd.store.connections import Connection, Row, one_row
 from inboxd.store.statements import Statements
 from inboxd.store.wakeups import HotTable
 
-# Pages of a partition that one statement counts, 32 MB.
-_STRETCH = 4_096
+# Table pages that one statement counts: 32 MB.
+_STRETCH_PAGES = 4_096
 _LAST_PAGE = 2**32 - 1
-# Of a day, the types and tenants that are told apart; and what is remembered while it is counted.
+_NO_ID = 2**63 - 1
+# The largest types and tenants of a day have counts of their own; while a day is counted, at most
+# _REMEMBERED_NAMES of each are kept.
 MOST_TYPES = 1_000
 MOST_TENANTS = 1_000
-_REMEMBERED = 100_000
+_REMEMBERED_NAMES = 100_000
+# A dead letter counts as settled once it was replayed as a new row.
 # A dead letter is settled when it is sent again as a new row.
 SETTLED_STATUSES = (Status.SUCCEEDED, Status.FAILED, Status.CANCELLED, Status.DISMISSED)
 
 
 @dataclass(frozen=True, slots=True)
 class UncountedDay:
-    """A partition that no census has; see `uncounted_partitions.sql`."""
+    """A partition without a census; see `uncounted_partitions.sql`."""
 
     parent: str
     part: str
@@ -47,14 +51,14 @@ class UncountedDay:
 
     @property
     def table(self) -> HotTable:
-        """Whose history it is."""
+        """The hot table of this history."""
         return "events" if self.parent == "events_history" else "commands"
 
 
 class CountBegun(NamedTuple):
-    """When a count began, by which it is known; and how the partition was then.
+    """A count that has begun; `at` identifies it.
 
-    written: rows that the server had seen to come and go. bytes: its size.
+    written: the partition's insert, update and delete counters. bytes: its size.
     """
 
     at: datetime
@@ -63,31 +67,36 @@ class CountBegun(NamedTuple):
 
 
 class Stretch(NamedTuple):
-    """Pages of a partition, from the first on, until the end."""
+    """Table pages of a partition: from `first` to `end`, `end` excluded."""
 
     first: int
     end: int
 
 
 class TypeStatus(NamedTuple):
-    """What is counted together."""
-
     type: str
     status: str
 
 
 @dataclass(slots=True)
 class DayCount:
-    """What a day has: by status, by type, and by tenant."""
+    """The rows of a day: by status, by type, and by tenant; `*_left`: rows of other names.
+
+    low_id: no row has a lower id.
+    """
 
     statuses: Counter[Status] = field(default_factory=Counter)
     types: dict[str, Counter[TypeStatus]] = field(default_factory=dict)
     tenants: dict[str, Counter[TypeStatus]] = field(default_factory=dict)
     types_left: int = 0
     tenants_left: int = 0
+    low_id: int = _NO_ID
 
-    def add(self, type_: str, status: str, tenant: str | None, rows: int) -> None:
-        """Count some rows; a type or tenant that comes when too many are remembered is left."""
+    def add(
+        self, type_: str, status: str, tenant: str | None, rows: int, low_id: int = _NO_ID
+    ) -> None:
+        """Add rows to the counts; new names beyond the memory limit count as left."""
+        self.low_id = min(self.low_id, low_id)
         self.statuses[Status(status)] += rows
         key = TypeStatus(type_, status)
         self.types_left += _add(self.types, type_, key, rows)
@@ -95,15 +104,15 @@ class DayCount:
             self.tenants_left += _add(self.tenants, tenant, key, rows)
 
     def shorten(self, types: int = MOST_TYPES, tenants: int = MOST_TENANTS) -> None:
-        """Leave all but the largest."""
+        """Keep the counts of the largest types and tenants; add the others to `*_left`."""
         self.types_left += _shorten(self.types, types)
         self.tenants_left += _shorten(self.tenants, tenants)
 
 
 def _add(found: dict[str, Counter[TypeStatus]], name: str, key: TypeStatus, rows: int) -> int:
-    """Count rows of a name; how many of them are left."""
+    """Add rows to a name's count; returns the rows that were not added."""
     if name not in found:
-        if len(found) >= _REMEMBERED:
+        if len(found) >= _REMEMBERED_NAMES:
             return rows
         found[name] = Counter()
     found[name][key] += rows
@@ -111,13 +120,13 @@ def _add(found: dict[str, Counter[TypeStatus]], name: str, key: TypeStatus, rows
 
 
 def _shorten(found: dict[str, Counter[TypeStatus]], most: int) -> int:
-    """Forget all but the largest; how many rows those had."""
+    """Keep the `most` largest names; returns the number of rows of the others."""
     by_size = sorted(found, key=lambda name: (-found[name].total(), name))
     return sum(found.pop(name).total() for name in by_size[most:])
 
 
 class SettledRows(NamedTuple):
-    """How many rows are settled, by status; untold: among those there may be more."""
+    """Settled rows by status; untold: rows of uncounted names, some of which may match."""
 
     statuses: Counter[Status]
     untold: int
@@ -127,27 +136,27 @@ class SettledRows(NamedTuple):
 
 
 async def uncounted(connection: Connection, sql: Statements) -> list[UncountedDay]:
-    """Days that no census has, the oldest first; today's among them, which is not over."""
+    """Partitions without a census, oldest first; today's is among them, not `over`."""
     return [UncountedDay(**row) for row in await connection.fetch(sql["uncounted_partitions"])]
 
 
 async def begin(connection: Connection, sql: Statements, part: str, parent: str) -> CountBegun:
-    """Forget what was counted of a partition, and any count that goes on; for `end`."""
+    """Discard a partition's census and any running count; returns what `end` needs."""
     return CountBegun(*await one_row(connection, sql["begin_census"], part, parent))
 
 
 def stretches(day: UncountedDay) -> Iterator[Stretch]:
-    """What is to be counted of a day, one after the other."""
-    for first in range(0, max(1, day.pages), _STRETCH):
-        # The last one reaches as far as pages can: the partition may have grown.
-        end = first + _STRETCH if first + _STRETCH < day.pages else _LAST_PAGE
+    """The stretches of a day, in order."""
+    for first in range(0, max(1, day.pages), _STRETCH_PAGES):
+        # The last stretch has no bound: the partition may have grown.
+        end = first + _STRETCH_PAGES if first + _STRETCH_PAGES < day.pages else _LAST_PAGE
         yield Stretch(first, end)
 
 
 async def count(
     connection: Connection, sql: Statements, day: UncountedDay, where: Stretch, found: DayCount
 ) -> None:
-    """Add what a stretch of a day has."""
+    """Add the rows of a stretch to `found`."""
     table = day.table
     statement = sql[f"count_stretch_{table}"]
     for row in await connection.fetch(
@@ -159,7 +168,7 @@ async def count(
 async def end(
     connection: Connection, sql: Statements, day: UncountedDay, began: CountBegun, found: DayCount
 ) -> bool:
-    """Write it down; False: it was begun again meanwhile, and counts for nothing."""
+    """Write a day's count; False: another count began meanwhile, and this one is discarded."""
     found.shorten()
     types = [(*key, rows) for each in found.types.values() for key, rows in each.items()]
     tenants = [
@@ -176,6 +185,7 @@ async def end(
         *_columns(tenants, 4),
         began.written,
         began.bytes,
+        found.low_id,
     )
     return written is not None
 
@@ -185,7 +195,7 @@ def _columns(rows: Iterable[tuple[object, ...]], width: int) -> list[list[object
 
 
 async def forget(connection: Connection, sql: Statements) -> None:
-    """Forget partitions that are not there any more, and what was counted in the future."""
+    """Delete censuses of partitions that no longer exist, and of days in the future."""
     await connection.execute(sql["forget_census"])
 
 
@@ -195,7 +205,7 @@ async def forget(connection: Connection, sql: Statements) -> None:
 async def total(
     connection: Connection, sql: Statements, table: HotTable, type_: str | None, tenant: str | None
 ) -> SettledRows:
-    """What all counted days have, of a type and a tenant, or of any."""
+    """The sum of all censuses, for one or all types and tenants."""
     parent = f"{table}_history"
     if tenant is not None:
         row = await one_row(connection, sql["total_census_tenant"], parent, tenant, type_)
@@ -214,7 +224,7 @@ async def look(
     tenant: str | None,
     most: int,
 ) -> tuple[Counter[Status], int]:
-    """What a day has that no census has, as far as so many rows; and how many were looked at."""
+    """Count a day without a census, up to `most` rows; also returns how many rows were read."""
     table = day.table
     statement = sql[f"count_day_{table}"]
     row = await one_row(connection, statement, day.low, day.high, type_, tenant, most)

@@ -1,9 +1,9 @@
-"""Chunks of batch topics: lining up what arrived, what is due, reading, settling whole stretches.
+"""Chunks of batch topics: lining up arrivals, finding due chunks, reading and settling them.
 
-Owns the statements on chunks (ADR 13). Promises that a chunk costs a fixed number of statements, or
-one for each portion of what does not fit in memory. Known limit: all of them belong into one
-transaction, in which the bucket was taken by an earlier statement (`inboxd.store.lines`).
-*See:* `events/chunks/visit.py` and `events/chunks/making.py`, which ask.
+Owns the statements on chunks (ADR 13). Promises that a chunk needs a fixed number of statements, or
+one per portion where it does not fit in memory. Known limit: all must run in one transaction in
+which an earlier statement has locked the bucket (`inboxd.store.lines`).
+*See:* `events/chunks/visit.py` and `events/chunks/making.py`, which call it.
 """
 
 from collections import Counter
@@ -20,14 +20,14 @@ from inboxd.store.rows import ClaimedEvent, claimed_events
 from inboxd.store.session import Session
 from inboxd.store.statements import Statements
 
-# Positions that one statement looks at, or settles, so that none runs into its time limit.
-_STRETCH = 20_000
+# Positions per statement, so that none exceeds its time limit.
+_STRETCH_POSITIONS = 20_000
 
 
 class OpenLine(NamedTuple):
-    """A line that has lined-up events: its key, its head, and its last position.
+    """A line with lined-up events: its key, its head, and its last position.
 
-    postponed: the head was given another time: its chunk is tried again, or was deferred.
+    postponed: the head has a later time, since its chunk is retried or deferred.
     """
 
     key: str
@@ -43,12 +43,12 @@ class OpenLine(NamedTuple):
 
     @property
     def length(self) -> int:
-        """How many events it has; or more, if an operator took some out."""
+        """The number of its events, at most: operators may have taken some out."""
         return self.last - self.position + 1
 
 
 class PositionRange(NamedTuple):
-    """Events of a line, from a first to a last position."""
+    """Events of a line, from a first to a last position, both included."""
 
     topic: str
     key: str
@@ -57,14 +57,14 @@ class PositionRange(NamedTuple):
 
 
 class Common(NamedTuple):
-    """What all events of a chunk have; None: they have not the same, or none."""
+    """Values that all events of a chunk share; None: the values differ, or there are none."""
 
     correlation_id: str | None
     tenant: str | None
 
 
 class LinedUp(NamedTuple):
-    """What was lined up, or turned away: lines that grew, the number of events, the largest id."""
+    """Lines that got events; the number of events lined up or rejected; their largest id."""
 
     keys: list[str]
     rows: int
@@ -80,7 +80,7 @@ async def line_up_arrivals(
     ends: Sequence[datetime],
     types: Iterable[str],
 ) -> LinedUp:
-    """Line up up to `rows` of what has arrived in a stretch of a bucket; see the statement."""
+    """Line up at most `rows` arrivals of an id range of a bucket; see the statement."""
     found = await connection.fetch(
         sql["line_up_arrivals"], *arrived, rows, age, list(ends), list(types)
     )
@@ -98,7 +98,7 @@ async def complete(
     full: int | None,
     expected: Sequence[str],
 ) -> None:
-    """Let those of these lines be due now that are full, or have all expected types."""
+    """Make lines due that are full or have all expected types."""
     await connection.execute(sql["complete_chunks"], topic, keys, full, list(expected))
 
 
@@ -111,7 +111,7 @@ async def open_lines(
     *,
     due: bool = True,
 ) -> list[OpenLine]:
-    """The lines among these that have lined-up events and are due, or all (`due=False`)."""
+    """Lines with lined-up events; only due ones, unless `due=False`."""
     rows = await connection.fetch(sql["open_lines"], topic, keys, most, not due)
     return [OpenLine(*row) for row in rows]
 
@@ -119,7 +119,7 @@ async def open_lines(
 async def read_lines(
     connection: Connection, sql: Statements, topic: str, wanted: Sequence[tuple[OpenLine, int]]
 ) -> list[list[ClaimedEvent]]:
-    """The oldest events of lines, so many of each at the most; in the order given."""
+    """The oldest events of each line, at most the wanted number; in the order of `wanted`."""
     rows = await connection.fetch(
         sql["read_chunks"],
         topic,
@@ -136,13 +136,12 @@ async def read_lines(
 
 
 async def read(ask: Any, sql: Statements, stretch: PositionRange, rows: int) -> list[ClaimedEvent]:
-    """The first `rows` events of a stretch, in order, by a connection, also a handler's own."""
+    """The first `rows` events of a stretch, in order; ask: also a handler's connection."""
     topic, key, first, last = stretch
     return claimed_events(await ask.fetch(sql["read_chunk"], topic, key, first - 1, last, rows))
 
 
 def position_of(row: ClaimedEvent) -> int:
-    """The position in its line that a lined-up event has."""
     position = row["position"]
     assert position is not None  # noqa: S101 - it is lined up
     return position
@@ -156,7 +155,7 @@ async def measure(
     period: tuple[datetime, datetime] | None,
     most: int | None,
 ) -> tuple[int, int]:
-    """How many events belong to the chunk that begins with a line's head, and its last position."""
+    """The size and last position of the chunk that begins with a line's head."""
     row = await one_row(
         connection,
         sql["measure_chunk"],
@@ -170,15 +169,15 @@ async def measure(
 
 
 def _pieces(stretch: PositionRange) -> Iterator[PositionRange]:
-    """What one statement is asked for, piece by piece."""
-    for first in range(stretch.first, stretch.last + 1, _STRETCH):
-        yield stretch._replace(first=first, last=min(first + _STRETCH - 1, stretch.last))
+    """Cut a stretch into pieces of one statement each."""
+    for first in range(stretch.first, stretch.last + 1, _STRETCH_POSITIONS):
+        yield stretch._replace(first=first, last=min(first + _STRETCH_POSITIONS - 1, stretch.last))
 
 
 async def types_in(
     connection: Connection, sql: Statements, stretch: PositionRange, types: Sequence[str]
 ) -> list[str]:
-    """Which of these types a stretch has."""
+    """The types among `types` that occur in a stretch."""
     found: list[str] = []
     for piece in _pieces(stretch):
         wanted = [type_ for type_ in types if type_ not in found]
@@ -191,7 +190,7 @@ async def types_in(
 async def common_in(
     connection: Connection, sql: Statements, stretch: PositionRange, first: ClaimedEvent
 ) -> Common:
-    """What all events of a stretch have as `first`, one of them, has it."""
+    """The values of `first`, an event of a stretch, that all its events share."""
     common = Common(first["correlation_id"], first["tenant"])
     for piece in _pieces(stretch):
         if common == (None, None):
@@ -209,9 +208,9 @@ async def settle(
     worker: UUID,
     place_of: Callable[[str | None], str | None],
 ) -> list[tuple[str, str | None, int]]:
-    """Move what is left of a stretch into history; how many of which type and tenant.
+    """Move the remaining events of a stretch into history; returns counts by type and tenant.
 
-    place_of: as what a tenant is counted, a million tenants of a chunk are no million counts.
+    place_of: maps tenants to the names that are counted, so that the counts stay few.
     """
     found: Counter[tuple[str, str | None]] = Counter()
     for piece in _pieces(stretch):
@@ -228,19 +227,19 @@ async def fail(
     fingerprint: str | None,
     crashes: int = 0,
 ) -> None:
-    """Make dead letters of a stretch."""
+    """Turn the events of a stretch into dead letters."""
     for piece in _pieces(stretch):
         await connection.execute(sql["fail_chunk"], *piece, error, fingerprint, crashes)
 
 
 async def make_due(connection: Connection, sql: Statements, stretch: PositionRange) -> None:
-    """Let whichever event of a stretch comes to be the head be due."""
+    """Make the line due whichever event of the stretch becomes its head."""
     for piece in _pieces(stretch):
         await connection.execute(sql["make_chunk_due"], *piece)
 
 
 async def release_to_lanes(connection: Connection, sql: Statements, stretch: PositionRange) -> None:
-    """Let the events of a stretch be run alone, from their lanes."""
+    """Let the events of a stretch run one by one, from their lanes."""
     for piece in _pieces(stretch):
         await connection.execute(sql["release_chunk_to_lanes"], *piece)
 
@@ -248,18 +247,18 @@ async def release_to_lanes(connection: Connection, sql: Statements, stretch: Pos
 async def oldest_arrival(
     connection: Connection, sql: Statements, bucket: Bucket, after: int, bound: int
 ) -> tuple[datetime, datetime] | None:
-    """When the first arrival behind a cursor was written, and the time now; None: there is none."""
+    """When the first arrival after a cursor was written, and the database's time now."""
     row = await connection.fetchrow(sql["oldest_arrival"], *bucket, after, bound)
     return None if row is None else (row["created_at"], row["now"])
 
 
 async def newest(connection: Connection, sql: Statements) -> int:
-    """The largest id that was drawn so far."""
+    """The largest event id that the sequence has given out."""
     return int(await connection.fetchval(sql["newest_event"]))
 
 
 async def waiting(session: Session, topic: str, limit: int) -> tuple[int, list[dict[str, Any]]]:
-    """How many events of a topic are not lined up yet, and its chunks that wait, as JSON values."""
+    """The number of a topic's arrivals, and its waiting chunks as JSON values."""
     rows = await session.fetch("list_chunks", topic, limit, NEVER)
     found = [dict(row) for row in rows]
     arrived = found[0]["arrived"]
@@ -271,7 +270,7 @@ async def waiting(session: Session, topic: str, limit: int) -> tuple[int, list[d
 
 
 async def flush(session: Session, topic: str, key: str | None, most: int) -> list[str]:
-    """Let chunks that wait be due now; their keys."""
+    """Make waiting chunks due now; returns their keys."""
     rows = await session.fetch("flush_chunks", topic, key, most)
     return [row[0] for row in rows]
 
@@ -279,6 +278,6 @@ async def flush(session: Session, topic: str, key: str | None, most: int) -> lis
 async def release_topic_to_lanes(
     connection: Connection, sql: Statements, topic: str, rows: int, grace: timedelta
 ) -> int:
-    """Let a page of a topic's events that nobody serves be run alone; how many."""
+    """Let a page of a topic's events, which no worker serves, run alone; returns their number."""
     tag = await connection.execute(sql["release_topic_to_lanes"], topic, rows, grace)
     return int(tag.split()[-1])

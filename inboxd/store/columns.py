@@ -1,23 +1,23 @@
-"""What several statements share, each written once: lists of columns, and a list's filter.
+"""Text that statements share: lists of columns, and the filters of lists and bulk actions.
 
-In a statement, `{event but status, updated_at}` stands for the columns of an event that history
-takes over as they are, without those two, which the statement says anew; `{claimed event}` for what
-a claim returns of an event, whose table is called `e` there; the same of commands, called `c`; and
-`{story of s}` for the columns of the view `story`, called `s`.
-`{matching event}` is whether an event, called `r` there, is one of those that a list wants, for
-which it needs `{looked event u}` of a table called `u`; `{seen by id}` is what a look of it saw,
-`{planned looks}` how all of them are planned.
-`{statistics}` is what is counted of executions, `{statistics summed}` the sums of a group, and
-`{statistics added}` how those are added to a row, called `old`, that is there already.
-*See:* inboxd/store/rows.py for the types of what a claim returns; `inboxd.model.durations` for
-histograms.
+In a statement, `{event but status, updated_at}` stands for the columns that an event shares with
+its history, except those two, which the statement gives itself; `{claimed event}` for the columns
+that a claim returns of an event, with the table alias `e`; the same for commands, with the alias
+`c`; `{story of s}` for the columns of the view `story`, with the alias `s`.
+`{matching event}` is the condition of a list's filter on an event, alias `r`; it needs
+`{looked event u}` of a table with the alias `u`. `{seen by id}` is the result of one look, and
+`{planned looks}` sets the planner for all looks. `{meant event h}` is the condition of a bulk
+action's filter on an event of the hot table, alias `h`.
+`{statistics}` are the counted columns of executions, `{statistics summed}` the sums of a group, and
+`{statistics added}` adds them to an existing row, alias `old`.
+*See:* inboxd/store/rows.py for the types of claimed rows; `inboxd.model.durations` for histograms.
 """
 
 import re
 
 from inboxd.model.durations import BUCKETS
 
-# Those that a hot table and its history share.
+# The columns that a hot table and its history share.
 _SHARED = {
     "event": """
         id, event_id, topic, mode, type, schema_version, source, ordering_key, bucket, dedup_key,
@@ -36,8 +36,9 @@ _SHARED = {
 }
 SHARED = {kind: re.findall(r"\w+", columns) for kind, columns in _SHARED.items()}
 
-# Texts that no producer may write are cut. Times are seconds, exact to the microsecond: a driver
-# spends more on a timestamp than on all the rest. Headers that are large: see read_headers.sql.
+# `beginning` cuts texts that are longer than producers may write. Times are seconds with exact
+# microseconds: to the driver one timestamp costs more than all other columns. Large headers: see
+# read_headers.sql.
 CLAIMED = {
     "event": """\
 e.id, e.event_id, e.topic, e.type, e.schema_version, {schema}.beginning(e.source) AS source,
@@ -67,42 +68,55 @@ c.id, c.command_id, c.queue, c.type, c.schema_version, c.payload, c.priority,
            AND (c.replay_of IS NOT NULL OR c.errors IS NOT NULL) AS replayed""",
 }
 
-# Of the view `story`.
+# Columns of the view `story`.
 _STORY = """
     hot, kind, id, uuid, type, lane, status, attempts, created_at, started_at, finished_at,
     duration, run_at, origin_kind, origin_id, causation_id, correlation_id, traceparent, batch_id,
     replay_of, tenant, source, worker_id, counts
 """
 
-# In the order of write_statistics.sql.
+# Columns in the order of write_statistics.sql.
 _TIMES = ("run", "wait", "completion")
 STATISTICS = (
     "count",
     *(f"{time}_{part}" for time in _TIMES for part in ("total", "maximum", "histogram")),
 )
 
-# Whether a row that is looked at, `r`, is one of those that a list wants: see find_{table}.sql for
-# the parameters. Of an event's commands those count that its handlers enqueued, in batches too; one
-# that failed and was replayed as another is no failure any more. OFFSET 0: each event looks for its
-# own; the planner may read all the others' once in place of it, batches from end to end. A row ends
-# when it is settled, or becomes a dead letter; what failed is told by each of its attempts' errors.
-_ENDED = "coalesce(r.finished_at, CASE WHEN r.status = 'failed' THEN r.updated_at END)"
+# Whether the times of a row match `since`, `until` and `by`, which are parameters. A row ends when
+# it is settled or becomes a dead letter; failures are found by the time of each attempt's error.
+_IN_TIME = """\
+CASE WHEN {by}::text IS NULL
+             THEN ({since}::timestamptz IS NULL OR {row}.created_at >= {since})
+                  AND ({until}::timestamptz IS NULL
+                       OR coalesce({settled}, {row}.created_at) < {until})
+             WHEN {by} = 'waiting'
+             THEN {row}.created_at < coalesce({until}, 'infinity')
+                  AND coalesce({ended}, 'infinity') >= coalesce({since}, '-infinity')
+             ELSE {by} <> 'failed' AND {ended} >= coalesce({since}, '-infinity')
+                  AND {ended} < coalesce({until}, 'infinity')
+                  OR {by} <> 'ended' AND EXISTS (
+                      SELECT FROM jsonb_array_elements({errors}) tried
+                       WHERE (tried ->> 'at')::timestamptz >= coalesce({since}, '-infinity')
+                         AND (tried ->> 'at')::timestamptz < coalesce({until}, 'infinity')) END"""
+
+
+def _in_time(row: str, *, since: str, until: str, by: str, settled: str, errors: str) -> str:
+    """The condition on a row's times. settled: its finished_at; a hot row has none."""
+    ended = f"coalesce({settled}, CASE WHEN {row}.status = 'failed' THEN {row}.updated_at END)"
+    words = {"row": row, "since": since, "until": until, "by": by}
+    words |= {"settled": settled, "ended": ended, "errors": errors}
+    return re.sub(r"\{(\w+)\}", lambda found: words[found[1]], _IN_TIME)
+
+
+# Whether a row `r` matches a list's filter; parameters: see find_{table}.sql. The commands of an
+# event are those that its handlers sent, also in batches; a failed command that was replayed as a
+# new row no longer counts as failed. OFFSET 0 makes each event search its own commands: the planner
+# might instead read those of all events once, and whole batches.
 _MATCHING = """\
 ($1::text IS NULL OR r.type = $1) AND ($2::text[] IS NULL OR r.status = ANY ($2))
            AND ($3::text IS NULL OR r.tenant = $3)
            AND ($4::text IS NULL OR r.{lane} = $4)
-           AND CASE WHEN $12::text IS NULL
-                    THEN ($5::timestamptz IS NULL OR r.created_at >= $5)
-                         AND ($6::timestamptz IS NULL OR coalesce(r.finished_at, r.created_at) < $6)
-                    WHEN $12 = 'waiting'
-                    THEN r.created_at < coalesce($6, 'infinity')
-                         AND coalesce({ended}, 'infinity') >= coalesce($5, '-infinity')
-                    ELSE $12 <> 'failed' AND {ended} >= coalesce($5, '-infinity')
-                         AND {ended} < coalesce($6, 'infinity')
-                         OR $12 <> 'ended' AND EXISTS (
-                             SELECT FROM jsonb_array_elements(r.errors) tried
-                              WHERE (tried ->> 'at')::timestamptz >= coalesce($5, '-infinity')
-                                AND (tried ->> 'at')::timestamptz < coalesce($6, 'infinity')) END
+           AND {in time}
            AND ($9::text IS NULL OR r.entity_type = $9)
            AND ($10::text IS NULL OR r.entity_id = $10)
            AND ($7::text IS NULL
@@ -141,14 +155,31 @@ _OF_EITHER = (
     *("body_id", "body_at", "updated_at"),
 )
 _OF_ONE = {"event": ("topic", "event_id"), "command": ("queue",)}
-_TIMED = _MATCHING.replace("{ended}", _ENDED)
+_TIMED = _MATCHING.replace(
+    "{in time}",
+    _in_time("r", since="$5", until="$6", by="$12", settled="r.finished_at", errors="r.errors"),
+)
 MATCHING = {
     "event": _TIMED.replace("{lane}", "topic").replace("{children}", _CHILDREN),
     "command": _TIMED.replace("{lane}", "queue").replace("{children}", ""),
 }
 
-# What a look saw, of the rows that it looked at: see find_{table}.sql. Each row is read in the
-# order that is named, so a block is read again when that order comes back to it.
+# Whether an unsettled row matches a bulk action's filter, besides its status, type and fingerprint,
+# by which the statements find it; parameters: see count_{table}.sql.
+_MEANT = """\
+($3::text IS NULL OR {row}.{lane} = $3)
+   AND ($4::text[] IS NULL OR {row}.tenant = ANY ($4))
+   AND {in time}
+   AND ($6::text IS NULL
+        OR strpos(lower({content text: {row}.errors -> -1 ->> 'error'}), lower($6)) > 0)
+   AND ($8::bigint[] IS NULL OR {batch})
+   AND ($10::text IS NULL OR {row}.entity_type = $10)
+   AND ($11::text IS NULL OR {row}.entity_id = $11)"""
+_LANES = {"event": "topic", "command": "queue"}
+_IN_BATCH = {"event": "false", "command": "{row}.batch_id = ANY ($8)"}
+
+# The result of a look: see find_{table}.sql. Rows are read in the named order, so a block that
+# the order returns to later is counted again.
 _SEEN = """\
 SELECT count(*)::integer AS looked, max(id) AS high, min(id) AS low,
        (SELECT l.created_at FROM looked l ORDER BY l.id LIMIT 1) AS low_created_at,
@@ -165,7 +196,7 @@ _OF_STORY = re.compile(r"\{story of (\w+)\}")
 _STATISTICS = re.compile(r"\{statistics(| summed| summed and named| added)\}")
 _LOOKED = re.compile(r"\{seen by (id|block)\}")
 _NEEDED = re.compile(r"\{looked (event|command) (\w)\}")
-# Whatever the statistics say.
+# These plans must not depend on the table's statistics.
 PLANNED_LOOKS = """\
 set_config('enable_sort', 'off', true), set_config('enable_seqscan', 'off', true),
        set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true),
@@ -173,10 +204,11 @@ set_config('enable_sort', 'off', true), set_config('enable_seqscan', 'off', true
        set_config('plan_cache_mode', 'force_custom_plan', true)"""
 
 _MATCHES = re.compile(r"\{matching (event|command)\}")
+_MEANS = re.compile(r"\{meant (event|command) (\w+)\}")
 
 
 def written_out(text: str) -> str:
-    """A statement with its lists of columns."""
+    """Replace the placeholders of a statement by their lists of columns."""
     text = _BUT.sub(lambda found: _all_but(found[1], found[2].split(", ")), text)
     text = _OF_STORY.sub(lambda found: _story(found[1]), text)
     text = _STATISTICS.sub(lambda found: _statistics(found[1].strip()), text)
@@ -184,11 +216,26 @@ def written_out(text: str) -> str:
     text = text.replace("{planned looks}", PLANNED_LOOKS)
     text = _LOOKED.sub(lambda found: SEEN[found[1]], text)
     text = _MATCHES.sub(lambda found: MATCHING[found[1]], text)
+    text = _MEANS.sub(lambda found: _meant(found[1], found[2]), text)
     return _CLAIMED.sub(lambda found: CLAIMED[found[1]], text)
 
 
+def _meant(kind: str, row: str) -> str:
+    """The condition of a bulk action's filter on a row of a hot table."""
+    in_time = _in_time(
+        row,
+        since="$5",
+        until="$9",
+        by="$12",
+        settled="NULL::timestamptz",
+        errors=f"{{content jsonb: {row}.errors}}",
+    )
+    text = _MEANT.replace("{in time}", in_time).replace("{batch}", _IN_BATCH[kind])
+    return text.replace("{lane}", _LANES[kind]).replace("{row}", row)
+
+
 def _needed(kind: str, name: str) -> str:
-    """What `{matching}` needs of a table; contents only for who may read them."""
+    """The columns that `{matching}` needs; contents only for roles that may read them."""
     of = ", ".join(f"{name}.{column}" for column in _OF_EITHER + _OF_ONE[kind])
     kept = ", ".join(
         f"{{content jsonb: {name}.{each}}} AS {each}" for each in ("payload", "errors")
@@ -217,7 +264,7 @@ def _statistics(how: str) -> str:
 
 
 def _summed(column: str) -> str:
-    """Of the rows of a group. Past the end of all its arrays there is nothing to sum."""
+    """The aggregate of a column. A histogram's buckets that no row has are removed."""
     if column.endswith("_histogram"):
         sums = ", ".join(f"sum({column}[{n}])" for n in range(1, BUCKETS + 1))
         return f"nullif(array_remove(ARRAY[{sums}]::bigint[], NULL), '{{}}')"
@@ -225,7 +272,7 @@ def _summed(column: str) -> str:
 
 
 def _added(column: str) -> str:
-    """To a row that is there: `old`, and what is to be added, `excluded`. NULL is nothing."""
+    """The sum of the row `old` and the new row `excluded`; NULL counts as nothing."""
     old, new = f"old.{column}", f"excluded.{column}"
     if column.endswith("_histogram"):
         each = f"unnest({old}, {new}) AS u(a, b)"

@@ -1,8 +1,8 @@
 """The commands table: survey, claim, settle, requeue, insert.
 
 Owns the arrays that the statements take. Promises that every write states the claim (worker and
-fence) that it rests on, and returns or raises by the rows that it really changed (promise 3).
-Known limit: a claim's rows come sorted by lane and time, which the statement itself cannot promise.
+fence) on which it depends, and returns or raises by the rows that it changed (promise 3).
+Known limit: Python sorts a claim's rows by lane and time; the statement cannot guarantee an order.
 *See:* `commands/sources/lanes.py`, which leases; `commands/settler.py`, which settles.
 """
 
@@ -29,7 +29,7 @@ NO_BATCHES: Mapping[UUID, int] = {}
 
 
 class Suspected(NamedTuple):
-    """What waits of a group of suspects in one queue, of one type; see `find_suspects.sql`."""
+    """Waiting commands of a group of suspects, of one queue and type: see `find_suspects.sql`."""
 
     group: UUID
     queue: str
@@ -42,7 +42,7 @@ class Suspected(NamedTuple):
 
 
 async def survey(connection: Connection, sql: Statements) -> list[Sighting]:
-    """Every lane of pending commands; the suspects of a queue and type have priority None."""
+    """Every lane of pending commands; suspects: a lane per queue and type, with priority None."""
     rows = await connection.fetch(sql["survey_commands"])
     return [Sighting((row[0], row[1], row[2]), *row[3:]) for row in rows]
 
@@ -55,7 +55,7 @@ async def claim(
     lanes: Sequence[Lane],
     rows: int,
 ) -> list[ClaimedCommand]:
-    """Lease up to `rows` due commands, no more of a queue than its room."""
+    """Lease at most `rows` due commands, and of each queue at most its room."""
     claimed = await connection.fetch(
         sql["claim_commands"],
         worker,
@@ -69,7 +69,7 @@ async def claim(
 
 
 async def find_suspects(connection: Connection, sql: Statements) -> list[Suspected]:
-    """The groups of suspects that wait, by queue and type; the first that died come first."""
+    """Waiting groups of suspects by queue and type, the group that crashed first comes first."""
     return [Suspected(*row) for row in await connection.fetch(sql["find_suspects"])]
 
 
@@ -84,9 +84,9 @@ async def claim_suspects(
     *,
     alone: bool = False,
 ) -> list[ClaimedCommand]:
-    """Lease up to `rows` due commands of a group of suspects, of these queues as they have room.
+    """Lease at most `rows` due commands of a group of suspects, and of each queue its room.
 
-    alone: nothing else runs on this worker.
+    alone: no other command runs on this worker.
     """
     claimed = await connection.fetch(
         sql["claim_suspects"],
@@ -105,7 +105,7 @@ async def claim_suspects(
 async def end_alone(
     connection: Connection, sql: Statements, worker: UUID, id_: int, fence: int
 ) -> None:
-    """A suspect has run alone for long enough: from now on others may run beside it."""
+    """End a suspect's time alone: from now on other commands may run beside it."""
     await connection.execute(sql["end_alone"], id_, fence, worker)
 
 
@@ -118,7 +118,7 @@ async def end(
 ) -> set[int]:
     """`settle` and `requeue` in one transaction; returns the ids whose claim still held.
 
-    Where both, or several dead letters, release what waits, all of it is locked first: no deadlock.
+    Against deadlocks, all waiting rows are locked first if several ends may release some.
     """
     dead = [each.id for each in requeues if each.status == "failed"]
     if len(dead) > 1 or (requeues and ended):
@@ -134,7 +134,7 @@ async def settle(
 ) -> set[int]:
     """Move ended commands into history; returns the ids whose claim still held.
 
-    In the order of ids, as everybody locks what waits for nothing: no deadlock.
+    Sorted by id, the order in which all code locks commands without dependencies: no deadlock.
     """
     if not ended:
         return set()
@@ -151,8 +151,8 @@ async def settle_own(
 ) -> None:
     """Settle a command in its own transaction, and run `ending`, which commits.
 
-    One round trip when there is no result: numbers and a uuid need no parameters. Raises LeaseLost;
-    the function raised inside the transaction, so nothing of it was committed.
+    Without a result it is one round trip: numbers and a uuid need no parameters. Raises LeaseLost;
+    the function raised inside the transaction, so nothing was committed.
     """
     id_, fence, _, seconds, result = ended
     try:
@@ -173,7 +173,7 @@ async def requeue(
 ) -> set[int]:
     """Write retries, deferrals, releases and dead letters; returns the ids whose claim held.
 
-    In the order of ids, as `settle`.
+    Sorted by id, as in `settle`.
     """
     requeues = sorted(requeues, key=attrgetter("id"))
     rows = await connection.fetch(
@@ -192,10 +192,10 @@ async def insert(
     sent: Sequence[tuple[CommandDraft, Parent]],
     batches: Mapping[UUID, int] = NO_BATCHES,
 ) -> None:
-    """Insert the commands that handlers sent, with their lineage; `batches` are their numbers.
+    """Insert the commands that handlers sent, with their lineage; batches: their ids by uuid.
 
-    Not those whose unique key another has that stays. Raises UniqueKeyTaken if one is to be
-    rejected.
+    Omits a command whose unique key belongs to another command that stays. Raises UniqueKeyTaken
+    if such a command is to be rejected.
     """
     if any(draft.unique_key is not None for draft, _ in sent):
         sent = await _free_of_others(connection, sql, sent)
@@ -220,7 +220,7 @@ async def insert(
 async def _free_of_others(
     connection: Connection, sql: Statements, sent: Sequence[tuple[CommandDraft, Parent]]
 ) -> list[tuple[CommandDraft, Parent]]:
-    """Those to insert: their unique keys are nobody else's until this transaction ends."""
+    """The commands to insert; locks their unique keys until this transaction ends."""
     unique = [draft for draft, _ in sent if draft.unique_key is not None]
     try:
         stays = await connection.fetchval(
@@ -229,7 +229,7 @@ async def _free_of_others(
         )
     except asyncpg.PostgresError as error:
         if error.sqlstate == _UNIQUE_KEY_TAKEN:
-            raise UniqueKeyTaken(f'{error}; on_conflict="keep" would leave it.') from error
+            raise UniqueKeyTaken(f'{error}; on_conflict="keep" keeps that command.') from error
         raise
     kept = {draft.command_id for draft, stay in zip(unique, stays, strict=True) if stay}
     taken = set[tuple[str, str]]()
@@ -245,7 +245,7 @@ async def _free_of_others(
 
 
 def _grouped(drafts: Sequence[CommandDraft], batches: Mapping[UUID, int]) -> Sequence[list[Any]]:
-    """The columns of what belongs to a batch, or waits, or is waited for."""
+    """The columns for members of batches, waiting commands and awaited commands."""
     if not batches:
         return [], [], []
     return (
@@ -267,5 +267,5 @@ async def write_progress(
 async def release(
     connection: Connection, sql: Statements, worker: UUID, but: Sequence[int] = ()
 ) -> int:
-    """Give back everything that a worker holds, but for these ids; returns how many."""
+    """Release all commands of a worker except these ids; returns their number."""
     return len(await connection.fetch(sql["release_commands"], worker, but))

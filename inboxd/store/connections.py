@@ -1,10 +1,10 @@
-"""Connections to PostgreSQL: how they are opened, bounded, and what their failures mean.
+"""Connections to PostgreSQL: how they are opened and bounded, and what their errors mean.
 
-Owns the session settings (time-outs, isolation, keepalives), the way from host to host, and the
-translation of the driver's errors. Promises that a session of a stopped or vanished worker ends by
-itself, that the worker notices a server that vanished, and that no error shows a password. Known
-limits: behind a pooler in transaction mode nothing can be set for a session; `inboxd.store.pools`
-sets it for each transaction instead. Hosts that are named outside the DSN's authority (`?host=`,
+Owns the session settings (time-outs, isolation, keepalives), the failover between hosts, and the
+translation of the driver's errors. Promises that the session of a stopped or vanished worker ends
+by itself, that the worker detects a vanished server, and that no error shows a password. Known
+limits: behind a pooler in transaction mode session settings are impossible; `inboxd.store.pools`
+sets them in each transaction instead. Hosts that are named outside the DSN's authority (`?host=`,
 PGHOST) share one time-out.
 """
 
@@ -24,14 +24,14 @@ from inboxd.settings import Database
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 Row: TypeAlias = asyncpg.Record
 
-# What a lost or unusable connection looks like; whatever was under way rolled back or will.
+# Errors of a lost or unusable connection; its open transaction has been or will be rolled back.
 LOST = (
     DatabaseError,
     OSError,
     TimeoutError,
     asyncpg.PostgresConnectionError,
     asyncpg.InterfaceError,
-    # «another operation is in progress»: the connection was lost in the middle of one.
+    # «another operation is in progress»: the connection was lost during an operation.
     asyncpg.InternalClientError,
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
@@ -43,8 +43,8 @@ LOST = (
 )
 
 
-# A statement that the session had prepared does not fit any more: a table, a type or a setting has
-# changed since (a migration), or somebody has deallocated it. It is prepared anew (`prepared`).
+# A prepared statement is not valid any more: a table, a type or a setting has changed since (a
+# migration), or it was deallocated. `prepared` prepares it again.
 VOID = (
     asyncpg.InvalidCachedStatementError,
     asyncpg.OutdatedSchemaCacheError,
@@ -52,36 +52,36 @@ VOID = (
     asyncpg.DuplicatePreparedStatementError,
 )
 
-# What a statement meets that is not its own fault: the same statement works a little later. Not so
-# one that reached its time limit (57014): the same would reach it again, a smaller one may not.
+# Errors that are not caused by the statement: it would succeed a little later. This excludes the
+# statement time limit (57014), which the same statement would reach again.
 PASSING = (*LOST, *VOID, asyncpg.TransactionRollbackError, asyncpg.LockNotAvailableError)
 
 
 def is_passing(error: BaseException) -> bool:
-    """Whether `error` is no row's fault: an outage, a full disk, a deadlock, no partition."""
+    """Whether `error` is not caused by a row: an outage, a full disk, a deadlock, no partition."""
     return is_without_partition(error) or isinstance(error, PASSING)
 
 
 def is_late(error: BaseException) -> bool:
-    """Whether it took longer than it may: a server that is slow, or one row of many to blame."""
+    """Whether a time limit was reached: the server is slow, or one of many rows is."""
     return isinstance(error, _LATE)
 
 
 def waits_for_lock(error: BaseException) -> bool:
-    """Whether it was late for a lock that another transaction has: that one is to blame."""
+    """Whether the lock time limit was reached: the cause is the transaction that holds the lock."""
     return isinstance(error, asyncpg.LockNotAvailableError)
 
 
 def is_away(error: BaseException) -> bool:
-    """Whether the database cannot be asked now, rather than refuses: it may come back by itself."""
+    """Whether the database is unreachable, not refusing: it may come back by itself."""
     return isinstance(error, LOST) and (error.__cause__ is None or is_passing(error.__cause__))
 
 
 def is_without_partition(error: BaseException) -> bool:
-    """Whether no partition was there for a row.
+    """Whether no partition existed for a row.
 
-    Told from a CHECK by the place in the server's code: a message is in the server's language, and
-    both have the same SQLSTATE.
+    Has the SQLSTATE of a violated CHECK; the server's source function tells them apart, since
+    messages depend on the server's language.
     """
     return (
         isinstance(error, asyncpg.CheckViolationError)
@@ -90,7 +90,7 @@ def is_without_partition(error: BaseException) -> bool:
 
 
 def is_refusal(error: BaseException) -> bool:
-    """Whether `error` is about what was to be written: the same would be refused again."""
+    """Whether the written values cause `error`: the server would refuse them again."""
     return isinstance(error, _REFUSALS) and not is_passing(error)
 
 
@@ -106,13 +106,13 @@ _REFUSALS = (
     asyncpg.RaiseError,
 )
 
-# A silent peer is probed; one that answers none of so many probes, so far apart, is gone.
+# A peer that is silent for _IDLE_SECONDS is probed; after _PROBES unanswered probes it is gone.
 _IDLE_SECONDS = 10
 _PROBE_SECONDS = 5
 _PROBES = 3
 
-# What URLs of libpq say, as providers hand them out, and what has no meaning here, or is a setting
-# of its own. To the driver it would be a setting of the server's, which has none of these.
+# libpq's URL parameters that hosting providers include, and that have no effect here or a setting
+# of their own. The driver would send them to the server as settings, which it does not have.
 _OF_LIBPQ = frozenset(
     {
         *("channel_binding", "connect_timeout", "gssencmode", "load_balance_hosts"),
@@ -121,7 +121,7 @@ _OF_LIBPQ = frozenset(
     }
 )
 
-# At these the next host may do better; any other refusal is the answer.
+# After these errors the next host is tried; any other error ends the attempt.
 _NEXT_HOST = (
     OSError,
     TimeoutError,
@@ -130,8 +130,8 @@ _NEXT_HOST = (
 )
 
 
-# At these nobody answers, or only to say that it cannot yet; other refusals are an answer.
-_NOBODY = (
+# After these errors the server counts as unreachable, or not ready; any other error is an answer.
+_UNREACHABLE = (
     OSError,
     TimeoutError,
     asyncpg.CannotConnectNowError,
@@ -145,19 +145,19 @@ def _milliseconds(value: Any) -> str:
     return str(round(value.total_seconds() * 1000))
 
 
-# The server cuts names at 63 bytes and writes what is not ASCII in its own way; by what a session
-# is called it is found again, so its purpose stays whole.
-_NAME = 50
+# Bytes of the application name that are kept: the server cuts names at 63 bytes, and the purpose
+# has to stay whole, since sessions are found by it.
+_NAME_BYTES = 50
 
 
 def session_name(database: Database, purpose: str) -> str:
-    """What a session is called in pg_stat_activity; with no purpose, how all of them begin."""
+    """The application_name of a session; with an empty purpose, the prefix that all share."""
     name = "".join(each if " " <= each <= "~" else "?" for each in database.application_name)
-    return f"{name[:_NAME]} {purpose}"
+    return f"{name[:_NAME_BYTES]} {purpose}"
 
 
 def session_settings(database: Database, purpose: str) -> dict[str, str]:
-    """What each session of the daemon is told when it starts."""
+    """The settings with which each session of the daemon starts."""
     return {
         "application_name": session_name(database, purpose),
         "timezone": "UTC",
@@ -174,8 +174,8 @@ def session_settings(database: Database, purpose: str) -> dict[str, str]:
     }
 
 
-# The daemon's own statements look at few rows of tables whose size swings between nothing and
-# millions: a plan made while a table was empty must not read all of it later.
+# The daemon's statements read few rows of tables that may grow from empty to millions of rows: a
+# plan that was made for an empty table must not become a sequential scan later.
 OWN_PLANS = {
     "enable_seqscan": "off",
     "enable_bitmapscan": "off",
@@ -183,16 +183,16 @@ OWN_PLANS = {
     "enable_mergejoin": "off",
     "plan_cache_mode": "force_generic_plan",
 }
-# An operator's statements walk an index in order and stop at their limit, whatever the statistics
-# say; they are planned for what is asked each time, since a filter decides which index serves it.
+# An operator's statements read an index in order up to their limit, whatever the statistics say.
+# They are planned at each call, since the filter decides which index fits.
 ERRAND_PLANS = {"enable_seqscan": "off", "plan_cache_mode": "force_custom_plan"}
 
 
 def arguments(database: Database, purpose: str, plans: Mapping[str, str]) -> dict[str, Any]:
-    """How the driver opens a session for `purpose`, with `plans` among its settings."""
+    """The driver's arguments for a session for `purpose`, with `plans` among its settings."""
     arguments: dict[str, Any] = {}
     if database.transaction_pooler:
-        # It hands a session to whoever comes: nothing may be kept in one, or set for one.
+        # The pooler gives the session to other clients: it must keep no state.
         arguments["statement_cache_size"] = 0
         arguments["server_settings"] = {"application_name": session_name(database, purpose)}
     else:
@@ -209,7 +209,7 @@ def arguments(database: Database, purpose: str, plans: Mapping[str, str]) -> dic
 
 @asynccontextmanager
 async def apart(connection: Connection) -> AsyncIterator[None]:
-    """A block that may fail without being the end of the transaction that is open, if one is."""
+    """A block whose failure does not abort the open transaction: a savepoint, if there is one."""
     if connection.is_in_transaction():
         async with connection.transaction():
             yield
@@ -218,7 +218,7 @@ async def apart(connection: Connection) -> AsyncIterator[None]:
 
 
 async def one_row(connection: Connection, statement: str, *arguments: object) -> Row:
-    """The row of a statement that always has one, such as an aggregate."""
+    """The row of a statement that always returns one, such as an aggregate."""
     row = await connection.fetchrow(statement, *arguments)
     assert row is not None  # noqa: S101 - by what the statement is
     return row
@@ -227,7 +227,7 @@ async def one_row(connection: Connection, statement: str, *arguments: object) ->
 async def connect(
     database: Database, purpose: str, plans: Mapping[str, str] = OWN_PLANS
 ) -> "asyncpg.Connection[asyncpg.Record]":
-    """One connection. Raises DatabaseError, which says what to do."""
+    """Open a connection. Raises DatabaseError with a remedy."""
     try:
         return await dial(database, **arguments(database, purpose, plans))
     except (*LOST, asyncpg.PostgresError) as error:
@@ -235,9 +235,9 @@ async def connect(
 
 
 async def dial(database: Database, **words: Any) -> "asyncpg.Connection[asyncpg.Record]":
-    """One connection to the first host that takes it, each with its share of `connect_timeout`.
+    """Connect to the first host that accepts, each with its share of `connect_timeout`.
 
-    Of several hosts one that only reads is passed over: it is a standby, or was demoted.
+    Skips a read-only host if there are several: it is a standby, or was demoted.
     """
     hosts = dsn_of_each_host(database.dsn.get_secret_value())
     share = database.connect_timeout.total_seconds() / len(hosts)
@@ -250,7 +250,7 @@ async def dial(database: Database, **words: Any) -> "asyncpg.Connection[asyncpg.
 
 
 def dsn_of_each_host(dsn: str) -> list[str]:
-    """The DSN for the driver, or one for each host that it names: `//user@a:5432,b/shop`."""
+    """The DSN for the driver, or one per host for a list of hosts: `//user@a:5432,b/shop`."""
     before, _, query = dsn.partition("?")
     kept = [each for each in query.split("&") if each.partition("=")[0] not in _OF_LIBPQ]
     dsn = f"{before}?{'&'.join(kept)}" if any(kept) else before
@@ -264,7 +264,7 @@ def dsn_of_each_host(dsn: str) -> list[str]:
 def _watched(
     connection: "asyncpg.Connection[asyncpg.Record]", database: Database
 ) -> "asyncpg.Connection[asyncpg.Record]":
-    """Let this side notice, too, that the other vanished: `tcp_…` settings are the server's own."""
+    """Let this side detect a vanished server: `tcp_…` settings affect only the server's side."""
     transport = connection._transport  # type: ignore[attr-defined]  # noqa: SLF001 - the driver has no other way
     peer = transport.get_extra_info("socket")
     if peer is None or peer.family == socket.AF_UNIX:
@@ -282,33 +282,36 @@ def _watched(
 
 
 def whereabouts(connection: Connection) -> str:
-    """Which database a connection leads to, for messages: its name, and the server's address."""
-    driver: Any = connection  # it has no other way to tell
+    """The database of a connection, for messages: its name, and the server's address."""
+    driver: Any = connection  # it has no public way to ask
     address, name = driver._addr, driver._params.database  # noqa: SLF001
     host, port = address if isinstance(address, tuple) else (address, None)
     host = f"[{host}]" if ":" in host else host
     return f"database {name!r} at {host}" + (f":{port}" if port else "")
 
 
-def _is_nobody(error: Exception) -> bool:
-    """Whether nobody answers; what the other side says of TLS is an answer."""
+def _is_unreachable(error: Exception) -> bool:
+    """Whether the server did not answer; a TLS error is an answer."""
     answered = isinstance(error, ssl.SSLError) or type(error) is ConnectionError
-    return isinstance(error, _NOBODY) and not answered
+    return isinstance(error, _UNREACHABLE) and not answered
 
 
 def explain_connecting(error: Exception, database: Database) -> DatabaseError:
-    """What failed, and what to do about it; the DSN without its password."""
+    """The cause and the remedy, with the DSN without its password."""
     where = redact(database.dsn.get_secret_value())
     reason = redact(str(error)) or type(error).__name__
     advice = next((told for kinds, told in _ADVICE if isinstance(error, kinds)), _CORRECT)
-    if type(error) is ConnectionError:  # asyncpg's: it was refused TLS, or the server has ended
-        advice = "check that the server runs and has TLS (ssl = on), or ask for none (database.dsn)"
-    kind = DatabaseAway if _is_nobody(error) else DatabaseError
+    if type(error) is ConnectionError:  # asyncpg raises it if the server refuses TLS, or ends
+        advice = (
+            "check that the server runs; enable TLS on it (ssl = on), or connect without TLS "
+            "(sslmode=disable)"
+        )
+    kind = DatabaseAway if _is_unreachable(error) else DatabaseError
     return kind(f"cannot connect to {where}: {reason}; {advice}")
 
 
 _CORRECT = "correct database.dsn"
-# The first that fits counts: what is more special stands before.
+# The first entry that matches counts, so subclasses stand before their bases.
 _ADVICE: tuple[tuple[tuple[type[BaseException], ...], str], ...] = (
     (
         (asyncpg.InvalidPasswordError, asyncpg.InvalidAuthorizationSpecificationError),
@@ -318,8 +321,8 @@ _ADVICE: tuple[tuple[tuple[type[BaseException], ...], str], ...] = (
     (
         (asyncpg.UndefinedObjectError, asyncpg.CantChangeRuntimeParamError),
         (
-            "take that out of the query of database.dsn: what stands there is PostgreSQL's own "
-            "(TLS is asked for by sslmode=require, another schema by database.schema)"
+            "remove that parameter from the query of database.dsn, which may only name settings "
+            "of PostgreSQL (sslmode=require asks for TLS, database.schema names the schema)"
         ),
     ),
     (
@@ -328,7 +331,7 @@ _ADVICE: tuple[tuple[tuple[type[BaseException], ...], str], ...] = (
     ),
     (
         (asyncpg.CannotConnectNowError, asyncpg.AdminShutdownError, asyncpg.CrashShutdownError),
-        "wait until it takes connections again: it starts, stops or recovers",
+        "wait until it accepts connections again: it is starting, stopping or recovering",
     ),
     (
         (asyncpg.TargetServerAttributeNotMatched,),
@@ -338,12 +341,12 @@ _ADVICE: tuple[tuple[tuple[type[BaseException], ...], str], ...] = (
         (ssl.SSLCertVerificationError,),
         (
             "check that database.tls_ca (or sslrootcert) is the authority of this server, and that "
-            "database.dsn calls it by the name that its certificate has"
+            "the host name in database.dsn is the one in its certificate"
         ),
     ),
     (
         (TimeoutError,),
-        "nobody answered in time: check host, port and firewall, or connect_timeout",
+        "no answer in time: check host, port and firewall, or raise connect_timeout",
     ),
     (
         (OSError,),
@@ -352,7 +355,7 @@ _ADVICE: tuple[tuple[tuple[type[BaseException], ...], str], ...] = (
 )
 
 
-# What is said to a daemon's role that may not do something.
+# The remedy where the daemon's role lacks a privilege.
 _TO_THE_DAEMON = "grant it to the daemon's role; see: inboxd check"
 
 
@@ -360,16 +363,16 @@ _TO_THE_DAEMON = "grant it to the daemon's role; see: inboxd check"
 def explained(
     to_the_denied: str = _TO_THE_DAEMON, asked: "Connection | None" = None
 ) -> Iterator[None]:
-    """What fails in the block comes out in words, as DatabaseError or SchemaError.
+    """Raise the block's errors as DatabaseError or SchemaError, with a remedy.
 
-    asked: the connection, whose database is named where its schema does not fit.
+    asked: the connection whose database a message about a wrong schema names.
     """
     try:
         yield
     except asyncpg.PostgresError as error:
         raise explain(error, to_the_denied, asked) from error
     except DatabaseError:
-        raise  # it says what is wrong
+        raise  # already explained
     except LOST as error:
         reason = redact(str(error)) or type(error).__name__
         raise DatabaseError(f"the connection to the database was lost: {reason}") from error
@@ -380,7 +383,7 @@ def explain(
     to_the_denied: str = _TO_THE_DAEMON,
     asked: "Connection | None" = None,
 ) -> DatabaseError | SchemaError:
-    """A statement's failure in words to act on, without its DETAIL, which quotes rows."""
+    """The server's message with a remedy, and without its DETAIL, which quotes rows."""
     said = redact(str(error.args[0]) if error.args else type(error).__name__)
     match error:
         case (
@@ -400,7 +403,7 @@ def explain(
         case asyncpg.InsufficientPrivilegeError():
             return DatabaseError(f"{said}: {to_the_denied}")
         case asyncpg.OutOfMemoryError(hint=str(hint)):
-            # Of locks, most likely: the server's own words name the setting.
+            # Most likely out of locks: the server's hint names the setting.
             return DatabaseError(f"{said}; {hint} (see: inboxd doctor)")
         case _:
             return DatabaseError(said)

@@ -1,7 +1,7 @@
 """The controls table: what operators have paused.
 
-Owns its statements. Promises that a pause and its end reach every worker that listens,
-since a trigger notifies, whoever wrote the row. Known limit: all of it is read each time.
+Owns its statements. Promises that a pause and its end reach every listening worker, since a trigger
+notifies whichever client wrote the row. Known limit: each read returns the whole table.
 """
 
 from datetime import datetime
@@ -16,7 +16,7 @@ Mode = Literal["hold", "refuse"]
 
 
 class Control(TypedDict):
-    """What is paused, by whom, and why. mode: "refuse" of a webhook source that answers 503."""
+    """A pause. mode: "refuse" if a webhook source answers 503, else "hold"."""
 
     kind: Kind
     name: str
@@ -27,19 +27,18 @@ class Control(TypedDict):
 
 
 async def read(connection: Connection, sql: Statements) -> list[Control]:
-    """Everything that is paused."""
     return cast("list[Control]", await connection.fetch(sql["read_controls"]))
 
 
 async def pause(
     session: Session, kind: Kind, name: str, actor: str, reason: str | None, mode: Mode = "hold"
 ) -> bool:
-    """Whether it was not paused already, in that mode."""
+    """Pause it; False: it was already paused in that mode."""
     added = await session.fetchval("pause", kind, name, actor, reason, mode)
     return added is not None
 
 
 async def resume(session: Session, kind: Kind, name: str) -> datetime | None:
-    """Since when it had been paused; None when it was not."""
+    """End a pause; returns when it began, None if there was none."""
     since: datetime | None = await session.fetchval("resume", kind, name)
     return since

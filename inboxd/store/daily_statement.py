@@ -1,9 +1,9 @@
-"""The tables statement_*: what the daily statement is made of, and the statement.
+"""The tables statement_*: the sources of the daily statement, and the statement itself.
 
-Owns their statements. Promises that what a partition has is kept in the transaction that writes its
-census, and so for a count that counts; that the sums are read in one snapshot, whatever happens
-meanwhile; and that names of sources are bounded: the first 1,000 are told apart, others together.
-Known limit: counting reads all of history when this begins, the days since then alone.
+Owns their statements. Promises that the counts of a partition are written in the transaction of its
+census, so they count exactly if the census counts; that the sums are read in one snapshot; and that
+names of sources are bounded: the first 1,000 are counted separately, the others together.
+Known limit: the first count reads all of history, later counts only the days since then.
 *See:* `inboxd.model.daily_statement`, which adds up; `inboxd.maintenance.daily_statement`.
 """
 
@@ -30,13 +30,13 @@ from inboxd.store.session import Session
 from inboxd.store.statements import Statements
 
 MOST_SOURCES = 1_000
-_PAGE = 20_000
-# Lines of findings that are shown.
-_SHOWN = 1_000
+_PAGE_ROWS = 20_000
+# Findings that are shown at most.
+_MOST_SHOWN = 1_000
 
 
 class StrayKey(NamedTuple):
-    """Rows without their counterpart; what: which of both is there."""
+    """Where rows lack their counterpart; what: the name of the finding."""
 
     day: date
     source: str
@@ -45,20 +45,19 @@ class StrayKey(NamedTuple):
 
 @dataclass(slots=True)
 class StrayCount:
-    """How many, and one of them."""
+    """The number of such rows, and one of them."""
 
     rows: int = 0
     example: UUID | None = None
 
     def add(self, rows: int, example: UUID | None) -> None:
-        """And some more."""
         self.rows += rows
         self.example = self.example or example
 
 
 @dataclass(slots=True)
 class EventsOfDay:
-    """What a partition of settled events has: by day of writing, source and status; and strays."""
+    """Settled events of a partition, by day of writing, source and status; and stray rows."""
 
     settled: Counter[tuple[date, str, str]] = field(default_factory=Counter)
     strays: dict[StrayKey, StrayCount] = field(default_factory=dict)
@@ -66,7 +65,7 @@ class EventsOfDay:
 
 @dataclass(slots=True)
 class ReceiptsOfDay:
-    """What a partition of receipts has, by source. is_checked: whether their events were sought."""
+    """Receipts of a partition by source. is_checked: whether their events were searched."""
 
     is_checked: bool
     found: Counter[str] = field(default_factory=Counter)
@@ -80,7 +79,10 @@ class ReceiptsOfDay:
 async def to_count_again(
     connection: Connection, sql: Statements, believed: timedelta, most: int
 ) -> list[UncountedDay]:
-    """Days that have no count with sources, have changed since, or were counted too long ago."""
+    """Partitions that have no count by source, or changed after it, or whose count is too old.
+
+    believed: the most age of a count. most: the most partitions.
+    """
     rows = await connection.fetch(sql["partitions_to_count_again"], believed, most)
     return [UncountedDay(**row) for row in rows]
 
@@ -88,7 +90,7 @@ async def to_count_again(
 async def count_events(
     connection: Connection, sql: Statements, day: UncountedDay, where: Stretch, found: EventsOfDay
 ) -> None:
-    """Add what a stretch of a day has."""
+    """Add the rows of a stretch to `found`."""
     given = (day.low, day.high, (where.first, 0), (where.end, 0))
     for written, source, status, rows in await connection.fetch(sql["count_sources"], *given):
         found.settled[written, source, status] += rows
@@ -102,14 +104,14 @@ async def count_events(
 async def begin_receipts(
     connection: Connection, sql: Statements, day: UncountedDay
 ) -> ReceiptsOfDay:
-    """Nothing is counted yet; their events are sought if none of them has gone by age."""
+    """An empty count; it searches the receipts' events only if age has removed none of them."""
     return ReceiptsOfDay(await connection.fetchval(sql["are_events_kept"], day.low))
 
 
 async def count_receipts(
     connection: Connection, sql: Statements, day: UncountedDay, where: Stretch, found: ReceiptsOfDay
 ) -> None:
-    """Add what a stretch of a day has."""
+    """Add the rows of a stretch to `found`."""
     given = (day.low, day.high, (where.first, 0), (where.end, 0), found.is_checked)
     for source, rows, duplicates, strays, example in await connection.fetch(
         sql["count_receipts"], *given
@@ -123,7 +125,7 @@ async def count_receipts(
 async def keep_events(
     connection: Connection, sql: Statements, day: UncountedDay, found: EventsOfDay
 ) -> None:
-    """Keep it; in the transaction of its census."""
+    """Write the count, in the transaction of the census."""
     known = await admit(connection, sql, {source for _, source, _ in found.settled})
     settled: Counter[tuple[date, str, str]] = Counter()
     for (written, source, status), rows in found.settled.items():
@@ -141,7 +143,7 @@ async def keep_events(
 async def keep_receipts(
     connection: Connection, sql: Statements, day: UncountedDay, found: ReceiptsOfDay
 ) -> None:
-    """Keep it; in the transaction of its census."""
+    """Write the count, in the transaction of the census."""
     known = await admit(connection, sql, set(found.found))
     of_day, again = Counter[str](), Counter[str]()
     for source, rows in found.found.items():
@@ -184,13 +186,13 @@ async def _keep_strays(
 async def keep_duplicates(
     connection: Connection, sql: Statements, repeats: Sequence[tuple[float, str]]
 ) -> None:
-    """Count what was sent again, each so many seconds ago from a source."""
+    """Count duplicates, given as (seconds ago, source)."""
     if repeats:
         await connection.execute(sql["keep_duplicates"], *_columns(repeats, 2))
 
 
 async def admit(connection: Connection, sql: Statements, sources: Collection[str]) -> set[str]:
-    """Let these be told apart as long as there is room; all that are."""
+    """Count these sources separately while there is room; returns all such sources."""
     await connection.execute(sql["admit_sources"], sorted(sources), MOST_SOURCES)
     return {row["source"] for row in await connection.fetch(sql["list_sources_apart"])}
 
@@ -204,7 +206,7 @@ def _named(source: str, known: Collection[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class StatementDue:
-    """What there is to do: see `statement_due.sql`."""
+    """The pending work: see `statement_due.sql`."""
 
     now: datetime
     today: date
@@ -216,7 +218,7 @@ class StatementDue:
 
 
 class LastCheck(NamedTuple):
-    """When, and in which database, statements were looked at last; and which one this is."""
+    """When and in which database the last check was made; and the current database."""
 
     checked_at: datetime | None
     was: str | None
@@ -226,20 +228,18 @@ class LastCheck(NamedTuple):
 
 
 async def note_days(connection: Connection, sql: Statements) -> None:
-    """Note the days that are over."""
     await connection.execute(sql["note_days"])
 
 
 async def due(connection: Connection, sql: Statements) -> StatementDue:
-    """What there is to do."""
     return StatementDue(**await one_row(connection, sql["statement_due"]))
 
 
 async def open_events(connection: Connection, sql: Statements) -> Counter[tuple[date, str, str]]:
-    """All that is unsettled, by day, source, and dead or open; page by page, in one snapshot."""
+    """Unsettled events by day, source, and dead or open; read in pages, in one snapshot."""
     found: Counter[tuple[date, str, str]] = Counter()
     last = 0
-    while rows := await connection.fetch(sql["open_of_days"], last, _PAGE):
+    while rows := await connection.fetch(sql["open_of_days"], last, _PAGE_ROWS):
         last = rows[0]["last"]
         for _, day, source, status, number in rows:
             found[day, source, status] += number
@@ -248,7 +248,7 @@ async def open_events(connection: Connection, sql: Statements) -> Counter[tuple[
 
 @dataclass(slots=True)
 class Ledger:
-    """What statements are added up from."""
+    """The numbers from which statements are added up."""
 
     fates: Fates
     counted: dict[LineKey, int]
@@ -262,7 +262,7 @@ async def ledger(
     there: Mapping[tuple[date, str, str], int],
     uncounted: Sequence[str],
 ) -> Ledger:
-    """All that was kept, and what is there: of unsettled events, and of these partitions."""
+    """All written counts, plus `there`: unsettled events, and events of uncounted partitions."""
     raw: dict[str, list[Row]] = {
         name: await connection.fetch(sql[name])
         for name in ("trimmed_of_days", "moves_of_days", "duplicates_of_days", "counted_of_days")
@@ -302,7 +302,7 @@ async def write_lines(
     closing: Sequence[date],
     lines: Mapping[LineKey, StatementLine],
 ) -> None:
-    """Write the statement of closed days; those that are closing are closed with it."""
+    """Write the statements of closed days, and close the days in `closing`."""
     values = lines.values()
     await connection.execute(
         sql["write_lines"],
@@ -318,61 +318,61 @@ async def write_lines(
 async def witnesses(
     connection: Connection, sql: Statements, today: date, last: LastCheck
 ) -> list[StatementFinding]:
-    """What receipts, partitions, spools and positions of brokers say against what is there."""
+    """Contradictions from receipts, partitions, spools and positions of brokers."""
     found = [_stray(row) for row in await connection.fetch(sql["strays_of_days"])]
     for row in await connection.fetch(sql["missing_receipts"]):
-        told = f"of {row['most']:,} receipts are not there any more"
+        told = f"of {row['most']:,} receipts are missing"
         found.append(
             StatementFinding(row["day"], row["source"], names.RECEIPTS_MISSING, row["rows"], told)
         )
     for row in await connection.fetch(sql["partitions_gone"]):
-        told = f"went with the partition {row['part']}, which neither retention nor drop let go"
+        told = f"were in the partition {row['part']}, which neither retention nor drop removed"
         found.append(StatementFinding(row["day"], "", names.PARTITION_GONE, row["rows"], told))
     for row in await connection.fetch(sql["spools_left"]):
         if row["is_gone"]:
-            told = f"wait in the spool of {row['host']}, which nobody drains"
+            told = f"webhooks wait in the spool of {row['host']}, which no receiver drains"
             found += [
                 StatementFinding(today, source, names.SPOOL_LEFT, 0, told)
                 for source in row["spooled"]
             ]
     if last.checked_at is not None:
         for row in await connection.fetch(sql["positions_gone_back"], last.checked_at):
-            now = "nowhere" if row["position"] is None else row["position"]
-            told = f"{row['stream']} was stored up to {row['was']}, and is up to {now}"
+            now = "none" if row["position"] is None else row["position"]
+            told = f"the stored position of {row['stream']} went back from {row['was']} to {now}"
             found.append(StatementFinding(today, row["source"], names.POSITION_GONE_BACK, 0, told))
     return list({each[:3]: each for each in found}.values())
 
 
 def _stray(row: Row) -> StatementFinding:
     if row["what"] == names.EVENTS_WITHOUT_RECEIPT:
-        told = f"came in webhooks whose receipts are not there, such as event {row['example']}"
+        told = f"came in webhooks whose receipts are missing, such as event {row['example']}"
     else:
-        told = f"brought events of which none is there, such as receipt {row['example']}"
+        told = f"have none of the events that they brought, such as receipt {row['example']}"
     return StatementFinding(row["day"], row["source"], row["what"], row["rows"], told)
 
 
 async def write_findings(
     connection: Connection, sql: Statements, found: Sequence[StatementFinding]
 ) -> None:
-    """Write them, in place of those that were found before and hold no more."""
+    """Replace the stored findings by these, except those about a single moment (`ONCE`)."""
     await connection.execute(sql["write_findings"], *_columns(found, 5), list(names.ONCE))
 
 
 async def last_check(connection: Connection, sql: Statements) -> LastCheck:
-    """When and where statements were looked at last."""
+    """When and in which database statements were last checked."""
     return LastCheck(*await one_row(connection, sql["last_check"]))
 
 
 async def note_check(
     connection: Connection, sql: Statements, now: datetime, last: LastCheck
 ) -> None:
-    """Note that they were looked at, and what streams were stored up to."""
+    """Record the check, and the positions of streams at that time."""
     await connection.execute(sql["keep_positions"])
     await connection.execute(sql["note_check"], now, last.database, last.timeline)
 
 
 async def purge(connection: Connection, sql: Statements, age: timedelta) -> int:
-    """Remove the oldest statement, if it is as old as that; how many were removed."""
+    """Remove the oldest statement if it is older than `age`; returns the number of removed ones."""
     return int(await connection.fetchval(sql["purge_statements"], age))
 
 
@@ -380,14 +380,13 @@ async def purge(connection: Connection, sql: Statements, age: timedelta) -> int:
 
 
 class FindingsCount(NamedTuple):
-    """What nobody has accepted, by what; and seconds since the newest day with a statement."""
+    """Findings not yet accepted, by name; age: seconds since the newest day with a statement."""
 
     open: dict[str, int]
     age: float | None
 
 
 async def count_findings(connection: Connection, sql: Statements) -> FindingsCount:
-    """As metrics show it."""
     rows = await connection.fetch(sql["count_findings"])
     open_ = {row["what"]: row["count"] for row in rows if row["what"] is not None}
     return FindingsCount(open_, rows[0]["age"] if rows else None)
@@ -399,22 +398,22 @@ async def shown(session: Session, day: date | None, source: str | None) -> list[
 
 
 async def beside(session: Session, day: date) -> Row:
-    """Which days have a statement: see `days_beside.sql`."""
+    """The days around it that have a statement: see `days_beside.sql`."""
     return await session.one("days_beside", day)
 
 
 async def findings(session: Session, day: date | None, source: str | None) -> list[Row]:
-    """What does not add up of a day; and of others, what nobody has accepted."""
-    return await session.fetch("show_findings", day, source, _SHOWN)
+    """The findings of a day, and those of other days that no operator has accepted."""
+    return await session.fetch("show_findings", day, source, _MOST_SHOWN)
 
 
 async def spools(session: Session) -> list[Row]:
-    """What receivers have on their disks: see `spools_left.sql`."""
+    """The receivers' spools: see `spools_left.sql`."""
     return await session.fetch("spools_left")
 
 
 async def accept(session: Session, day: date, source: str | None, actor: str) -> int:
-    """Accept what does not add up of a day; how many findings."""
+    """Accept the findings of a day; returns their number."""
     return int(await session.fetchval("accept_findings", day, source, actor))
 
 

@@ -1,9 +1,9 @@
-"""The record of dedup keys in the database, and the notes of what was sent again.
+"""The record of dedup keys in the database, and the notes of duplicates.
 
-Owns the tables `dedup` and `duplicates` beside the trigger that fills them in each insert's own
-transaction (migrations/functions/accept_event.sql): that is the one way in, so no other record can
-stand in for it (R1.10). Promises that forgetting walks a bounded piece of the table at a time.
-Known limit: a key is kept until the walk has come by, so somewhat longer than its window.
+Owns the tables `dedup` and `duplicates`, together with the trigger that fills them in each insert's
+own transaction (migrations/functions/accept_event.sql). Rows enter only there, so no other record
+can replace it (R1.10). Promises that one call forgets in a bounded range of the table.
+Known limit: a key stays until the walk reaches it, so somewhat longer than its window.
 """
 
 from dataclasses import replace
@@ -29,7 +29,7 @@ class Repeat(NamedTuple):
 
 
 async def survey(connection: Connection, sql: Statements, windows: Windows) -> tuple[int, Windows]:
-    """How many blocks the record has, and the windows with those that topics declare."""
+    """The size of the table `dedup` in blocks; and `windows`, plus those that topics declare."""
     row = await one_row(connection, sql["dedup_blocks"])
     declared = dict(zip(row["topics"], row["windows"], strict=True))
     return row["blocks"], replace(windows, topics={**declared, **windows.topics})
@@ -38,7 +38,7 @@ async def survey(connection: Connection, sql: Statements, windows: Windows) -> t
 async def forget(
     connection: Connection, sql: Statements, windows: Windows, first: int, end: int
 ) -> int:
-    """Forget what is over in the blocks from `first` to before `end`; how many keys."""
+    """Delete expired keys in the blocks from `first` to before `end`; returns their number."""
     return int(
         await connection.fetchval(
             sql["purge_dedup"],
@@ -50,5 +50,5 @@ async def forget(
 
 
 async def drain(connection: Connection, sql: Statements, rows: int) -> list[Repeat]:
-    """Take a page of the notes of what was sent again."""
+    """Delete and return a page of the notes of duplicates."""
     return [Repeat(*row) for row in await connection.fetch(sql["drain_duplicates"], rows)]

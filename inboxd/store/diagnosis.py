@@ -1,7 +1,7 @@
-"""Looks at a database that works: each bounded in time, none changes anything.
+"""Read-only checks of a running database, each bounded in time.
 
-Owns the transaction around such a look. Promises that a look which takes too long, or lacks a
-privilege, fails alone, in words. Known limit: a statement that waits for a lock counts as too long.
+Owns the transaction around a check. Promises that a check which takes too long, or lacks a
+privilege, fails alone, with an explained error. Known limit: waiting for a lock counts as too long.
 """
 
 from collections.abc import AsyncIterator
@@ -13,16 +13,16 @@ import asyncpg
 from inboxd.store.connections import explained
 from inboxd.store.session import Session
 
-# SQLSTATEs: the statement's time limit, and a lock's; what the role may not see.
+# SQLSTATEs: statement_timeout and lock_timeout; insufficient privilege.
 _TOO_LONG = ("57014", "55P03")
 _DENIED = "42501"
 
 
 @asynccontextmanager
 async def bounded(session: Session, seconds: float) -> AsyncIterator[None]:
-    """A transaction that only reads; each statement gets so long.
+    """A read-only transaction with a time limit for each statement.
 
-    Raises DatabaseError or SchemaError; the session can be used further.
+    Raises DatabaseError or SchemaError; the session stays usable.
     """
     limit = f"{round(seconds * 1000)}ms"
     transaction = session.connection.transaction(readonly=True)
@@ -37,7 +37,6 @@ async def bounded(session: Session, seconds: float) -> AsyncIterator[None]:
 
 
 def why(error: Exception) -> Literal["too long", "denied", "other"]:
-    """What kept a look from its end."""
     match error.__cause__:
         case asyncpg.PostgresError(sqlstate=str(state)) if state in _TOO_LONG:
             return "too long"

@@ -1,11 +1,11 @@
-"""The events and webhooks that handlers emitted, written as producers' are.
+"""Events and webhooks that handlers emitted, written in the same way as those of producers.
 
-Owns the arrays that the statements take. Promises that a page's are few statements
-(`inboxd.store.pages`), in the order in which they were emitted; that they go the way of every
-producer's (events to each topic that is subscribed, by dedup key, under the locks of lines;
-webhooks to each endpoint whose types match); that nothing is written but what the transaction
-commits; and that a dedup key which is held for too long is told from other locks. Known limit:
-dedup keys and message ids are locked in their own order within each statement only.
+Owns the arrays that the statements take. Promises few statements per page (`inboxd.store.pages`),
+in the order of emitting; the same treatment as for producers (events go to each subscribed topic,
+by dedup key, under the locks of lines; webhooks go to each endpoint with a matching type); that
+only the handlers' transaction commits them; and that a dedup key which is locked for too long is
+told apart from other locks. Known limit: dedup keys and message ids are locked in order within a
+statement, not across statements.
 *See:* `api/drafts.py`, before it; `migrations/functions/write_webhooks.sql`, after it.
 """
 
@@ -23,19 +23,19 @@ from inboxd.store.pages import pages
 from inboxd.store.settlements import Parent
 from inboxd.store.statements import Statements
 
-# Where the server says what it waited for: the place of a row, and the table of keys. No field has
-# that, so it is told by number and name, in any order: around them are words of the server's
-# language. In the first line, and without a schema: statements, which may be there, have one.
+# Matches the server's context of a lock wait on the table of keys. No error field has this, so it
+# is recognised by a row's place (numbers) and the table's name, in any order, among words of the
+# server's language; in the first line, and without a schema: quoted statements have one.
 _IN_DEDUP = re.compile(r"(?=[^\n]*\d, ?\d)[^\n]*(?<![\w.])dedup")
 
 Emitted = Sequence[tuple[EmittedDraft, Parent]]
 
 
 async def write(connection: Connection, sql: Statements, emitted: Emitted) -> None:
-    """Write them, with their lineage, in the transaction of the handlers that emitted them.
+    """Write events and webhooks with their lineage, in the handlers' transaction.
 
-    Raises DedupKeyHeld if another transaction kept one of their keys for longer than a statement
-    may wait for a lock.
+    Raises DedupKeyHeld if another transaction held one of their keys for longer than the lock
+    time limit.
     """
     await _write_events(
         connection, sql, [(d, parent) for d, parent in emitted if isinstance(d, EventDraft)]
@@ -91,7 +91,7 @@ async def _execute(connection: Connection, statement: str, *arrays: list[Any] | 
     except asyncpg.LockNotAvailableError as error:
         if _IN_DEDUP.match(error.context or ""):
             raise DedupKeyHeld(
-                "an event that it emitted has a dedup key that is recorded in a transaction which "
-                "is open for longer than database.lock_timeout: end that transaction"
+                "an event that the handler emitted has a dedup key that another transaction has "
+                "held for longer than database.lock_timeout: end that transaction"
             ) from error
         raise

@@ -1,9 +1,9 @@
-"""The endpoints table: who gets webhooks, and how that has gone.
+"""The endpoints table: which URLs get webhooks, and whether their deliveries succeed.
 
-Owns its statements. Promises that what became of deliveries is written only by who knew the newest
-version, and that every change of what is delivered reaches all workers, since a trigger notifies.
-Known limit: all of it is read each time.
-*See:* `migrations/functions/write_webhooks.sql`, by which webhooks become deliveries.
+Owns its statements. Promises that only a caller that knows the newest version can write the result
+of deliveries, and that a trigger notifies all workers of each change that affects deliveries.
+Known limit: each read returns the whole table.
+*See:* `migrations/functions/write_webhooks.sql`, which turns webhooks into deliveries.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,12 +21,12 @@ from inboxd.store.session import Session
 from inboxd.store.statements import Statements
 from inboxd.store.wakeups import HotTable
 
-# Between two successes that are noted.
-_APART = timedelta(minutes=1)
+# The least time between two recorded successes.
+_SUCCESS_INTERVAL = timedelta(minutes=1)
 
 
 class EndpointRow(TypedDict):
-    """An endpoint as operators see it; secrets: how many sign now."""
+    """An endpoint for operators; secrets: the number of secrets that sign now."""
 
     name: str
     url: str
@@ -57,7 +57,10 @@ class EndpointRow(TypedDict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewEndpoint:
-    """One to be added. events: what is emitted reaches it, too. rate: such as "10/s"; None: any."""
+    """An endpoint to add. rate: such as "10/s"; None: no limit.
+
+    events: whether emitted events are delivered to it, too.
+    """
 
     name: str
     url: str
@@ -87,9 +90,10 @@ async def fail(
     failure: tuple[int | None, str],
     ago: float,
 ) -> int | None:
-    """Write that one fails; since when stays. Its version; None: see `fail_endpoint.sql`.
+    """Record that an endpoint fails, and since when; returns its version.
 
-    failure: the status of its last answer, and what went wrong. ago: seconds since the first one.
+    None: see `fail_endpoint.sql`. failure: the status of the last answer, and the error. ago:
+    seconds since the first failure.
     """
     found: int | None = await connection.fetchval(
         sql["fail_endpoint"], name, version, *failure, ago
@@ -100,9 +104,9 @@ async def fail(
 async def recover(
     connection: Connection, sql: Statements, name: str, version: int, status: int | None, ago: float
 ) -> int | None:
-    """Write that one fails no more. Its version; None: somebody changed it meanwhile.
+    """Record that an endpoint works again; returns its version, None if it had changed.
 
-    status: None if the success is noted already. ago: seconds since then.
+    status: None if the success is recorded already. ago: seconds since the success.
     """
     found: int | None = await connection.fetchval(
         sql["recover_endpoint"], name, version, status, ago
@@ -113,12 +117,12 @@ async def recover(
 async def note_success(
     connection: Connection, sql: Statements, name: str, status: int, ago: float, *, last: bool
 ) -> bool:
-    """Write that one took a delivery, so many seconds ago; no news to workers.
+    """Record a successful delivery, `ago` seconds ago, without a notification of workers.
 
-    Once a minute, unless it is the last that this worker has to tell. False: the table has one of
-    the minute before, or a later one.
+    At most once a minute, unless it is this worker's last report. False: the table has a success
+    of the minute before, or a later one.
     """
-    apart = timedelta(0) if last else _APART
+    apart = timedelta(0) if last else _SUCCESS_INTERVAL
     found = await connection.fetchval(sql["note_success"], name, status, ago, apart)
     return found is not None
 
@@ -132,10 +136,10 @@ async def give_up(
     reason: str,
     failure: tuple[int | None, str],
 ) -> int | None:
-    """Disable one that fails. Its version; None: somebody changed it, or it is disabled.
+    """Disable a failing endpoint; returns its version, None if it had changed or is disabled.
 
-    reason: why, for everybody. failure: the status of its last answer, and what went wrong, which
-    may quote that answer: for who may read contents.
+    reason: without contents, for all roles. failure: the status of the last answer, and the error,
+    which may quote that answer: only for roles that read contents.
     """
     found: int | None = await connection.fetchval(
         sql["give_up_endpoint"], name, version, by, reason, *failure
@@ -149,9 +153,9 @@ async def give_up(
 async def declare(
     connection: Connection, sql: Statements, declared: Sequence[Mapping[str, Any]]
 ) -> None:
-    """Write down those of a worker's settings; see `declare_endpoints.sql`.
+    """Write the endpoints of a worker's settings; see `declare_endpoints.sql`.
 
-    Raises SettingsError if an operator added one of the same name.
+    Raises SettingsError if an operator added one with the same name.
     """
     if not declared:
         return
@@ -159,21 +163,21 @@ async def declare(
     if taken := await connection.fetch(sql["endpoints_of_operators"], names):
         name = taken[0]["name"]
         raise SettingsError(
-            f"[endpoints.{name}]: an operator added an endpoint of this name already: take another "
-            f"name, or `inboxd endpoints remove {name}`"
+            f"[endpoints.{name}]: an operator has already added an endpoint with this name: choose "
+            f"another name, or run `inboxd endpoints remove {name}`"
         )
     given = orjson.dumps(declared, default=_interval).decode()
     await connection.execute(sql["declare_endpoints"], given)
 
 
 async def mark_undeclared(connection: Connection, sql: Statements) -> list[str]:
-    """Note which no living worker's settings have; returns those that are marked now."""
+    """Mark endpoints that no living worker's settings have; returns those that were marked now."""
     rows = await connection.fetch(sql["mark_endpoints"])
     return [row["name"] for row in rows if row["name"] is not None]
 
 
 async def disable_undeclared(connection: Connection, sql: Statements) -> list[str]:
-    """Disable those that none has had for an hour; their names."""
+    """Disable endpoints that have been undeclared for an hour; returns their names."""
     return [row["name"] for row in await connection.fetch(sql["disable_undeclared"])]
 
 
@@ -181,21 +185,26 @@ async def disable_undeclared(connection: Connection, sql: Statements) -> list[st
 
 
 async def listed(session: Session, name: str | None = None) -> list[EndpointRow]:
-    """All of them, or the one of this name."""
+    """All endpoints, or the one with this name."""
     return cast("list[EndpointRow]", await session.fetch("list_endpoints", name))
 
 
 async def add(session: Session, new: NewEndpoint) -> bool:
-    """Whether it was added: no other has its name."""
+    """Add an endpoint; False: its name is taken."""
     columns = (new.name, new.url, list(new.types), new.secret, new.tenant, new.ordered)
     bounds = (new.rate, new.concurrency, new.disable_after, new.events)
     return await session.fetchval("add_endpoint", *columns, *bounds) is not None
 
 
-async def change(session: Session, name: str, changes: Mapping[str, Any]) -> bool:
-    """Whether it exists; see `change_endpoint.sql`."""
+async def change(
+    session: Session, name: str, changes: Mapping[str, Any], unchanged: datetime | None = None
+) -> bool:
+    """Change an endpoint, see `change_endpoint.sql`.
+
+    False: it does not exist, or `unchanged` is not its change time.
+    """
     given = orjson.dumps(changes, default=_interval).decode()
-    return await session.fetchval("change_endpoint", name, given) is not None
+    return await session.fetchval("change_endpoint", name, given, unchanged) is not None
 
 
 def _interval(value: object) -> str:
@@ -204,30 +213,36 @@ def _interval(value: object) -> str:
     raise TypeError
 
 
-async def remove(session: Session, name: str) -> bool:
-    """Whether it existed."""
-    return await session.fetchval("remove_endpoint", name) is not None
+async def remove(session: Session, name: str, unchanged: datetime | None) -> bool:
+    """Remove an endpoint. False: not found, or `unchanged` is not its change time."""
+    return await session.fetchval("remove_endpoint", name, unchanged) is not None
 
 
 async def enable(session: Session, name: str, unchanged: datetime | None) -> bool:
-    """Whether it exists, was disabled, and last changed then; None: at any time."""
+    """Enable it. False: not found, enabled already, or `unchanged` is not its change time."""
     return await session.fetchval("enable_endpoint", name, unchanged) is not None
 
 
 async def disable(session: Session, name: str, reason: str, unchanged: datetime | None) -> bool:
-    """Whether it exists, was enabled, and last changed then; None: at any time."""
+    """Disable it. False: not found, disabled already, or `unchanged` is not its change time."""
     return await session.fetchval("disable_endpoint", name, reason, unchanged) is not None
 
 
-async def rotate(session: Session, name: str, secret: str, keep: timedelta) -> bool:
-    """Whether it exists. keep: for how long the older secrets sign still."""
-    return await session.fetchval("rotate_endpoint", name, secret, keep) is not None
+async def rotate(
+    session: Session, name: str, secret: str, keep: timedelta, unchanged: datetime | None
+) -> bool:
+    """Add a secret; older ones sign for `keep` longer.
+
+    False: there is no such endpoint, or `unchanged` is not its change time.
+    """
+    found = await session.fetchval("rotate_endpoint", name, secret, keep, unchanged)
+    return found is not None
 
 
 async def found_deliveries(
     session: Session, _: HotTable, hits: Sequence[tuple[int, datetime | None]]
 ) -> list[dict[str, Any]]:
-    """What was sent to one, of commands that were found, and how that went."""
+    """The webhooks of these deliveries, and their results."""
     rows = [dict(row) for row in await session.fetch("found_deliveries", *hits_given(hits))]
     for row in rows:
         row["answer"] = orjson.loads(row["answer"] or "null")
@@ -237,16 +252,16 @@ async def found_deliveries(
 async def send(
     session: Session, to: EndpointRow, type_: str, payload: str
 ) -> dict[str, Any] | None:
-    """Send it one webhook: id, command_id, message_id; None: it is disabled."""
+    """Send an endpoint one webhook: id, command_id, message_id; None: it is disabled."""
     row = await session.fetchrow("send_webhook", type_, payload, to["name"], to["tenant"])
     return None if row is None else dict(row)
 
 
 async def are_of(session: Session, name: str, ids: Sequence[int]) -> set[int]:
-    """Which of these commands are deliveries of this endpoint."""
+    """The ids among `ids` that are deliveries of this endpoint."""
     return {row["id"] for row in await session.fetch("are_deliveries", QUEUE + name, list(ids))}
 
 
 async def resend(session: Session, ids: Sequence[int], actor: str, reason: str | None) -> list[Row]:
-    """Deliver settled ones again, as new commands; their old_id, new_id."""
+    """Deliver settled webhooks again, as new commands; returns old_id, new_id of each."""
     return await session.fetch("resend_deliveries", list(ids), actor, reason)

@@ -1,9 +1,9 @@
-"""What erases: pages of the hot tables, and stretches of the partitions of history.
+"""Erasure: pages of the hot tables, and stretches of the partitions of history.
 
-Owns the statements behind `inboxd.operations.erase`. Promises that each look at history reads one
-stretch of one partition, so that none takes long; and that a row which was erased matches no more,
-so that erasing can be done again. Known limit: history has no index by tenant or entity (what it
-would cost each settlement, and what a scan takes instead, is in docs/erasure.md).
+Owns the statements behind `inboxd.operations.erase`. Promises that each statement reads one stretch
+of one partition, so that none takes long; and that an erased row no longer matches, so that an
+erasure can be repeated. Known limit: history has no index by tenant or entity, for which every
+settlement would pay (docs/growth.md).
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -15,31 +15,31 @@ from inboxd.store.connections import Row
 from inboxd.store.session import Session
 from inboxd.store.wakeups import HotTable
 
-_PAGE = 20_000  # hot rows looked at in one statement
-_STRETCH = 4_096  # pages of a partition, 32 MB
+_PAGE = 20_000  # hot rows per statement
+_BODIES = 100  # receipts per statement that reads their bodies
+_STRETCH = 4_096  # table pages of a partition per statement, 32 MB
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """Whom it is about; None takes any."""
+    """The tenant or entity whose data is erased; None matches any."""
 
     tenant: str | None
     entity_type: str | None
     entity_id: str | None
 
     def __str__(self) -> str:
-        """As the audit has it."""
+        """The text in the audit."""
         given = ((each.name, getattr(self, each.name)) for each in fields(self))
         return " ".join(f"{name}={value}" for name, value in given if value is not None)
 
     def arguments(self) -> tuple[str | None, str | None, str | None]:
-        """As the statements take them."""
         return self.tenant, self.entity_type, self.entity_id
 
 
 @dataclass(frozen=True, slots=True)
 class BlockRange:
-    """Some pages of one partition. after: how many pages are behind then, out of how many."""
+    """Table pages of one partition. after: pages that are done after it, of `of` in total."""
 
     part: str
     lower: datetime
@@ -50,12 +50,11 @@ class BlockRange:
     of: int
 
     def arguments(self) -> tuple[object, ...]:
-        """As the statements take them."""
         return self.lower, self.upper, (self.first, 0), (self.end, 0)
 
 
 async def hot(session: Session, table: HotTable, subject: Subject) -> list[tuple[int, str]]:
-    """The hot rows about the subject, id and status; the whole table is looked at, in pages."""
+    """Hot rows about the subject, as (id, status); reads the whole table, in pages."""
     found: list[tuple[int, str]] = []
     above: int | None = 0
     while above is not None:
@@ -68,7 +67,7 @@ async def hot(session: Session, table: HotTable, subject: Subject) -> list[tuple
 async def stretches(
     session: Session, tables: Sequence[HotTable]
 ) -> AsyncIterator[tuple[HotTable, BlockRange]]:
-    """All of history, the oldest first. What is settled meanwhile comes last, and is seen too."""
+    """All stretches of history, oldest first; rows that are settled meanwhile are in the last."""
     partitions: list[tuple[HotTable, Row]] = []
     for table in tables:
         rows = await session.fetch("erase_partitions", f"{table}_history")
@@ -80,7 +79,7 @@ async def stretches(
         while first < pages:
             end = first + _STRETCH
             after += min(end, pages) - first
-            # The last stretch reaches as far as pages can: the partition may have grown.
+            # The last stretch has no bound: the partition may have grown.
             last = end if end < pages else 2**32 - 1
             yield (
                 table,
@@ -90,16 +89,16 @@ async def stretches(
 
 
 async def count(session: Session, table: HotTable, subject: Subject, where: BlockRange) -> Row:
-    """How many rows and bodies of the stretch are about the subject."""
+    """The numbers of rows and bodies about the subject in the stretch."""
     return await session.one(f"erase_count_{table}", *subject.arguments(), *where.arguments())
 
 
 async def erase(
     session: Session, table: HotTable, subject: Subject, where: BlockRange, instead: str
 ) -> Row:
-    """Erase them, and the receipts that they came in; returns how many rows and bodies.
+    """Erase the rows of a stretch, and their receipts; returns the numbers of rows and bodies.
 
-    instead: JSON that takes the errors' place.
+    instead: JSON that replaces the errors.
     """
     statement = f"erase_{table}"
     row = await session.one(statement, *subject.arguments(), *where.arguments(), instead)
@@ -114,7 +113,7 @@ async def may_be_spooled(session: Session) -> bool:
 
 
 async def held(session: Session, subject: Subject) -> tuple[list[UUID], int]:
-    """Held receipts with events about the subject, and how many events; all are looked at."""
+    """Held receipts with events about the subject, and the number of these events; reads all."""
     found: list[UUID] = []
     events = 0
     above: UUID | None = UUID(int=0)
@@ -127,12 +126,48 @@ async def held(session: Session, subject: Subject) -> tuple[list[UUID], int]:
 
 
 async def erase_held(session: Session, subject: Subject, receipts: Sequence[UUID]) -> None:
-    """Take these events out of their receipts, and what the receipts say with them."""
+    """Erase these events from their held receipts, and the receipts' contents."""
     await session.execute("erase_held", *subject.arguments(), receipts)
     await session.execute("erase_receipts", receipts)
 
 
+@dataclass(frozen=True, slots=True)
+class MatchedReceipt:
+    """broken: its events, if these are dead letters with the raw body."""
+
+    id: UUID
+    broken: Sequence[UUID]
+
+
+async def matching(session: Session, text: bytes) -> list[MatchedReceipt]:
+    """Return the receipts whose body contains the text; reads all bodies, in pages."""
+    found: list[MatchedReceipt] = []
+    for statement in ("match_receipts", "match_kept_receipts"):
+        after: UUID | None = None
+        while rows := await session.fetch(statement, text, after, _BODIES):
+            found += [
+                MatchedReceipt(row["receipt_id"], row["broken"]) for row in rows if row["matches"]
+            ]
+            after = rows[-1]["receipt_id"]
+    return found
+
+
+async def held_among(session: Session, receipts: Sequence[UUID]) -> int:
+    """Return the number of these receipts whose events are held."""
+    return int(await session.fetchval("held_among", receipts))
+
+
+async def erase_broken(session: Session, events: Sequence[UUID], instead: str) -> Row:
+    """Erase these settled events; returns the number of rows, and their partitions."""
+    return await session.one("erase_broken", events, instead)
+
+
+async def erase_bodies(session: Session, receipts: Sequence[UUID]) -> None:
+    """Erase body, headers and address of these receipts."""
+    await session.execute("erase_receipts", receipts)
+
+
 async def cancel_events(session: Session, ids: Sequence[int]) -> list[int]:
-    """Move events that wait into history, as cancelled; returns the ids of those that did."""
+    """Move waiting events into history as cancelled; returns the ids that were moved."""
     rows = await session.fetch("cancel_events", ids)
     return [row["id"] for row in rows]

@@ -1,8 +1,8 @@
-"""The looks of a list at rows, hot and settled: so many by descending id, and which of them match.
+"""Looks of a list at hot and settled rows: a look reads rows by descending id, returns matches.
 
-Owns the statements of lists. Promises: a look reads at most as many rows as it was told, whatever
-matches; all looks of a `snapshot` see the database as it was when it began.
-*See:* `operations/finding.py`, before it: where to look next, and when to stop.
+Owns the statements of lists. Promises that a look reads at most the given number of rows, however
+many match, and that all looks of a `snapshot` see the same state of the database.
+*See:* `operations/finding.py`, before it: it decides where to look next, and when to stop.
 """
 
 from collections.abc import AsyncIterator, Collection, Sequence
@@ -16,22 +16,22 @@ from inboxd.store.connections import Row
 from inboxd.store.session import Session
 from inboxd.store.wakeups import HotTable
 
-# What an index of days that are over is named by; in this order they tell more rows apart.
+# Indexes that finished days of history may have; the more selective first.
 Index: TypeAlias = Literal["entity", "tenant", "type"]
 Days: TypeAlias = tuple[datetime, datetime]
-# What happened to a row at a time that is asked for.
+# Which time of a row `since` and `until` refer to; see Filter.by.
 When: TypeAlias = Literal["created", "ended", "failed", "done", "waiting"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
-    """Which rows a list shows; None (of what has several values, empty) takes any.
+    """The filter of a list of rows. None, or an empty collection, matches any row.
 
-    lane: topic or queue. since: created since then. until: settled before then, or of an unsettled
-    row: created. by: what was in that time instead: it ended, settled or as a dead letter; an
-    attempt failed (of the newest 50); done, which is either; or it was waiting, there and not
-    ended. error: what the newest error contains. payload: JSON texts of which the payload contains
-    one. commands: statuses of which a command has one that the event enqueued.
+    lane: topic or queue. since: created at or after it. until: settled before it, or if unsettled,
+    created before it. by: another meaning of that time: "ended" (settled or a dead letter),
+    "failed" (one of the newest 50 attempts failed), "done" (either of them), "waiting" (created and
+    not ended). error: text in the newest error. payload: JSON texts, of which the payload contains
+    one. commands: statuses, of which a command of the event has one.
     """
 
     type: str | None = None
@@ -48,7 +48,7 @@ class Filter:
     by: When = "created"
 
     def arguments(self) -> tuple[object, ...]:
-        """As the statements take it, from $1 on."""
+        """The statements' parameters from $1 on."""
         return (
             *(self.type, list(self.statuses) or None, self.tenant, self.lane),
             *(self.since, self.until, self.error, list(self.payload) or None),
@@ -57,7 +57,7 @@ class Filter:
         )
 
     def names(self, index: Index) -> bool:
-        """Whether it names one value of what that index has."""
+        """Whether it names one value of that index's columns."""
         if index == "entity":
             return self.entity_type is not None and self.entity_id is not None
         return (self.tenant if index == "tenant" else self.type) is not None
@@ -65,7 +65,7 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What a look is to look at: so many rows below an id, of which at most `limit` are wanted."""
+    """The range of one look: at most `rows` rows below an id, and at most `limit` matches."""
 
     table: HotTable
     wanted: Filter
@@ -74,13 +74,13 @@ class Turn:
     limit: int
 
     def arguments(self) -> tuple[object, ...]:
-        """As the statements take it, from $1 on."""
+        """The statements' parameters from $1 on."""
         return (*self.wanted.arguments(), self.below, self.rows, self.limit)
 
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """What one look saw; see `find_{table}.sql`. hits: ids and finished_at, ids descending."""
+    """The result of one look; see `find_{table}.sql`. hits: ids and finished_at, ids descending."""
 
     looked: int
     high: int | None
@@ -93,35 +93,52 @@ class Looked:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What is known before the first look.
+    """The state before the first look.
 
-    filled: how many days of history have any rows. indexed: the newest days that have the index
-    that was asked for, one after the other; None: none has it.
+    filled: the number of days of history with rows. indexed: the newest unbroken range of days that
+    have the requested index; None: no day has it. lowest: the days of history, newest first, each
+    with its lowest id; None: it is not known.
     """
 
     now: datetime
     filled: int
     indexed: Days | None
+    lowest: Sequence[tuple[Days, int | None]]
+
+    def newer(self, below: int) -> Days | None:
+        """The longest unbroken range of days without rows below an id; None: all may have some."""
+        found: Days | None = None
+        longest: Days | None = None
+        for (low, high), lowest in self.lowest:
+            if lowest is None or lowest < below:
+                found = None
+                continue
+            found = (low, found[1] if found else high)
+            if longest is None or found[1] - found[0] > longest[1] - longest[0]:
+                longest = found
+        return longest
 
 
 @asynccontextmanager
 async def snapshot(session: Session, table: HotTable, index: Index | None) -> AsyncIterator[View]:
-    """One view of the database for the `async with` block; looks walk indexes at first."""
+    """One snapshot of the database for the `async with` block; at first, looks walk indexes."""
     async with session.reading(snapshot=True):
         yield await begin_looks(session, table, index)
 
 
 async def begin_looks(session: Session, table: HotTable, index: Index | None) -> View:
-    """Until the transaction ends, looks walk an index; and what is known before."""
+    """Make looks walk an index until the transaction ends; returns the state before them."""
     found = await session.one("begin_looks", f"{table}_history", index)
     lows, highs, indexed = found["low"] or [], found["high"] or [], found["indexed"] or []
-    return View(found["now"], found["filled"], _in_a_row(lows, highs, indexed))
+    days = list(zip(lows, highs, strict=True))
+    lowest = list(zip(days, found["low_id"] or [], strict=True))
+    return View(found["now"], found["filled"], _in_a_row(lows, highs, indexed), lowest)
 
 
 def _in_a_row(
     lows: Sequence[datetime], highs: Sequence[datetime], indexed: Sequence[bool]
 ) -> Days | None:
-    """The first of these days that have an index, one after the other."""
+    """The first unbroken range of days that have an index."""
     found: Days | None = None
     for low, high, has_it in zip(lows, highs, indexed, strict=True):
         if has_it:
@@ -132,32 +149,31 @@ def _in_a_row(
 
 
 async def plan_looks(session: Session, *, walk: bool) -> None:
-    """Until the transaction ends, looks walk an index, or else read each block once."""
+    """Make looks walk an index, or else read each block once, until the transaction ends."""
     await session.execute("plan_looks", walk)
 
 
 async def look_at_unsettled(session: Session, turn: Turn) -> Looked:
-    """Look at unsettled rows."""
     table = turn.table
     return _look(await session.one(f"find_{table}", *turn.arguments()))
 
 
 async def look_at_settled(
-    session: Session, turn: Turn, days: Days, without: Days, *, dense: bool = False
+    session: Session, turn: Turn, days: Days, without: tuple[Days, Days], *, dense: bool = False
 ) -> Looked:
-    """Look at settled rows of these days, without some of them.
+    """Look at settled rows of `days`, except those of both ranges of `without`.
 
-    dense: at so many ids in place of rows; planned to read each block once, wherever in it the rows
-    stand.
+    dense: look at a range of `turn.rows` ids instead of that many rows; the plan reads each block
+    once, in whatever order its rows stand.
     """
-    table, given = turn.table, (*turn.arguments(), *days, *without)
+    table, given = turn.table, (*turn.arguments(), *days, *without[0], *without[1])
     if dense:
         return _look(await session.one(f"find_{table}_in_range", *given))
     return _look(await session.one(f"find_{table}_settled", *given))
 
 
 async def look_by_index(session: Session, turn: Turn, index: Index, days: Days) -> Looked:
-    """Look at settled rows of the one type (tenant, entity), in days that have its index."""
+    """Look at settled rows of one type, tenant or entity, in days that have its index."""
     table, given = turn.table, (*turn.arguments(), *days)
     if index == "entity":
         return _look(await session.one(f"find_{table}_by_entity", *given))
@@ -169,19 +185,19 @@ async def look_by_index(session: Session, turn: Turn, index: Index, days: Days) 
 async def rows(
     session: Session, table: HotTable, hits: Sequence[tuple[int, datetime | None]]
 ) -> list[Row]:
-    """The rows that looks of this snapshot found, by id descending."""
+    """The rows of these hits of the same snapshot, by id descending."""
     return await session.fetch(f"found_{table}", *hits_given(hits))
 
 
 async def statuses(
     session: Session, table: HotTable, hits: Sequence[tuple[int, datetime | None]]
 ) -> list[Row]:
-    """What became of the rows that looks of this snapshot found, by id descending."""
+    """The statuses of these hits of the same snapshot, by id descending."""
     return await session.fetch(f"statuses_{table}", *hits_given(hits))
 
 
 def hits_given(hits: Sequence[tuple[int, datetime | None]]) -> tuple[object, ...]:
-    """What looks found, as the statements take it that read rows."""
+    """The hits as parameters of statements that read rows."""
     unsettled = [id_ for id_, finished in hits if finished is None]
     settled = [(id_, finished) for id_, finished in hits if finished is not None]
     ids, finished_at = [id_ for id_, _ in settled], [finished for _, finished in settled]
@@ -192,9 +208,9 @@ def hits_given(hits: Sequence[tuple[int, datetime | None]]) -> tuple[object, ...
 async def commands_of(
     session: Session, events: Sequence[tuple[int, UUID, datetime]], limit: int, within: timedelta
 ) -> list[Row]:
-    """What events (id, event_id, created_at) enqueued, so many of each: `commands_of_events.sql`.
+    """Commands of events (id, event_id, created_at), at most `limit` each: see the statement.
 
-    within: what was settled later than that after its event is left out.
+    within: commands that were settled later than that after their event are omitted.
     """
     columns = [list(column) for column in zip(*events, strict=True)] or [[], [], []]
     return await session.fetch("commands_of_events", *columns, limit, within)
@@ -208,7 +224,7 @@ async def of_key(
     types: Collection[str],
     limit: int,
 ) -> list[Row]:
-    """Unsettled rows with that ordering key or unique key, in these lanes: `rows_of_key.sql`."""
+    """Unsettled rows with this ordering key or unique key, in these lanes: `rows_of_key.sql`."""
     lanes = (list(topics), list(queues), list(types))
     return await session.fetch("rows_of_key", key, *lanes, limit)
 
@@ -216,14 +232,14 @@ async def of_key(
 async def correlated(
     session: Session, correlation_id: str, look: int, limit: int, since: datetime
 ) -> list[Row]:
-    """Of the newest rows of each table those that have it: `correlated.sql`."""
+    """Among the newest rows of each table, those with this correlation id: `correlated.sql`."""
     return await session.fetch("correlated", correlation_id, look, limit, since)
 
 
 async def lowest_after(
     session: Session, table: HotTable, at: datetime, days: Days, *, none: int, near: int
 ) -> Row | None:
-    """An id above which nothing was settled before then, and probes: `lowest_after_{table}.sql`."""
+    """An id above which no row was settled before `at`, and probes: `lowest_after_{table}.sql`."""
     return await session.fetchrow(f"lowest_after_{table}", at, *days, none, near)
 
 

@@ -1,8 +1,8 @@
-"""What a handler called on its connection and has not begun, for a forgotten `await`.
+"""Calls on the handler's connection that have not begun, to find a forgotten `await`.
 
-Owns the memory of such calls, and the error that names the line of one. Promises that a call which
-was cancelled before it could begin is no mistake. Known limit: so many are remembered for each row;
-what is forgotten beyond them is Python's own warning, as everywhere.
+Owns the record of such calls, and the error that names the line of one. Promises that a call which
+was cancelled before it could begin is not reported. Known limit: at most _MOST calls are remembered
+per row; for more there is only Python's own warning.
 """
 
 import sys
@@ -16,7 +16,7 @@ from inboxd.errors import UsageError
 _MOST = 1_000
 
 
-# A call, its method, and where the handler made it; a plain tuple, as that is quicker to make.
+# The call's coroutine, its method, and its code and line; a tuple, since it is the fastest to make.
 _Call: TypeAlias = tuple[Coroutine[Any, Any, Any], str, CodeType, int]
 
 
@@ -30,20 +30,19 @@ class Calls:
         self._unbegun: dict[int, _Call] = {}
 
     def note(self, coroutine: Coroutine[Any, Any, Any], method: str) -> None:
-        """Remember the newest call; the handler called who calls who calls this.
+        """Remember the newest call. The handler's frame must be three frames above this one.
 
-        That costs a microsecond; the statement costs a hundred times as much.
+        Costs 1 µs; the statement costs a hundred times as much.
         """
         if len(self._unbegun) < _MOST:
             caller = sys._getframe(3)  # noqa: SLF001 - no other way to the line is as cheap
             self._unbegun[self.made] = (coroutine, method, caller.f_code, caller.f_lineno)
 
     def begin(self, number: int) -> None:
-        """A call has begun."""
         self._unbegun.pop(number, None)
 
     def check(self) -> None:
-        """Raise UsageError if one was never awaited; it is closed."""
+        """Raise UsageError if a call was never awaited; closes such coroutines."""
         left, self._unbegun = self._unbegun.values(), {}
         forgotten = [call for call in left if getcoroutinestate(call[0]) == CORO_CREATED]
         for call in forgotten:

@@ -1,15 +1,15 @@
-"""The connection that a handler sees: opened on first use, closed when the handler ends.
+"""The connection for a handler: opened on first use, closed when the handler ends.
 
 Owns the two ways in which a handler takes part in a transaction: a savepoint in the page of events
-(`PageSavepoint`), or a transaction of the command's own (`OwnTransaction`). Promises that a handler
-that never asks costs nothing; that one handler's failure undoes its own effects alone; that a
-reference kept beyond the handler's end is dead, and what still runs on it is cancelled; that what
-it called and never awaited is its failure; and that no session state of one event's handler reaches
-the next event. Known limits: transaction control is recognised by its words at the start of a
-statement; a handler that hides it (in nested comments) commits what its page did so far, and is
-itself found and failed (`PageSavepoint.broken`). From a page's second use of the connection on,
-every deferrable constraint is deferred to the end of its event, also one that was declared
-INITIALLY IMMEDIATE: SQL has no way back to what was declared.
+(`PageSavepoint`), or the command's own transaction (`OwnTransaction`). Promises that a handler that
+does not use it costs nothing; that a failing handler's effects are undone, and no others; that a
+reference kept beyond the handler's end is unusable, and a statement that still runs on it is
+cancelled; that a call which was never awaited fails the handler; and that no session state reaches
+the next event's handler. Known limits: transaction control is recognised by its words at the start
+of a statement; a handler that hides them (in nested comments) commits its page's work so far, and
+is then detected and failed (`PageSavepoint.broken`). From a page's second use of the connection on,
+every deferrable constraint is deferred to the end of its event, even if it was declared
+INITIALLY IMMEDIATE: SQL cannot restore the declared mode.
 """
 
 import asyncio
@@ -32,42 +32,42 @@ from inboxd.store.pools import Pool
 from inboxd.store.statements import shared
 
 T = TypeVar("T")
-# What a method gives, as one that is declared `async` does: it is to be awaited.
+# The type of an `async` method's result: a coroutine to be awaited.
 Answer: TypeAlias = Coroutine[Any, Any, T]
 
-# Seconds that a cancelled statement, or an undoing one, may take before its connection is dropped.
-_PATIENCE = 5.0
-# The handler's own time limit bounds its statements; the pool's would end a longer one too early.
-_LONGEST = 86_400.0
+# Seconds for cancelling a statement or undoing a transaction, before its connection is dropped.
+_PATIENCE_SECONDS = 5.0
+# The handler's time limit bounds its statements; the pool's limit would be too short.
+_LONGEST_SECONDS = 86_400.0
 _ENDED = "the handler has ended; its connection cannot be used any more"
-NOT_LEFT = "it closed the connection, or ended the transaction, that settles it"
+NOT_LEFT = "the handler closed the connection, or ended the transaction, that settles its row"
 _LEFT = (
-    "the handler ended while a statement of its own was still under way: await what it starts, "
-    "so that nothing outlives it"
+    "the handler ended while one of its statements was still running: await every statement "
+    "before the handler returns"
 )
-# What a handler may have left in the session, in the server's own words. DISCARD ALL and RESET ALL
-# alone do not do: the one is refused in a transaction, the other spares roles and locks. RESET ALL
-# goes back to what the session was started with, which the daemon gave. Together 15 microseconds of
-# the 80 that a used savepoint costs (in the round trip that there is anyway).
+# Resets a handler's session state. DISCARD ALL is refused in a transaction, and RESET ALL spares
+# roles and locks. RESET ALL restores the settings that the daemon started the session with.
+# Together 15 of the 80 µs of a used savepoint, in a round trip that is needed anyway.
 _SESSION = (
     "CLOSE ALL; RESET SESSION AUTHORIZATION; RESET ROLE; RESET ALL; UNLISTEN *; DISCARD TEMP; "
 )
-# Nor does a rollback give these back.
+# Advisory locks of the session, which a rollback does not release either.
 _LOCKS = shared("unlock_session") + "; "
 _CONTROL = re.compile(
     r"(?:^|;)\s*(?:begin|start|commit|end|abort|rollback|savepoint|release|prepare\s+transaction"
     r"|set\s+(?:session\s+)?(?:transaction|constraints))\b",
     re.IGNORECASE,
 )
-# Comments may hide those words; literals, quoted names and functions' bodies only seem to say them.
+# Removed before the search: comments may hide those words, literals and function bodies may hold
+# them.
 _QUOTED = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'|\"[^\"]*\"|\$(\w*)\$.*?\$\1\$", re.DOTALL)
 
 
 class LazyConnection:
-    """What `ctx.connection` is: the driver's connection behind the handler's own bounds.
+    """`ctx.connection`: the driver's connection, limited to what a handler may do.
 
-    Operations of several tasks or threads queue: a connection does one at a time. Raises UsageError
-    for transaction control, and once the handler has ended.
+    Calls of several tasks or threads queue, since a connection runs one statement at a time. Raises
+    UsageError for transaction control, and after the handler has ended.
     """
 
     __slots__ = (
@@ -84,49 +84,48 @@ class LazyConnection:
         self._calls = Calls()
         self._idle_since = 0.0
         self.left = False
-        # The longest time between two of its statements, or after the last one, in seconds.
+        # Seconds: the longest time between two of its statements, or since the last one.
         self.idle = 0.0
-        # Whether it may have prepared or deallocated statements.
+        # Whether the handler may have prepared or deallocated statements.
         self.prepares = False
-        # Whether it met a statement that the session had prepared, and that does not fit any more.
+        # Whether a statement that the session had prepared was no longer valid.
         self.void = False
 
     def execute(self, query: str, *args: Any, timeout: float | None = None) -> Answer[str]:
-        """Run a statement; the status, such as "INSERT 0 1"."""
-        limit = timeout or _LONGEST
+        """Run a statement; returns the status, such as "INSERT 0 1"."""
+        limit = timeout or _LONGEST_SECONDS
         return self._call("execute", query, lambda c: c.execute(query, *args, timeout=limit))
 
     def executemany(
         self, command: str, args: Iterable[Sequence[Any]], *, timeout: float | None = None
     ) -> Answer[None]:
         """Run a statement once for each sequence of parameters."""
-        limit = timeout or _LONGEST
+        limit = timeout or _LONGEST_SECONDS
         return self._call(
             "executemany", command, lambda c: c.executemany(command, args, timeout=limit)
         )
 
     def fetch(self, query: str, *args: Any, timeout: float | None = None) -> Answer[Sequence[Any]]:
-        """All rows."""
-        limit = timeout or _LONGEST
+        limit = timeout or _LONGEST_SECONDS
         return self._call("fetch", query, lambda c: c.fetch(query, *args, timeout=limit))
 
     def fetchrow(self, query: str, *args: Any, timeout: float | None = None) -> Answer[Any]:
         """The first row, or None."""
-        limit = timeout or _LONGEST
+        limit = timeout or _LONGEST_SECONDS
         return self._call("fetchrow", query, lambda c: c.fetchrow(query, *args, timeout=limit))
 
     def fetchval(
         self, query: str, *args: Any, column: int = 0, timeout: float | None = None
     ) -> Answer[Any]:
-        """A value of the first row, or None where there is no row."""
-        limit = timeout or _LONGEST
+        """A value of the first row; None if there is no row."""
+        limit = timeout or _LONGEST_SECONDS
         return self._call(
             "fetchval", query, lambda c: c.fetchval(query, *args, column=column, timeout=limit)
         )
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:
-        """A savepoint: what happens inside is undone together if the block raises."""
+        """A savepoint: if the block raises, its effects are undone together."""
         self._depth += 1
         savepoint = f"nested_{self._depth}"
         try:
@@ -135,7 +134,7 @@ class LazyConnection:
                 yield
             except BaseException:
                 undo = f"ROLLBACK TO SAVEPOINT {savepoint}; RELEASE SAVEPOINT {savepoint}"
-                with anyio.move_on_after(_PATIENCE, shield=True):
+                with anyio.move_on_after(_PATIENCE_SECONDS, shield=True):
                     await self._do("", lambda c: c.execute(undo))
                 raise
             await self._do("", lambda c: c.execute(f"RELEASE SAVEPOINT {savepoint}"))
@@ -143,7 +142,7 @@ class LazyConnection:
             self._depth -= 1
 
     def close(self) -> None:
-        """The handler ended: refuse what comes, and cancel what is under way (`left` says so)."""
+        """End the handler's access: refuse later calls and cancel a running one (sets `left`)."""
         if self._connection is not None and self._under_way is None:
             self._end_idleness()
         self._open = None
@@ -153,16 +152,16 @@ class LazyConnection:
             self._under_way.cancel()
 
     def check(self) -> None:
-        """Raise UsageError if the handler left something unfinished, or never began it."""
+        """Raise UsageError if the handler left a running statement, or a call without `await`."""
         if self.left:
             raise UsageError(_LEFT)
         self._calls.check()
 
     async def quiet(self) -> bool:
-        """Wait, after `close`, until nothing is under way any more; False if it does not end."""
+        """Wait, after `close`, for the running statement; False if it does not end in time."""
         if self._turn is None or not self._turn.locked():
             return True
-        with anyio.move_on_after(_PATIENCE, shield=True):
+        with anyio.move_on_after(_PATIENCE_SECONDS, shield=True):
             async with self._turn:
                 return True
         return False
@@ -170,7 +169,7 @@ class LazyConnection:
     def _call(
         self, method: str, query: str, operation: Callable[[Connection], Awaitable[T]]
     ) -> Answer[T]:
-        """What the handler is to await."""
+        """Record the call; returns the coroutine that the handler has to await."""
         self._calls.made += 1
         coroutine = self._do(query, operation, self._calls.made)
         self._calls.note(coroutine, method)
@@ -200,20 +199,20 @@ class LazyConnection:
                 return await operation(connection)
             except VOID:
                 self.prepares = True
-                # Of its own names it knows more than the session.
+                # A handler that names prepared statements itself has its own failure.
                 self.void = self.void or not prepared.has_words(query)
                 raise
             except asyncio.CancelledError:
                 task = asyncio.current_task()
                 if self.left and task is not None and task.uncancel() == 0:
-                    # By `close` alone: the task is the handler's own, and may have more to do.
+                    # Only `close` cancelled it: the task is the handler's, and may go on.
                     raise UsageError(_ENDED) from None
                 raise
             finally:
                 self._under_way = None
                 self._idle_since = monotonic()
                 self.prepares = self.prepares or prepared.has_words(query)
-                # Also when `close` has cancelled it: the server may have done it all the same.
+                # Also after a cancellation: the server may have run the statement.
                 if self.prepares and connection is not None:
                     prepared.forget(connection)
 
@@ -223,12 +222,12 @@ class LazyConnection:
 
 @lru_cache(maxsize=1024)
 def _controls(query: str) -> bool:
-    """Whether the text has words of transaction control where a statement begins."""
+    """Whether a statement in the text begins with transaction control."""
     return _CONTROL.search(_QUOTED.sub("", query)) is not None
 
 
 class _Part:
-    """A handler's part in a transaction, whose connection it is lent."""
+    """A handler's part in a transaction, and the connection that the handler is given."""
 
     __slots__ = ("_lazy",)
 
@@ -236,40 +235,40 @@ class _Part:
         self._lazy: LazyConnection | None = None
 
     def lend(self) -> LazyConnection:
-        """The row's connection; its first statement opens it, or the savepoint."""
+        """The handler's connection; its first statement opens the transaction or savepoint."""
         if self._lazy is None:
             self._lazy = LazyConnection(self._open)
         return self._lazy
 
     def lender(self, executor: Executor) -> Callable[[], Any]:
-        """What gives a handler this connection: one that blocks, if it runs in a thread."""
+        """A function that returns the connection for a handler; a blocking one for a thread."""
         if executor == "thread":
             return lambda: BlockingConnection(self.lend())
         return self.lend
 
     @property
     def void(self) -> bool:
-        """Whether the handler met a prepared statement that did not fit: not its own fault."""
+        """Whether a prepared statement was no longer valid, which is not the handler's fault."""
         return self._lazy is not None and self._lazy.void
 
     @property
     def idle(self) -> float:
-        """The longest time that its transaction stood idle for the handler, in seconds."""
+        """Seconds: the longest time that the handler left its transaction idle."""
         return 0.0 if self._lazy is None else self._lazy.idle
 
     @property
     def _tidying(self) -> str:
-        """What gives back what a rollback does not."""
+        """SQL that resets state which a rollback does not reset."""
         own = self._lazy is not None and self._lazy.prepares
         return f"{_LOCKS}{prepared.DEALLOCATE}" if own else _LOCKS
 
     def close(self) -> None:
-        """The handler ended: its connection is not its any more."""
+        """End the handler's access to the connection."""
         if self._lazy is not None:
             self._lazy.close()
 
     def check(self) -> None:
-        """Raise UsageError if the handler left something unfinished, or never began it."""
+        """Raise UsageError if the handler left a running statement, or a call without `await`."""
         if self._lazy is not None:
             self._lazy.check()
 
@@ -278,12 +277,12 @@ class _Part:
 
 
 class PageSavepoint(_Part):
-    """A handler's part in its page's transaction."""
+    """A handler's part in the transaction of its page: a savepoint."""
 
     __slots__ = ("_page", "_preamble", "used")
 
     def __init__(self, page: Connection, preamble: str) -> None:
-        """Serve one event of the transaction on `page`, which began with `preamble`, if any."""
+        """Serve one event; preamble: SQL with which the transaction on `page` began, or ""."""
         super().__init__()
         self._page = page
         self._preamble = preamble
@@ -295,15 +294,15 @@ class PageSavepoint(_Part):
         return self.used and (self._page.is_closed() or not self._page.is_in_transaction())
 
     async def keep(self) -> None:
-        """Keep what the handler did. Raises UsageError if it has not ended doing it.
+        """Keep the handler's effects. Raises UsageError if it left a statement unfinished.
 
-        Deferred constraints are checked now, so that a violation is this handler's and not the
-        page's; then they are deferred again for the next.
+        Checks deferred constraints now, so that a violation fails this handler and not the page;
+        then defers them again for the next one.
         """
         await self._leave("SET CONSTRAINTS ALL DEFERRED; RELEASE SAVEPOINT handler")
 
     async def tidy(self) -> None:
-        """Take back what it left in the session, before `keep`: other statements come first."""
+        """Reset the session before `keep`, if other statements come in between."""
         await self._leave("SET CONSTRAINTS ALL DEFERRED")
 
     async def _leave(self, then: str) -> None:
@@ -317,21 +316,21 @@ class PageSavepoint(_Part):
             )
 
     async def undo(self) -> None:
-        """Undo what the handler did; a connection on which that fails is dropped (`broken`)."""
+        """Undo the handler's effects; drops the connection if that fails (`broken`)."""
         await self.abandon()
         if not self.used or self.broken:
             return
         try:
-            with anyio.fail_after(_PATIENCE):
+            with anyio.fail_after(_PATIENCE_SECONDS):
                 await self._page.execute(
                     f"ROLLBACK TO SAVEPOINT handler; {self._tidying}RELEASE SAVEPOINT handler"
                 )
-        except Exception:  # noqa: BLE001 - whatever it was, the page must not go on like this
+        except Exception:  # noqa: BLE001 - after any error the page must not go on like this
             if not self._page.is_closed():
                 self._page.terminate()
 
     async def abandon(self) -> None:
-        """The page ends here: see that nothing of the handler's runs on its connection."""
+        """End with the page: make sure that no statement of the handler runs on its connection."""
         if self._lazy is None:
             return
         self._lazy.close()
@@ -347,8 +346,8 @@ class PageSavepoint(_Part):
 class OwnTransaction(_Part):
     """A command's own transaction, on a connection from the handlers' pool.
 
-    on_waited gets how many seconds the handler waited for its connection, which is not its fault.
-    starved: it asked for its connection and did not get it (yet).
+    on_waited gets the seconds that the handler waited for its connection, which is not its fault.
+    starved: the handler has asked for its connection, and has not got it (yet).
     """
 
     __slots__ = ("_on_waited", "_pool", "_within", "held", "starved")
@@ -364,17 +363,17 @@ class OwnTransaction(_Part):
         self.starved = False
 
     def check(self) -> None:
-        """Raise UsageError if the handler has not left a transaction that can settle its row."""
+        """Raise UsageError unless the transaction can still settle the row."""
         super().check()
         held = self.held
         if held is not None and (held.is_closed() or not held.is_in_transaction()):
             raise UsageError(NOT_LEFT)
 
     async def commit(self, settle: Callable[[Connection, str], Awaitable[None]]) -> None:
-        """Let `settle` write the settlement, with what ends the transaction behind it; give back.
+        """Call `settle` with SQL that ends the transaction, then release the connection.
 
-        The session is put back in order before the commit, in the same round trip; deferred
-        triggers run before that, so that they still see what the handler set.
+        The session is reset before the commit, in the same round trip; deferred triggers run before
+        the reset, so that they still see the handler's settings.
         """
         held, chain = self.held, self._pool.wanted
         if held is None:
@@ -386,7 +385,7 @@ class OwnTransaction(_Part):
         await self._pool.release(held, begun=chain)
 
     async def end(self) -> None:
-        """Undo what was not committed, and give the connection back."""
+        """Roll back unless committed, and release the connection."""
         if self._lazy is None:
             return
         self._lazy.close()
@@ -397,23 +396,23 @@ class OwnTransaction(_Part):
         orderly = False
         with anyio.CancelScope(shield=True):
             try:
-                # One that the handler brought out of its transaction may be in any state.
+                # If the handler left the transaction, the session may be in any state.
                 if not held.is_closed() and held.is_in_transaction():
-                    with suppress(Exception), anyio.fail_after(_PATIENCE):
+                    with suppress(Exception), anyio.fail_after(_PATIENCE_SECONDS):
                         await held.execute(f"ROLLBACK; {self._tidying}")
                         orderly = True
             finally:
                 if not (orderly or held.is_closed()):
-                    held.terminate()  # whatever is wrong with it, it must not be used again
+                    held.terminate()  # its state is unknown, so it must not be used again
                 await self._pool.release(held)
 
     async def _open(self) -> Connection:
         self.starved = True
-        if self.held is None:  # not the second try of a handler whose first was cancelled
+        if self.held is None:  # else this is a second try, after a cancelled first one
             asked_at = monotonic()
             self.held = await self._pool.acquire(self._within)
             self._on_waited(monotonic() - asked_at)
-        if not self.held.is_in_transaction():  # else it was handed on with one begun
+        if not self.held.is_in_transaction():  # else `commit` has begun one already
             await self.held.execute(f"BEGIN; {self._pool.preamble}")
         self.starved = False
         return self.held

@@ -1,9 +1,9 @@
-"""Files of events or commands: a page of lines, and how far the file has come, in one transaction.
+"""Imports of files of events or commands: each page of lines commits with the file's progress.
 
 Owns the calls behind `emit --file` and `send --file`. Promises that a line is written once however
-often the file is begun again, since what says that it is done with commits with it; that of two
-processes on one file only one goes on; and that a line which the database refuses is found, and
-named without what it holds. Known limit: what has no name (standard input) is not remembered.
+often the import is restarted, since its progress commits with it; that of two processes with one
+file only one goes on; and that a line which the database refuses is found, and reported without its
+contents. Known limit: input without a name (standard input) is not remembered.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -18,7 +18,7 @@ from inboxd.store.session import Session
 
 @dataclass(frozen=True, slots=True)
 class ImportedFile:
-    """What it holds, and the name that it is known by; None: it is not remembered."""
+    """The kind of a file's rows, and the name by which it is remembered, or None."""
 
     kind: Literal["event", "command"]
     name: str | None
@@ -26,7 +26,7 @@ class ImportedFile:
 
 @dataclass(frozen=True, slots=True)
 class ImportedSoFar:
-    """How far it has come: lines that are done with; of them new rows, and those left out."""
+    """The progress of a file: finished lines; among them new rows, and broken lines."""
 
     lines: int = 0
     written: int = 0
@@ -36,10 +36,10 @@ class ImportedSoFar:
 
 @dataclass(frozen=True, slots=True)
 class LinePage:
-    """Lines to be written together: each with its number.
+    """Lines that are written together, each with its number.
 
-    after, to: the lines that are done with before it, and with it. left_out: the lines of it that
-    are no more there, as they are broken. last: the file ends here.
+    after, to: the finished lines before and after it. left_out: its lines that are omitted, since
+    they are broken. last: whether the file ends here.
     """
 
     after: int
@@ -51,10 +51,10 @@ class LinePage:
 
 @dataclass(slots=True)
 class WrittenPage:
-    """What became of one.
+    """The result of a page.
 
-    refused: the lines that the database refuses, each with the reason. to: the last line that is
-    done with; None: that of the page.
+    refused: the lines that the database refused, each with the reason. to: the last finished line;
+    None: that of the page.
     """
 
     written: int = 0
@@ -65,7 +65,7 @@ class WrittenPage:
 
 
 async def so_far(session: Session, file: ImportedFile) -> ImportedSoFar:
-    """How far a file has come; one that nobody has begun is at line 0."""
+    """The progress of a file; a new file is at line 0."""
     if file.name is None:
         return ImportedSoFar()
     row = await session.one("open_import", file.kind, file.name)
@@ -75,9 +75,9 @@ async def so_far(session: Session, file: ImportedFile) -> ImportedSoFar:
 
 
 async def write(session: Session, file: ImportedFile, page: LinePage, *, skip: bool) -> WrittenPage:
-    """Write a page; with `skip` without the lines that the database refuses, else up to the first.
+    """Write a page; a refused line is skipped with `skip`, else the page ends before it.
 
-    Raises Conflict when another process has gone on with the file; nothing of the page is written.
+    Raises Conflict if another process has gone on with the file; then nothing is written.
     """
     try:
         async with _as_producer(session):
@@ -90,7 +90,7 @@ async def write(session: Session, file: ImportedFile, page: LinePage, *, skip: b
 
 @asynccontextmanager
 async def _as_producer(session: Session) -> AsyncIterator[None]:
-    """A transaction that plans as a producer's: an operator's session plans for each row anew."""
+    """A transaction with a producer's planner settings: an operator's session replans each call."""
     async with session.connection.transaction():
         await session.execute("plan_as_producers")
         yield
@@ -99,7 +99,7 @@ async def _as_producer(session: Session) -> AsyncIterator[None]:
 async def _one_by_one(
     session: Session, file: ImportedFile, page: LinePage, *, skip: bool
 ) -> WrittenPage:
-    """The database refuses something of a page: each line has a savepoint."""
+    """Write a page that contains a refused line: each line in a savepoint."""
     found = WrittenPage()
     async with _as_producer(session):
         for number, text in page.lines:
@@ -120,7 +120,7 @@ async def _one_by_one(
 
 
 async def _call(session: Session, file: ImportedFile, texts: Sequence[bytes]) -> WrittenPage:
-    """Write lines. Raises UsageError or UniqueKeyTaken when the database refuses one of them."""
+    """Write lines. Raises UsageError or UniqueKeyTaken if the database refuses one of them."""
     if not texts:
         return WrittenPage()
     array = b"[" + b",".join(texts) + b"]"
@@ -132,7 +132,7 @@ async def _call(session: Session, file: ImportedFile, texts: Sequence[bytes]) ->
 async def _advance(
     session: Session, file: ImportedFile, page: LinePage, found: WrittenPage
 ) -> None:
-    """Note what is done, in the transaction that does it. Raises Conflict."""
+    """Record the progress in the lines' transaction. Raises Conflict."""
     if file.name is None:
         return
     to = page.to if found.to is None else found.to
@@ -144,8 +144,8 @@ async def _advance(
     )
     if not is_mine:
         raise Conflict(
-            f"another process writes this file too: it is past line {page.after} already. Nothing "
-            "of the lines behind it was written here"
+            f"another process is importing this file too, and has passed line {page.after}. This "
+            "process has written none of the lines after it"
         )
 
 

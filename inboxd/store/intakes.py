@@ -1,10 +1,10 @@
-"""Intakes: taking events that wait into the topics that were declared after they were written.
+"""Intakes: moving waiting events into topics that were declared after the events were written.
 
-Owns their statements (ADR 18). Promises that each event goes once to each topic that its type is
-subscribed to, whoever takes, in pages or at the same time, and that no arrival of a topic is
-processed before all that waited has been taken in front of it. Known limit: what a transaction
-writes that took its snapshot before the declaration, and began to write when all others had ended,
-is taken too, but what came meanwhile may be handled before it.
+Owns their statements (ADR 18). Promises that each event goes exactly once to each topic that is
+subscribed to its type, in pages and with concurrent takers, and that no arrival of a topic is
+processed before all waiting events have been taken. Known limit: a transaction whose snapshot
+is older than the declaration, and which begins to write after all other writers have ended, has its
+events taken too, but later events may be handled before them.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,15 +19,15 @@ from inboxd.store.arrays import columns
 from inboxd.store.connections import Connection
 from inboxd.store.statements import Statements
 
-# What the server raises, unlike a connection that is lost.
+# An error of the server, in contrast to a lost connection.
 Refused = asyncpg.PostgresError
 
-# Of each statement that takes: producers with the same keys wait for it.
+# Events per statement: producers with the same keys wait for it.
 PAGE = 1_000
 
 
 class Intake(NamedTuple):
-    """Events of a type ('': any) that wait in a topic, for another one or for its lines."""
+    """Events of a type ('': any) that wait in `origin` for `topic`, or for its lines."""
 
     origin: str
     type: str
@@ -36,7 +36,7 @@ class Intake(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Intakes of one origin and type. opened: None while one is only announced; age in seconds."""
+    """Intakes of one origin and type. opened: None if only announced; age: seconds."""
 
     origin: str
     type: str
@@ -48,7 +48,7 @@ class Waiting:
 
     @property
     def key(self) -> tuple[str, str]:
-        """What they are called by."""
+        """The origin and the type."""
         return self.origin, self.type
 
 
@@ -58,7 +58,7 @@ async def announce(
     topics: Iterable[Topic],
     subscriptions: Sequence[tuple[str, str]],
 ) -> list[Intake]:
-    """What a declaration is to take; from the commit on, the topics' arrivals are left alone."""
+    """Announce a declaration's intakes; after the commit no worker processes their arrivals."""
     given = list(topics)
     rows = await connection.fetch(
         sql["announce_intakes"],
@@ -70,34 +70,34 @@ async def announce(
 
 
 async def hold(connection: Connection, sql: Statements, announced: Sequence[Intake]) -> bool:
-    """Lock what was announced until the transaction ends; False: it was given up meanwhile."""
+    """Lock announced intakes until the transaction ends; False: one was withdrawn meanwhile."""
     rows = await connection.fetch(sql["lock_intakes"], *_columns(announced))
     return len(rows) == len(announced)
 
 
 async def withdraw(connection: Connection, sql: Statements, announced: Sequence[Intake]) -> None:
-    """Take back what was announced and is not going to be declared."""
+    """Withdraw announced intakes whose topics are not declared after all."""
     await connection.execute(sql["withdraw_intakes"], *_columns(announced))
 
 
 async def open_(connection: Connection, sql: Statements, announced: Sequence[Intake]) -> None:
-    """Reserve the ids, in the transaction that holds them and makes the declaration."""
+    """Reserve the ids, in the transaction that holds the intakes and makes the declaration."""
     await connection.execute(sql["open_intakes"], *_columns(announced))
 
 
 async def listed(connection: Connection, sql: Statements, *, late: bool = False) -> list[Waiting]:
-    """What is not finished; late: and what is, though something waits again."""
+    """Unfinished intakes; late: also finished ones for which events wait again."""
     rows = await connection.fetch(sql["list_intakes"], late)
     return [Waiting(**{**row, "topics": tuple(row["topics"])}) for row in rows]
 
 
 async def writers(connection: Connection, sql: Statements) -> frozenset[str]:
-    """The transactions that write events, or may: see `read_writers.sql`."""
+    """The transactions that write events, or may write some: see `read_writers.sql`."""
     return frozenset(row["holder"] for row in await connection.fetch(sql["read_writers"]))
 
 
 async def take(connection: Connection, sql: Statements, waiting: Waiting, most: int = PAGE) -> int:
-    """Take a page; how many, 0 also where others take, or have what would have to be waited for."""
+    """Take a page; returns the number of events. 0 also if another transaction holds its locks."""
     try:
         taken = await connection.fetchval(sql["take_events"], *waiting.key, most)
     except (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError):
@@ -108,24 +108,24 @@ async def take(connection: Connection, sql: Statements, waiting: Waiting, most: 
 async def finish(
     connection: Connection, sql: Statements, waiting: Waiting, opened: datetime
 ) -> bool:
-    """Let the topics go on, if nothing waits any more; opened: when the last was declared."""
+    """Finish an intake if no event waits any more; opened: when its last topic was declared."""
     return bool(await connection.fetch(sql["finish_intake"], *waiting.key, opened))
 
 
 async def forget(connection: Connection, sql: Statements) -> None:
-    """Remove those from which nothing is to be taken any more."""
+    """Delete finished intakes whose origins have no events left to take."""
     await connection.execute(sql["forget_intakes"])
 
 
 async def held(connection: Connection, sql: Statements) -> int:
-    """How many topics' arrivals are left alone."""
+    """The number of topics whose arrivals no worker processes yet."""
     return int(await connection.fetchval(sql["count_held_topics"]))
 
 
 async def count(
     connection: Connection, sql: Statements, origin: str, type_: str, most: int
 ) -> dict[str, int]:
-    """How many events wait to be taken, by type; no more than `most` are counted."""
+    """The number of events to take, by type; counts at most `most`."""
     rows = await connection.fetch(sql["count_intake"], origin, type_, most)
     return {row["type"]: row["count"] for row in rows}
 

@@ -1,17 +1,34 @@
 """Rates of ordering keys: when the next command of a key may start.
 
-Owns the statement that lets one start. Promises that two starts of a key are as far apart as is
-asked, whichever workers run them, by the database's clock. Known limit: a start counts whatever
-becomes of it, also one that its worker did not live to see.
-*See:* `commands/run.py`, before a handler begins; `maintenance/purge.py`, which forgets.
+Owns the statements that grant a start and undo it. Promises that two starts of a key that are not
+undone are at least the required time apart, on whichever workers, by the database's clock. Known
+limit: a start counts even if the command fails, or its worker dies.
+*See:* `commands/key_turns.py`, before a handler begins; `maintenance/purge.py`, which forgets.
 """
 
-from inboxd.store.connections import Connection
+from datetime import datetime
+from typing import NamedTuple
+
+from inboxd.store.connections import Connection, one_row
 from inboxd.store.statements import Statements
+
+
+class Start(NamedTuple):
+    """wait: seconds until a command may start; 0: it starts now, and next_at undoes that."""
+
+    wait: float
+    next_at: datetime | None
 
 
 async def take(
     connection: Connection, sql: Statements, queue: str, key: str, seconds: float
-) -> float:
-    """Let a command of this key start, so long after the last; seconds to wait, 0: it starts."""
-    return float(await connection.fetchval(sql["take_key_turn"], queue, key, seconds))
+) -> Start:
+    """Grant the key a start every `seconds`, if the last one was long enough ago."""
+    return Start(*await one_row(connection, sql["take_key_turn"], queue, key, seconds))
+
+
+async def give_back(
+    connection: Connection, sql: Statements, queue: str, key: str, next_at: datetime
+) -> None:
+    """Undo a granted start; a later one of the key stays."""
+    await connection.execute(sql["give_back_key_turn"], queue, key, next_at)

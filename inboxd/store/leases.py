@@ -1,9 +1,9 @@
-"""The leases table: which worker does what one does for all.
+"""The leases table: which worker runs what only one worker may run.
 
-Owns the statements of leadership. Promises that of several who try to take a free lease one
-succeeds, and that nobody takes one from a worker that runs, but where the caller says so from one
-of older code, which knows less of what is to be done. Known limit: a worker is taken for one that
-runs until the reaper has judged otherwise.
+Owns the statements of leadership. Promises that of several workers that try to take a free lease
+one succeeds, and that no worker takes one from a running worker; with `from_older` it may take one
+from a running worker of older code, which lacks newer tasks. Known limit: a worker counts as
+running until the reaper decides otherwise.
 """
 
 from uuid import UUID
@@ -13,7 +13,7 @@ from inboxd.store.statements import Statements
 
 
 async def make(connection: Connection, sql: Statements, name: str) -> None:
-    """Let there be a lease of this name."""
+    """Create the lease if it does not exist."""
     await connection.execute(sql["make_lease"], name)
 
 
@@ -27,18 +27,18 @@ async def hold(
 ) -> bool:
     """Whether `worker` holds the lease, which it takes if it is free.
 
-    from_older: also from a worker of older code; that one finds that it holds it no more.
+    from_older: also from a worker of older code, which then finds that it has lost the lease.
     """
     asks = worker if from_older else None
     lease = await connection.fetchrow(sql["read_lease"], name, asks)
     if lease is not None and not lease["held"]:
         if await connection.fetchval(sql["take_lease"], name, lease["term"], worker) is not None:
             return True
-        # Somebody was quicker: it may have been another task of this worker.
+        # Another task took it first, perhaps one of this worker.
         lease = await connection.fetchrow(sql["read_lease"], name, asks)
     return lease is not None and bool(lease["held"] and lease["holder"] == worker)
 
 
 async def free(connection: Connection, sql: Statements, name: str, worker: UUID) -> None:
-    """Give up the lease, if `worker` holds it."""
+    """Release the lease if `worker` holds it."""
     await connection.execute(sql["free_lease"], name, worker)

@@ -1,9 +1,9 @@
-"""Queues with limits, and the lines of ordering keys: what waits there, and its claims.
+"""Queues with limits, and the lines of ordering keys: surveys and claims.
 
-Owns the arguments of `claim_limited`, which alone takes commands with an ordering key, and those of
-queues with a limit over all workers. Promises that a claim waits for nobody: what others hold comes
-back as a reason and a time. Known limit: under a snapshot that is held open for long, keys whose
-lines were worked off are passed again, dead, by each look from the beginning.
+Owns the arguments of `claim_limited`, which claims all commands with an ordering key and all
+commands of queues with a limit over all workers. Promises that a claim never waits: where others
+hold the rows, it returns a reason and a time. Known limit: while an old snapshot is held open, each
+look from the beginning passes the dead rows of keys whose lines are finished.
 *See:* `commands/sources/limited.py`, before it; `migrations/functions/claim_limited.sql`.
 """
 
@@ -21,10 +21,10 @@ from inboxd.store.statements import Statements
 
 
 class KeyedSighting(NamedTuple):
-    """What a survey saw of a queue's keyed commands of one type, in seconds.
+    """A queue's commands of one type with ordering keys, as a survey saw them; times in seconds.
 
     oldest: how long its oldest due row has waited; None: no row is due. next: until its next row is
-    due; None: there is none. seen_at: the database's clock.
+    due; None: no such row. seen_at: the database's clock.
     """
 
     queue: str
@@ -35,7 +35,7 @@ class KeyedSighting(NamedTuple):
 
 
 class Arrival(TypedDict):
-    """A row of a line that is new, or due again (then without a time, in seconds)."""
+    """A new row of a line, or one that is due again; run_at: seconds, None if due again."""
 
     type: str
     key: str
@@ -44,7 +44,7 @@ class Arrival(TypedDict):
 
 
 class WaitingKey(NamedTuple):
-    """An ordering key that has a line; free: nobody holds it."""
+    """An ordering key with a line; free: no running or blocking command holds it."""
 
     key: str
     free: bool
@@ -52,7 +52,7 @@ class WaitingKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """A queue's limits: over all workers, in any `period` seconds, and of one key."""
+    """A queue's limits: total and rate over all workers, rate per `period` seconds, per key."""
 
     total: int | None = None
     rate: int | None = None
@@ -62,12 +62,12 @@ class Bounds:
 
     @property
     def over_all(self) -> bool:
-        """Whether the queue has a limit over all workers, for rows without a key as well."""
+        """Whether a limit over all workers applies, which counts rows without a key as well."""
         return self.total is not None or self.rate is not None
 
     @property
     def holders(self) -> tuple[str, str]:
-        """The lowest and the highest status that holds a key."""
+        """The lowest and the highest status of rows that hold their key."""
         if self.key_concurrency > 1:
             return "running", "running"
         return ("failed" if self.blocking else "running"), "waiting"
@@ -75,11 +75,11 @@ class Bounds:
 
 @dataclass(slots=True)
 class Wanted:
-    """What one claim asks for; `share` rows of a key at most.
+    """The request of one claim, with at most `share` rows per key.
 
-    following: the worker runs rows of these keys that it claimed until then (the database's time,
-    in seconds), and what it takes will run after them; None: it does not. suspects: a group whose
-    members are taken; alone: nothing else runs on this worker.
+    following: rows of these keys that this worker claimed before that time (the database's, in
+    seconds) do not block the claim, which runs after them; None: they block it. suspects: a group
+    of which members are claimed as well; alone: no other command runs on this worker.
     """
 
     rows: int
@@ -95,10 +95,10 @@ class Wanted:
 
 @dataclass(slots=True)
 class Claimed:
-    """The rows, sorted by lane, time and id; or why there are none, and when to ask again.
+    """Claimed rows, sorted by lane, time and id; or why there are none, and when to ask again.
 
-    at: when they were claimed, in seconds since the epoch, by the database's clock. passed: keys of
-    which another claim had the line just then.
+    at: the time of the claim, in seconds since the epoch, by the database's clock. passed: keys
+    that were skipped since another claim had locked them.
     """
 
     rows: list[ClaimedCommand] = field(default_factory=list)
@@ -109,7 +109,7 @@ class Claimed:
 
 
 async def survey(connection: Connection, sql: Statements) -> list[KeyedSighting]:
-    """Every queue and type that has commands with ordering keys."""
+    """Every queue and type with commands that have ordering keys."""
     return [KeyedSighting(*row) for row in await connection.fetch(sql["survey_lines"])]
 
 
@@ -121,7 +121,7 @@ async def find_keys(
     bounds: Bounds,
     most: int,
 ) -> list[WaitingKey]:
-    """The next keys of a queue, in their own order."""
+    """The next `most` keys of a queue after `after`, sorted."""
     at_once = bounds.key_concurrency
     rows = await connection.fetch(sql["find_keys"], queue, after, most, *bounds.holders, at_once)
     return [WaitingKey(*row) for row in rows]
@@ -130,7 +130,7 @@ async def find_keys(
 async def arrived(
     connection: Connection, sql: Statements, queue: str, lanes: Sequence[Lane], most: int
 ) -> list[Arrival]:
-    """What came into the lines of a queue since these cursors; what is due again."""
+    """Rows that came into a queue's lines after the cursors, and rows that are due again."""
     rows = await connection.fetch(
         sql["arrived_keys"],
         queue,

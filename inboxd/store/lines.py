@@ -1,10 +1,10 @@
-"""Lines of events, those of topics that are sequential or batch: locks, arrivals, lined-up rows.
+"""Lines of events, in sequential and batch topics: locks, arrivals, lined-up rows.
 
-Owns the statements on lines (ADR 12). A line is what one ordering key of a topic holds; whoever
-changes it has its bucket, an advisory lock for the transaction. Promises that nothing here waits
-but `hold`. Known limit: all but the surveys and the horizon belong into one transaction, in which
-the bucket was taken by an earlier statement than the one that reads the line: only a later snapshot
-shows what its last holder did.
+Owns the statements on lines (ADR 12). A line is the events of one ordering key of a topic; a
+transaction that changes it holds its bucket, an advisory lock. Promises that only `hold` waits.
+Known limit: all but the surveys and the horizon must run in one transaction, in which an earlier
+statement has locked the bucket: only a later statement's snapshot shows the changes of the bucket's
+last holder.
 *See:* `events/sources/sequential.py`, before it; `events/page_order.py` for what is written.
 """
 
@@ -23,12 +23,12 @@ from inboxd.store.rows import ClaimedEvent, claimed_events
 from inboxd.store.session import Session
 from inboxd.store.statements import Statements
 
-# How topics are processed whose events have lines, and go one by one.
+# Modes of topics whose events have lines and are processed one by one.
 IN_ORDER = frozenset({"sequential", "relay"})
 
 
 class Arrived(NamedTuple):
-    """The first of the rows that have just arrived in a bucket; age in seconds.
+    """The first arrival of a bucket; age: seconds.
 
     mode: sequential, batch, or relay (sequential, and published by a relay).
     """
@@ -50,7 +50,7 @@ class Line(NamedTuple):
 
 
 class Head(NamedTuple):
-    """The head of a line that is due; run_at in seconds since the epoch, lane: its position."""
+    """A line's head that is due; run_at: seconds since the epoch; lane: index of its lane."""
 
     line: Line
     id: int
@@ -59,10 +59,10 @@ class Head(NamedTuple):
 
 
 class Surveyed(NamedTuple):
-    """What a look at all lines from their beginning saw.
+    """The result of a survey of all lines.
 
-    arrived: rows without a position in their lines; heads: those that wait, due or not, with the
-    mode of their topic.
+    arrived: rows without a position in their lines; heads: waiting heads, due or not, with the mode
+    of their topic.
     """
 
     arrived: list[Arrived]
@@ -70,7 +70,7 @@ class Surveyed(NamedTuple):
 
 
 class IdRange(NamedTuple):
-    """What may be taken of a bucket: ids above `after`, up to `bound`."""
+    """The ids of a bucket that may be taken: above `after`, up to `bound`."""
 
     topic: str
     bucket: int
@@ -79,7 +79,7 @@ class IdRange(NamedTuple):
 
 
 async def read_horizon(connection: Connection, sql: Statements) -> HorizonReading:
-    """How far ids were drawn, and who may still have to commit some."""
+    """The newest id, and the transactions that may still commit earlier ids."""
     row = await one_row(connection, sql["read_horizon"])
     holders = {
         holder: Holding(frozenset(buckets), frozenset([ANY_TOPIC] if topics is None else topics))
@@ -89,7 +89,7 @@ async def read_horizon(connection: Connection, sql: Statements) -> HorizonReadin
 
 
 async def survey(connection: Connection, sql: Statements) -> Surveyed:
-    """Every topic and bucket that has arrivals, every topic and type of heads that wait."""
+    """Every topic and bucket with arrivals, and every topic and type with waiting heads."""
     arrived = [Arrived(*row) for row in await connection.fetch(sql["survey_arrivals"])]
     rows = await connection.fetch(sql["survey_heads"])
     heads = [(Sighting((row[0], row[1]), row["oldest"], row["next"]), row["mode"]) for row in rows]
@@ -99,7 +99,7 @@ async def survey(connection: Connection, sql: Statements) -> Surveyed:
 async def look(
     connection: Connection, sql: Statements, cursors: Sequence[tuple[Bucket, int]]
 ) -> list[tuple[Bucket, int, str]]:
-    """Which of these buckets have arrivals behind their cursors: the first one's id and type."""
+    """The buckets with arrivals after their cursors, with the id and type of the first one."""
     rows = await connection.fetch(
         sql["look_arrivals"],
         [topic for (topic, _), _ in cursors],
@@ -112,7 +112,7 @@ async def look(
 async def due_heads(
     connection: Connection, sql: Statements, lanes: Sequence[Lane], heads: int
 ) -> list[Head]:
-    """Up to so many heads that are due in these lanes of (topic, type); nothing is locked."""
+    """At most `heads` due heads of these lanes (topic, type); locks nothing."""
     rows = await connection.fetch(
         sql["due_heads"],
         *cursors(lanes, 0, 1),
@@ -127,7 +127,7 @@ async def due_heads(
 async def try_buckets(
     connection: Connection, sql: Statements, buckets: Sequence[Bucket], most: int | None = None
 ) -> list[Bucket]:
-    """Take those of these buckets that nobody has, the first `most`, until the transaction ends."""
+    """Lock the first `most` of these buckets that are free, until the transaction ends."""
     rows = await connection.fetch(
         sql["try_buckets"],
         [topic for topic, _ in buckets],
@@ -138,7 +138,7 @@ async def try_buckets(
 
 
 async def hold(connection: Connection, sql: Statements, buckets: Sequence[Bucket]) -> None:
-    """Take these buckets until the transaction ends, waiting for who has them."""
+    """Lock these buckets until the transaction ends; waits for other holders."""
     await connection.execute(
         sql["hold_buckets"], [topic for topic, _ in buckets], [bucket for _, bucket in buckets]
     )
@@ -151,7 +151,7 @@ async def claim_arrivals(
     rows: int,
     share: int | None = None,
 ) -> list[ClaimedEvent]:
-    """Up to `rows` arrivals of buckets that are held, `share` of each; `lane` counts from 1."""
+    """At most `rows` arrivals of locked buckets, `share` of each; `lane` counts from 1."""
     found = await connection.fetch(
         sql["claim_arrivals"],
         *columns(ranges, "topic", "bucket", "after", "bound"),
@@ -164,7 +164,7 @@ async def claim_arrivals(
 async def claim_lined_up(
     connection: Connection, sql: Statements, lines: Sequence[Line], rows: int
 ) -> list[ClaimedEvent]:
-    """Up to `rows` rows of lines whose heads are due, from the heads on; `lane` counts from 1."""
+    """At most `rows` rows of lines with due heads, from the heads on; `lane` counts from 1."""
     found = await connection.fetch(
         sql["claim_lined_up"], [line.topic for line in lines], [line.key for line in lines], rows
     )
@@ -172,19 +172,18 @@ async def claim_lined_up(
 
 
 async def line_up(connection: Connection, sql: Statements, ids: Sequence[int]) -> None:
-    """Give arrivals their positions at the ends of their lines."""
     await connection.execute(sql["line_up_events"], ids)
 
 
 async def leave_line(connection: Connection, sql: Statements, ids: Sequence[int]) -> None:
-    """Let dead letters leave their lines."""
+    """Remove dead letters from their lines."""
     await connection.execute(sql["leave_line"], ids)
 
 
 async def fail_heads(
     connection: Connection, sql: Statements, ids: Sequence[int], error: str, waited: timedelta
 ) -> int:
-    """Make dead letters of heads that nobody has handled for so long; returns of how many."""
+    """Turn heads into dead letters that were unhandled for `waited`; returns their number."""
     return len(await connection.fetch(sql["fail_unhandled_heads"], ids, error, waited))
 
 
@@ -192,7 +191,7 @@ async def fail_heads(
 
 
 class BlockedLines(NamedTuple):
-    """Lines of a topic that stand still; oldest: since when, in seconds."""
+    """Blocked lines of a topic; oldest: seconds since the first of them was blocked."""
 
     topic: str
     held_by: str
@@ -200,17 +199,17 @@ class BlockedLines(NamedTuple):
     oldest: float
 
 
-# Lines of each topic (and type) that are looked at.
+# Lines of each topic (and type) that are looked at, at most.
 HOLDERS = 1_000
 
 
 async def count_blocked(connection: Connection, sql: Statements) -> list[BlockedLines]:
-    """How many lines stand still in each topic, behind a dead letter or a retry."""
+    """The number of blocked lines per topic, behind a dead letter or a retry."""
     rows = await connection.fetch(sql["count_blocked_lines"], HOLDERS)
     return [BlockedLines(*row) for row in rows]
 
 
 async def blocked(session: Session, topic: str | None, most: int) -> list[dict[str, Any]]:
-    """The lines that stand still, those first that have for longest; None: of any topic."""
+    """Blocked lines, the longest blocked first; topic: None for all topics."""
     rows = await session.fetch("blocked_lines", topic, most)
     return [dict(row) for row in rows]

@@ -1,7 +1,7 @@
-"""What operators look at: single rows, lanes, workers, throughput, the server's fitness.
+"""Reads of operators besides lists of rows: single rows, lanes, workers, server, privileges.
 
-Owns the reading statements behind the command line, but for lists of rows, which are in `finding`.
-Promises that payloads leave the database only when asked for.
+Owns these reading statements; those of lists are in `finding`. Promises that payloads leave the
+database only on request.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -15,18 +15,18 @@ from inboxd.store.connections import Row
 from inboxd.store.session import Session
 from inboxd.store.wakeups import HotTable
 
-# Whose rights a login may have: a role of that name comes with the schema.
+# Roles that come with the schema, by what their members do.
 Whose = Literal["worker", "operator", "viewer", "producer", "receiver"]
 WHOSE: tuple[Whose, ...] = get_args(Whose)
 
-COUNTED = 10_000  # a lane is counted so far: enough to see that it is long
-_BOUNDS = (COUNTED, COUNTED)  # of what waits, and of dead letters
-# What a lane is named by beside its type, and what is counted of it.
+COUNTED = 10_000  # rows per lane that are counted, at most
+_BOUNDS = (COUNTED, COUNTED)  # of unsettled rows, and of dead letters
+# The columns of a lane's summary: topic or queue, then its counts.
 _OF_LANES = {
     "events": ("topic", "pending", "due", "failed"),
     "commands": ("queue", "pending", "due", "running", "failed", "in_line", "unmet"),
 }
-# What the states of `lanes_events.sql` and `lanes_commands.sql` count as.
+# The counts to which a state of `lanes_events.sql` or `lanes_commands.sql` adds.
 _COUNTED_AS = {
     "pending": ("pending",),
     "kept": ("pending",),
@@ -42,24 +42,24 @@ _COUNTED_AS = {
 async def one(
     session: Session, table: HotTable, id: int | UUID, *, payload: bool = False
 ) -> dict[str, Any] | None:
-    """All columns of one row, hot or settled, as JSON values; None when there is none."""
+    """All columns of one row, hot or settled, as JSON values; None if there is no such row."""
     number, uuid = (None, id) if isinstance(id, UUID) else (id, None)
     found = await session.fetchval(f"show_{table}", number, uuid, payload)
     return None if found is None else orjson.loads(found)
 
 
 async def lanes(session: Session, table: HotTable) -> list[dict[str, Any]]:
-    """Topics (queues) and types with their counts, no lane counted further than COUNTED.
+    """Topics or queues with types and counts; at most COUNTED rows of a lane are counted.
 
-    pending: of them so many due, the oldest for so many seconds; of commands so many in_line (of an
-    ordering key), besides those that are running, or unmet (they wait for others); of events
-    whether those that are pending are kept (no living worker handles them); failed.
+    due: the part of `pending` that is due; oldest: seconds that its oldest row has waited. For
+    commands: in_line is the part of `pending` that is in a line, unmet the commands that wait for
+    others. For events: kept is true if no living worker handles the pending ones.
     """
     return by_type(table, await session.fetch(f"lanes_{table}", *_BOUNDS))
 
 
 def by_type(table: HotTable, rows: Iterable[Row | Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The same of rows of `lanes_events.sql` or `lanes_commands.sql` that were counted before."""
+    """`lanes` for rows of `lanes_events.sql` or `lanes_commands.sql` that were read before."""
     place, *counts = _OF_LANES[table]
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for row in rows:
@@ -77,14 +77,14 @@ def by_type(table: HotTable, rows: Iterable[Row | Mapping[str, Any]]) -> list[di
 
 
 async def rules(session: Session, kind: str, type_: str) -> list[dict[str, Any]]:
-    """The retry rules of a type's handlers, as the workers declared them; none: nobody did."""
+    """The retry rules of a type's handlers, as workers declared them; [] if undeclared."""
     return (await rules_and_secrets(session, kind, type_))[0]
 
 
 async def rules_and_secrets(
     session: Session, kind: str, type_: str
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    """The same, and which keys of its payload are secrets."""
+    """`rules`, and the keys of the type's payload that are secrets."""
     found = await session.fetchrow("declared_rules", kind, type_)
     if found is None:
         return [], []
@@ -95,13 +95,13 @@ async def rules_and_secrets(
 async def secret_keys(
     session: Session, kind: str, types: Collection[str] | None = None
 ) -> list[str]:
-    """Which keys of payloads are secrets, of any of these types; None: of all."""
+    """The keys of payloads that are secrets, for these types; None: for all types."""
     wanted = None if types is None else sorted(types)
     return [row["name"] for row in await session.fetch("secret_keys", kind, wanted)]
 
 
 async def progress(session: Session, limit: int) -> list[dict[str, Any]]:
-    """Running commands that say how far they have come, the longest running ones first."""
+    """Running commands that report progress, the longest running first."""
     rows = await session.fetch("status_progress", limit)
     decoded = [dict(row) for row in rows]
     for row in decoded:
@@ -110,19 +110,19 @@ async def progress(session: Session, limit: int) -> list[dict[str, Any]]:
 
 
 async def workers(session: Session, *, ended: bool, limit: int) -> list[Row]:
-    """The workers that are there; with `ended`, those of the last week too."""
+    """Present workers; with `ended`, also those that ended within a week."""
     return await session.fetch("list_workers", ended, limit)
 
 
 async def server(session: Session) -> Row:
-    """What the server is: version, version_text, role, read_only."""
+    """Properties of the server: version, version_text, role, read_only."""
     return await session.one("check_server")
 
 
 async def missing_privileges(
     session: Session, role: str | None = None, whose: Whose = "worker"
 ) -> list[Row]:
-    """What a role lacks, this one if none is named: privilege, object, remedy (SQL)."""
+    """Missing privileges of a role (None: this one): privilege, object, remedy (SQL)."""
     called = [each.name for each in migrations.functions() if whose in each.roles]
     if whose == "worker":
         return await session.fetch("check_privileges", role, called)
@@ -131,22 +131,22 @@ async def missing_privileges(
 
 
 async def missing_roles(session: Session) -> list[str]:
-    """The roles that come with the schema and are not there."""
+    """The roles that come with the schema and do not exist."""
     return [row["name"] for row in await session.fetch("missing_roles")]
 
 
 async def role_to_grant(session: Session, whose: Whose) -> str | None:
-    """The role that has what they need, if a grant of it would reach this role."""
+    """The role with the needed privileges, if granting it would give them to this role."""
     name: str | None = await session.fetchval("role_to_grant", whose)
     return name
 
 
 async def not_inherited(session: Session, whose: Whose) -> str | None:
-    """What gives this role the rights of a membership that it has already, and inherits not."""
+    """SQL that lets this role inherit the privileges of a membership that it already has."""
     remedy: str | None = await session.fetchval("not_inherited", whose)
     return remedy
 
 
 async def silenced(session: Session) -> list[str]:
-    """Roles and databases whose inserts never wake a worker."""
+    """Roles and databases whose inserts do not wake workers."""
     return [row[0] for row in await session.fetch("check_silenced")]

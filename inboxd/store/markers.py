@@ -1,7 +1,7 @@
-"""What charts mark: acts of operators, breakers, releases, read as one list.
+"""Markers of charts: acts of operators, changes of breakers and releases, as one list.
 
-Promises that a look reads as many lines as it was told, however much happened. Known limits: a
-worker's row is kept for a week, a breaker's change for two; older workers name no plugins.
+Promises that a call reads at most the given number of rows, however much happened. Known limits: a
+worker's row is kept for a week, a breaker's change for two; older workers record no plugins.
 *See:* `operations/markers.py`, before it.
 """
 
@@ -12,7 +12,7 @@ from inboxd.store.session import Session
 
 
 class Marker(TypedDict):
-    """One thing that happened: see `list_markers.sql`. entry: its line of the audit."""
+    """One marker: see `list_markers.sql`. entry: its line in the audit."""
 
     at: datetime
     kind: Literal["act", "breaker", "release"]
@@ -27,6 +27,6 @@ class Marker(TypedDict):
 async def listed(
     session: Session, since: datetime, until: datetime, *, look: int, limit: int
 ) -> list[Marker]:
-    """The newest of a span, each kind at most so often."""
+    """The newest markers of a span, at most `limit` of each kind."""
     found = await session.fetch("list_markers", since, until, look, limit)
     return cast("list[Marker]", [dict(row) for row in found])

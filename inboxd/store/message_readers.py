@@ -1,8 +1,8 @@
-"""The message_readers table: what workers tell of the sources of messages that they read.
+"""The message_readers table: the state of each worker's sources of messages.
 
-Owns its statements. Promises that no clock but the database's counts. Known limit: a worker that
-died tells what it told last, until it is declared dead.
-*See:* `stream_positions.py`, for what is read.
+Owns its statements. Promises that only the database's clock counts. Known limit: a dead worker's
+last report stays until the worker is declared dead.
+*See:* `stream_positions.py`, for the positions.
 """
 
 from datetime import datetime
@@ -13,8 +13,8 @@ from inboxd.store.connections import Connection
 from inboxd.store.session import Session
 from inboxd.store.statements import Statements
 
-# standby: another worker reads it. away: its broker is. failing: the database, or what nobody
-# foresaw. lost: its broker does not have any more what follows a stored position.
+# standby: another worker reads the source. away: the broker is unreachable. failing: the database
+# or an unforeseen error. lost: the broker no longer has the messages after a stored position.
 ReaderState = Literal["reading", "standby", "paused", "away", "failing", "lost"]
 
 
@@ -29,22 +29,21 @@ async def show(
     trouble: str | None,
     lag: int | None,
 ) -> None:
-    """Tell of one source. trouble: why it is not read; lag: None if it is not known."""
+    """Report the state of a source. trouble: why it is not read; lag: None if unknown."""
     await connection.execute(sql["show_reader"], source, worker, broker, state, trouble, lag)
 
 
 async def leave(connection: Connection, sql: Statements, worker: UUID) -> None:
-    """Tell no more."""
     await connection.execute(sql["leave_reader"], worker)
 
 
 async def forget(connection: Connection, sql: Statements) -> None:
-    """Delete what workers told that are gone."""
+    """Delete the reports of workers that are gone."""
     await connection.execute(sql["forget_readers"])
 
 
 class ReaderRow(TypedDict):
-    """What a living worker tells of a source."""
+    """A living worker's report of a source."""
 
     source: str
     worker_id: UUID
@@ -60,5 +59,5 @@ class ReaderRow(TypedDict):
 
 
 async def listed(session: Session, limit: int = 1000) -> list[ReaderRow]:
-    """All of them, by source and worker."""
+    """All reports, by source and worker."""
     return cast("list[ReaderRow]", await session.fetch("list_readers", limit))

@@ -1,32 +1,32 @@
-"""The schema's versions: numbered files that run once, and functions that are made as they change.
+"""The schema's versions: numbered files that run once, and functions that are replaced on change.
 
-Owns the tables `schema_migrations` and `schema_functions`, what ran in a schema, and the rule of
-who fits whom. A numbered file is plain SQL, forward only, one transaction each, and states in its
-header the oldest code that can work with the schema that it leaves (`-- oldest code: N`), so
-expanding migrations run while the previous release still works, and a rolling deploy never stops:
-code fits a schema that has all of the code's migrations and none that the code is too old for.
+Owns the tables `schema_migrations` and `schema_functions`, the record of what ran in a schema, and
+the rule which code fits which schema. A numbered file is plain SQL, forward only, in one
+transaction. Its header states the oldest code that can work with the resulting schema
+(`-- oldest code: N`), so expanding migrations run while the previous release still works, and a
+rolling deploy never stops. Code fits a schema that has all of the code's migrations, and none for
+which the code is too old.
 
-A function has one file in `migrations/functions/`, with its newest text alone. Functions are made
-after the numbered files: each whose text is not the one that was made last, all in one transaction.
-So a function that producers call meanwhile is never newer than the tables, whichever file failed.
-Before a file that says `-- functions: first`, in its transaction, only those are made that are
-missing, and those whose newest text it needs: which it calls, or which it names, since they called
-what it drops, by `-- functions: first; new texts: NAME, NAME`.
+A function has one file in `migrations/functions/`, with its newest text. After the numbered files,
+all functions whose text has changed are made in one transaction. So a function that producers call
+meanwhile is never newer than the tables, whichever file failed. Before a file with the line
+`-- functions: first`, and in its transaction, only these functions are made: missing ones, those
+that the file calls, and those that it names since they called something that it drops
+(`-- functions: first; new texts: NAME, NAME`).
 
-A release that changes a function has a numbered file more, so that code of the release before knows
-the schema for a newer one and leaves its functions alone.
-A function's text has the schema's name in it, so all are made again in a schema that was renamed.
+A release that changes a function adds a numbered file, so that the previous release's code sees a
+newer schema and leaves its functions alone.
+A function's text contains the schema's name, so all are made again in a renamed schema.
 
 Roles and grants are in blocks of the numbered files, and in the headers of functions. A dump may
-lack both, so they can be made again (`grant`): a block that grants may run as often as one likes.
+lack both, so they can be made again (`grant`): a block with grants can run any number of times.
 
-Promises that two migrators never run together, that a file that was changed after it ran is
-noticed, and that nothing is taken over which a stranger has made: no schema, no function in it, no
-operator in a schema of the migrator's path. Known limits: there is no way back, a mistake is mended
-by the next migration; a function whose signature or result changes is dropped by a numbered file
-first (CONTRIBUTING.md).
+Promises that two migrators never run together, that a file that changed after it ran is detected,
+and that nothing of another owner is trusted: no schema, no function in it, no operator in a schema
+of the migrator's path. Known limits: there is no downgrade, the next migration corrects a mistake;
+a function whose signature or result changes is dropped by a numbered file first (CONTRIBUTING.md).
 *See:* `plugin_migrations`, for those of plugins;
-docs/adr/0022-a-baseline-and-a-file-for-each-function.md.
+docs/contributing/adr/0022-a-baseline-and-a-file-for-each-function.md.
 """
 
 import hashlib
@@ -49,7 +49,7 @@ _FUNCTIONS_FIRST = re.compile(
     r"^-- functions: first(?:; new texts: (?P<names>[a-z_]+(?:, [a-z_]+)*))?$", re.MULTILINE
 )
 _CALLED = re.compile(r"\b(?:SELECT|PERFORM) \{schema\}\.([a-z_]+)\(")
-# A file that only gives functions' changes a number has none: PostgreSQL answers nothing to that.
+# A file without statements only numbers a change of functions; asyncpg cannot execute it.
 _STATEMENT = re.compile(r"^\s*(?!--)\S", re.MULTILINE)
 _BLOCK = re.compile(r"^DO \$do\$$.*?^\$do\$;$", re.MULTILINE | re.DOTALL)
 _ROLE = "(?:operator|producer|receiver|viewer|worker)"
@@ -58,7 +58,7 @@ _ROLES = re.compile(rf"^-- roles: (none|{_ROLE}(?:, {_ROLE})*)$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Numbered:
-    """A file that runs once, `NNNN_name.sql`: inboxd's, or a plugin's."""
+    """A file that runs once, `NNNN_name.sql`, of inboxd or of a plugin."""
 
     version: int
     name: str
@@ -66,23 +66,23 @@ class Numbered:
 
     @property
     def label(self) -> str:
-        """Its name, without `.sql`."""
+        """The file's name without `.sql`."""
         return f"{self.version:04d}_{self.name}"
 
     @property
     def checksum(self) -> str:
-        """SHA-256 of the file as it is shipped, whatever the schema is called."""
+        """SHA-256 of the shipped text, independent of the schema's name."""
         return _checksum(self.text)
 
 
 @dataclass(frozen=True, slots=True)
 class Migration(Numbered):
-    """A numbered file of inboxd, and the oldest code that works with what it leaves."""
+    """A numbered file of inboxd, and the oldest code that works with the resulting schema."""
 
     oldest_code: int
 
     def functions_first(self, made: Mapping[str, str], schema: str) -> "list[DatabaseFunction]":
-        """The functions that are made before it; made: the checksums of those that are there."""
+        """The functions to make before it; made: the checksums of existing functions by name."""
         said = _FUNCTIONS_FIRST.search(self.text)
         if said is None:
             return []
@@ -93,26 +93,26 @@ class Migration(Numbered):
 
     @property
     def grants(self) -> list[str]:
-        """Its blocks that make roles, or grant them something."""
+        """Its blocks that create roles or grant privileges."""
         return [block for block in _BLOCK.findall(self.text) if "GRANT " in block]
 
 
 @dataclass(frozen=True, slots=True)
 class DatabaseFunction:
-    """One function's file. roles: who may call it, besides its owner."""
+    """A function's file. roles: which roles may call it, besides its owner."""
 
     name: str
     roles: tuple[str, ...]
     text: str
 
     def checksum(self, schema: str) -> str:
-        """SHA-256 of its text in a schema of this name."""
+        """SHA-256 of its text, rendered with this schema's name."""
         return _checksum(render(self.text, schema))
 
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What `schema_migrations` says of a migration that ran."""
+    """A migration that ran, as `schema_migrations` records it."""
 
     version: int
     name: str
@@ -122,10 +122,7 @@ class Applied:
 
 @dataclass(frozen=True, slots=True)
 class SchemaState:
-    """What ran in a schema, by its name. functions: the checksum of each that is there.
-
-    where: the database that it is in, for messages.
-    """
+    """Migrations that ran in a schema. functions: checksums by name. where: its database."""
 
     schema: str
     where: str
@@ -134,18 +131,18 @@ class SchemaState:
 
     @property
     def named(self) -> str:
-        """The schema, and the database that it is in."""
+        """The schema and its database, for messages."""
         return f"schema {self.schema!r} of {self.where}"
 
     @property
     def version(self) -> int:
-        """That of the newest migration that ran; 0: there is no schema yet."""
+        """The number of the newest migration that ran; 0: there is no schema yet."""
         return max((each.version for each in self.migrations), default=0)
 
 
 @dataclass(frozen=True, slots=True)
 class MigrationPlan:
-    """What is to run, or ran."""
+    """Migrations and functions that are to run, or ran."""
 
     migrations: Sequence[Migration] = ()
     functions: Sequence[DatabaseFunction] = ()
@@ -182,12 +179,12 @@ def functions() -> list[DatabaseFunction]:
 
 
 def code_version() -> int:
-    """The version of this code: that of its newest migration."""
+    """The version of this code: the number of its newest migration."""
     return shipped()[-1].version
 
 
 async def applied(connection: Connection, sql: Statements) -> SchemaState:
-    """What ran in this schema; nothing when there is no schema yet."""
+    """The state of this schema; an empty one if there is no schema yet."""
     where = whereabouts(connection)
     if not await connection.fetchval(sql["has_migrations"]):
         return SchemaState(sql.schema, where)
@@ -198,7 +195,7 @@ async def applied(connection: Connection, sql: Statements) -> SchemaState:
 
 
 def pending(ran: SchemaState, to: int | None = None) -> MigrationPlan:
-    """What is still to run. Raises SchemaError when what ran is not what this release ships."""
+    """The plan that remains. Raises SchemaError if a migration ran with other contents."""
     mine = {migration.version: migration for migration in shipped()}
     newest = max(mine)
     for old in ran.migrations:
@@ -206,8 +203,8 @@ def pending(ran: SchemaState, to: int | None = None) -> MigrationPlan:
         if new is not None and new.checksum != old.checksum:
             raise SchemaError(
                 f"{ran.named}: migration {old.version:04d}_{old.name} ran with other contents than "
-                "this release ships; install the release that ran it, restore the file, or make a "
-                "database from before the first release anew"
+                "this release ships; install the release that ran it, restore the file, or "
+                "recreate a database from before the first release"
             )
     if to is not None and to not in mine:
         raise UsageError(f"there is no migration {to}; the newest is {newest}")
@@ -215,7 +212,7 @@ def pending(ran: SchemaState, to: int | None = None) -> MigrationPlan:
         raise UsageError(f"{ran.named} is at {ran.version} already: migrations only go forward")
     limit = newest if to is None else to
     todo = [m for version, m in sorted(mine.items()) if ran.version < version <= limit]
-    # A newer schema's functions are not this release's to make.
+    # The functions of a newer schema belong to a newer release.
     if max(ran.version, limit) == newest:
         return MigrationPlan(todo, _changed(ran.functions, ran.schema))
     first = {each.name for one in todo for each in one.functions_first(ran.functions, ran.schema)}
@@ -225,9 +222,9 @@ def pending(ran: SchemaState, to: int | None = None) -> MigrationPlan:
 
 
 def fits(ran: SchemaState) -> None:
-    """Raise SchemaError, naming the command to run, unless this code works with the schema."""
+    """Raise SchemaError, with the command to run, unless this code works with the schema."""
     code = code_version()
-    due = pending(ran)  # first: it refuses what ran with other contents
+    due = pending(ran)  # first, since it raises for migrations with other contents
     oldest_code = max((old.oldest_code for old in ran.migrations), default=0)
     if ran.version == 0:
         raise SchemaError(f"{ran.named} holds no inboxd tables; run: inboxd migrate")
@@ -243,27 +240,27 @@ def fits(ran: SchemaState) -> None:
         )
     if changed := [each.name for each in due.functions]:
         raise SchemaError(
-            f"{ran.named} lacks functions of this release, or has other texts of them: "
+            f"{ran.named} lacks functions of this release, or has other versions of them: "
             f"{', '.join(changed[:3])}{', …' if changed[3:] else ''}; run: inboxd migrate"
         )
 
 
 async def check(connection: Connection, sql: Statements) -> None:
-    """Raise SchemaError unless this code works with the schema that is there."""
+    """Raise SchemaError unless this code works with the live schema."""
     fits(await applied(connection, sql))
 
 
 async def migrate(database: Database, to: int | None = None) -> MigrationPlan:
-    """Bring inboxd's own schema up to this release, and leave plugins alone: see `run`."""
+    """Bring inboxd's own schema up to this release, without the plugins' tables: see `run`."""
     async with only_migrator(database) as (connection, sql):
         return await run(connection, sql, to)
 
 
 @asynccontextmanager
 async def only_migrator(database: Database) -> AsyncIterator[tuple[Connection, Statements]]:
-    """A session that has the migrators' advisory lock, for the `async with` block.
+    """A session with the migrators' advisory lock, for the `async with` block.
 
-    What fails on it comes out as DatabaseError or SchemaError.
+    Its errors are raised as DatabaseError or SchemaError.
     """
     sql = Statements(database.schema_name)
     connection = await connect(database, "migrate", plans={"statement_timeout": "0"})
@@ -272,7 +269,7 @@ async def only_migrator(database: Database) -> AsyncIterator[tuple[Connection, S
             await connection.execute(sql["lock_migrations"])
         except asyncpg.LockNotAvailableError as error:
             raise DatabaseError(
-                f"another run of inboxd migrate has not ended in {whereabouts(connection)}; wait "
+                f"another run of inboxd migrate has not ended in {whereabouts(connection)}: wait "
                 "for it, then run: inboxd migrate"
             ) from error
         yield connection, sql
@@ -285,23 +282,23 @@ async def only_migrator(database: Database) -> AsyncIterator[tuple[Connection, S
 
 
 async def _who_may(connection: Connection, sql: Statements) -> str:
-    """What is said to who may not migrate: whom to connect as, or what to grant."""
+    """The remedy where this role may not migrate: the role to connect as, or the grant."""
     try:
         owners = await connection.fetch(sql["other_owners"])
     except (*LOST, asyncpg.PostgresError):
         owners = []
     if owners:
         return (
-            f"the schema is another role's, and its owner migrates it; connect as "
+            f"another role owns the schema, and only the owner can migrate it; connect as "
             f"{owners[0]['name']!r}, or as a member of that role"
         )
-    return "grant this role CREATE on the database, or connect as who may make a schema in it"
+    return "grant this role CREATE on the database, or connect as a role that has it"
 
 
 async def run(connection: Connection, sql: Statements, to: int | None = None) -> MigrationPlan:
-    """Run what is pending, each file in its own transaction, and return it; what ran stays.
+    """Run what is pending, each file in its own transaction, and return it; finished files stay.
 
-    Under the migrators' lock. Raises SchemaError, or what the driver raises.
+    Needs the migrators' lock. Raises SchemaError, or the driver's errors.
     """
     made: list[DatabaseFunction] = []
     async with _changing(connection, sql):
@@ -321,10 +318,10 @@ async def run(connection: Connection, sql: Statements, to: int | None = None) ->
 
 @asynccontextmanager
 async def _changing(connection: Connection, sql: Statements) -> AsyncIterator[None]:
-    """A transaction in which names are the server's own, or have their schema.
+    """A transaction in which a name without a schema means the server's own object.
 
-    A member of the schema's owner acts as the owner: what it makes would else be its own, and the
-    owner would be refused from then on.
+    A member of the schema's owner acts as the owner. The new objects would else belong to the
+    member, and the owner would be refused from then on.
     """
     async with connection.transaction():
         await connection.execute(sql["believe_no_path"])
@@ -333,30 +330,30 @@ async def _changing(connection: Connection, sql: Statements) -> AsyncIterator[No
 
 
 async def _refuse_strangers(connection: Connection, sql: Statements) -> None:
-    """Raise DatabaseError where somebody else could make this role run what they like."""
+    """Raise DatabaseError if objects of another owner could run code as this role."""
     found = await connection.fetch(sql["foreign_owners"])
     if found:
         kind, object_, owner = found[0]["kind"], found[0]["object"], found[0]["name"]
         raise DatabaseError(
-            f"the {kind} {object_} belongs to {owner!r}, who could run anything there as this "
-            f"role, so nothing was changed; connect as {owner!r} if it is inboxd's, else look at "
-            "what is in the schema, and drop it or give it another owner"
+            f"the {kind} {object_} belongs to {owner!r}, which could use it to run code as this "
+            f"role, so nothing was changed; connect as {owner!r} if that is inboxd's role, else "
+            f"inspect the schema, and drop the {kind} or change its owner"
         )
 
 
 async def grant(database: Database) -> list[str]:
-    """Make roles and their rights again, as the migrations made them; returns roles that lack.
+    """Make roles and their privileges again, as the migrations do; returns roles still missing.
 
-    Rights that somebody granted besides stay, but that everybody may call a function. Those of
-    roles that may not be created here are an administrator's to grant. Raises DatabaseError or
-    SchemaError; then nothing was changed.
+    Additional grants stay, except EXECUTE of PUBLIC on functions. An administrator has to create
+    the missing roles, if this role may not. Raises DatabaseError or SchemaError; then nothing was
+    changed.
     """
     async with only_migrator(database) as (connection, sql):
-        # Who is not the owner would be warned by the server, and nothing granted.
+        # The server answers grants of a role that is not the owner with a warning alone.
         if owners := await connection.fetch(sql["other_owners"]):
             raise DatabaseError(
-                f"only the owner of a thing grants rights on it; connect as {owners[0]['name']!r}, "
-                "or as a member of that role"
+                f"only the owner of an object can grant rights on it; connect as "
+                f"{owners[0]['name']!r}, or as a member of that role"
             )
         ran = await applied(connection, sql)
         fits(ran)
@@ -371,7 +368,7 @@ async def grant(database: Database) -> list[str]:
                     await connection.execute(render(block, sql.schema))
             for function in functions():
                 await _grant_function(connection, sql, function)
-            # Those that an older release left have no file any more.
+            # Functions of an older release, which have no file in this one.
             for row in await connection.fetch(sql["open_functions"]):
                 await connection.execute(row["remedy"])
         return [row["name"] for row in await connection.fetch(sql["missing_roles"])]
@@ -394,7 +391,7 @@ async def _make(
 ) -> Sequence[DatabaseFunction]:
     """Make functions in the caller's transaction.
 
-    What they say is not looked at yet: one may call another that comes later.
+    Their bodies are not checked, since a function may call one that is made later.
     """
     if todo:
         await connection.execute(sql["leave_bodies_unchecked"])
@@ -409,7 +406,7 @@ async def _make(
 async def _grant_function(
     connection: Connection, sql: Statements, function: DatabaseFunction
 ) -> None:
-    """Let those roles call it that its file names, and nobody else."""
+    """Grant EXECUTE to the roles that its file names, and to no others."""
     for (statement,) in await connection.fetch(
         sql["grant_function"], function.name, function.roles
     ):
@@ -417,7 +414,7 @@ async def _grant_function(
 
 
 async def _made(connection: Connection, sql: Statements) -> dict[str, str]:
-    """The checksums of the functions that are there, by name."""
+    """The checksums of the existing functions, by name."""
     rows = await connection.fetch(sql["applied_functions"])
     return {row["name"]: row["checksum"] for row in rows}
 

@@ -1,7 +1,7 @@
-"""The names that are declared: types, topics, queues, schedules.
+"""Declared names: types, topics, queues, schedules.
 
-Owns the statement that reads them, which is cheap: the tables hold a row for each name. Known
-limit: a role that may only produce may not read them.
+Owns the statement that reads them, which is cheap: the tables hold one row per name. Known limit: a
+role that may only produce may not read them.
 """
 
 from collections import defaultdict
@@ -16,7 +16,7 @@ Names = Mapping[str, frozenset[str]]
 
 
 async def declared(connection: Connection, sql: Statements) -> Names | None:
-    """The names of each kind: see `list_names.sql`; None for a role that may not read them."""
+    """The names of each kind: see `list_names.sql`; None if the role may not read them."""
     try:
         async with apart(connection):
             rows = await connection.fetch(sql["list_names"])

@@ -1,8 +1,8 @@
-"""The notices table: what was worth waking somebody for, since when, and until when.
+"""The notices table: alerts, with the times at which they began and ended.
 
-Owns its statements. Promises that a cause has at most one open notice, whoever leads, and that a
-notice and the event that tells of it are written together or not at all (`tell`).
-Known limit: at most `MOST` are open; further causes begin one when others have ended.
+Owns its statements. Promises that a cause has at most one open notice, whichever worker leads, and
+that a notice and its event are written in one transaction (`tell`).
+Known limit: at most `MOST` notices are open; further causes wait until others have ended.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -21,24 +21,24 @@ _SOURCE = "inboxd"
 
 
 async def begin(connection: Connection, sql: Statements, causes: Collection[Cause]) -> list[Row]:
-    """Begin those that have no open notice; the rows that begin."""
+    """Open notices for causes that have none; returns the new rows."""
     return await connection.fetch(sql["begin_notices"], *_columns(causes), MOST)
 
 
 async def end(
     connection: Connection, sql: Statements, causes: Collection[Cause], settled: timedelta
 ) -> list[Row]:
-    """End those whose cause is not among these, and has not been for so long; the rows that end."""
+    """End notices whose causes have been absent for `settled`; returns the ended rows."""
     return await connection.fetch(sql["end_notices"], *_columns(causes), settled)
 
 
 async def open_ones(connection: Connection, sql: Statements) -> list[Row]:
-    """Those that have not ended."""
+    """Notices that have not ended."""
     return await connection.fetch(sql["list_notices"], True, MOST)  # noqa: FBT003
 
 
 async def close(connection: Connection, sql: Statements, causes: Collection[Cause]) -> list[Row]:
-    """End the open ones of these at once; the rows that end."""
+    """End the open notices of these causes at once; returns the ended rows."""
     return await connection.fetch(sql["close_notices"], *_columns(causes))
 
 
@@ -50,7 +50,7 @@ async def tell(
     row: Row,
     payload: Mapping[str, Any],
 ) -> None:
-    """Emit the event of a notice, in the transaction that begins or ends it."""
+    """Emit a notice's event, in the transaction that begins or ends the notice."""
     at = row.get("ended_at") or row["began_at"]
     fixed = (topic, type_, 1, _SOURCE, None)
     body = orjson.dumps(payload).decode()
@@ -58,17 +58,16 @@ async def tell(
 
 
 async def open_breakers(connection: Connection, sql: Statements) -> list[str]:
-    """The names of the breakers that let nothing pass."""
+    """The names of breakers that are open."""
     return [row["name"] for row in await connection.fetch(sql["open_breakers"])]
 
 
 async def forget(connection: Connection, sql: Statements) -> None:
-    """Remove what ended 30 days ago."""
+    """Delete notices that ended 30 days ago."""
     await connection.execute(sql["forget_notices"])
 
 
 async def listed(session: Session, *, only_open: bool, limit: int) -> list[dict[str, Any]]:
-    """The newest of them."""
     return [dict(row) for row in await session.fetch("list_notices", only_open, limit)]
 
 

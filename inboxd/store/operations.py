@@ -1,8 +1,8 @@
-"""What an operator's actions write: replays, dismissals, cancellations, the audit.
+"""Writes of operators' actions: replays, dismissals, cancellations, the audit.
 
 Owns the statements behind `inboxd.operations`. Promises that a row is locked before its status is
-judged, and that a statement changes only rows of the status it is meant for (promise 8).
-Known limit: all that changes rows must run inside one transaction, the caller's.
+judged, and that a statement changes only rows with the intended status (promise 8).
+Known limit: all statements that change rows must run in one transaction, the caller's.
 *See:* `operations/rows.py`, before it.
 """
 
@@ -13,19 +13,23 @@ from typing import Final, Literal
 from uuid import UUID
 
 from inboxd.store.connections import Row
+from inboxd.store.finding import When
 from inboxd.store.producing import refusals
 from inboxd.store.session import Session
 from inboxd.store.wakeups import HotTable
 
-# Dead letters that are looked at until something is told; and that the first statement looks at, at
-# least, and how many times as many the next one.
+# Dead letters that `matching` reads per round. The first statement of a round reads at least
+# _FEWEST, each further one _MORE times as many.
 _LOOK: Final = 20_000
 _FEWEST, _MORE = 100, 4
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """Which rows an action on many is meant for; None takes any. `lane`: topic or queue."""
+    """The filter of a bulk action; None matches any. lane: topic or queue.
+
+    since, until, by: as in `store.finding.Filter`; by None: created.
+    """
 
     statuses: Collection[str]
     type: str | None = None
@@ -35,13 +39,18 @@ class Match:
     error: str | None = None
     fingerprint: str | None = None
     batches: Sequence[int] | None = None
+    until: datetime | None = None
+    entity_type: str | None = None
+    entity_id: str | None = None
+    by: When | None = None
 
     def arguments(self) -> list[object]:
-        """As the statements take them."""
+        """Return the parameters of the statements, from $1 on."""
         return [
             list(self.statuses),
             *(self.type, self.lane, None if self.tenants is None else list(self.tenants)),
             *(self.since, self.error, self.fingerprint, self.batches),
+            *(self.until, self.entity_type, self.entity_id, self.by),
         ]
 
 
@@ -53,11 +62,11 @@ async def lock(
     *,
     ending: bool = False,
 ) -> list[Row]:
-    """The hot rows among these, held until the transaction ends.
+    """Lock the hot rows among these until the transaction ends.
 
-    ending: commands are to end, so what waits for them is held with them, in one order. id, uuid,
-    status, hot, tenant, updated_at. Of events topic and mode too; of those in lines, their buckets
-    first, as workers do: no page has them then.
+    Returns id, uuid, status, hot, tenant, updated_at; of events also topic and mode. ending: the
+    commands are to end, so the rows that wait for them are locked with them, in one order. For
+    events in lines the buckets are locked first, as workers do, so that no page holds the events.
     """
     if table == "events":
         await session.execute("hold_buckets_of", ids, uuids)
@@ -69,16 +78,16 @@ async def lock(
 async def settled(
     session: Session, table: HotTable, ids: Sequence[int], uuids: Sequence[UUID]
 ) -> list[Row]:
-    """Those among these that are in history: id, uuid, status, hot, tenant, updated_at."""
+    """The rows among these that are in history: id, uuid, status, hot, tenant, updated_at."""
     return await session.fetch(f"settled_{table}", ids, uuids)
 
 
 async def replay_in_place(
     session: Session, table: HotTable, ids: Sequence[int], actor: str, reason: str | None
 ) -> list[Row]:
-    """Let dead letters run again: events, commands with an ordering key; their old_id, new_id.
+    """Make dead letters run again: events, commands with an ordering key; returns old_id, new_id.
 
-    Of all these commands the unique keys are held: `replay_as_new` may come behind it.
+    Also locks the unique keys of all these commands, since `replay_as_new` may follow.
     """
     if table == "events":
         return await session.fetch("replay_events", ids, actor, reason)
@@ -89,47 +98,47 @@ async def replay_in_place(
 async def replay_as_new(
     session: Session, ids: Sequence[int], actor: str, reason: str | None
 ) -> list[Row]:
-    """Let new rows take the places of dead letters; their old_id, new_id."""
+    """Replace dead letters by new rows; returns old_id and new_id of each."""
     return await session.fetch("replay_commands", ids, actor, reason)
 
 
 async def replace_payload(session: Session, id: int, payload: str) -> None:
-    """Another payload (JSON text) for a row that this transaction has made as a replay.
+    """Replace the payload (JSON text) of a replay that this transaction has inserted.
 
-    Raises UsageError for what the database does not take.
+    Raises UsageError if the database refuses the payload.
     """
     with refusals():
         await session.fetchval("replace_payload", id, payload)
 
 
 async def edit_payload(session: Session, id: int, payload: str) -> bool:
-    """Another payload (JSON text) for a row that is held; False: a worker has had it.
+    """Replace the payload (JSON text) of a locked row; False: a worker has already run it.
 
-    Raises UsageError for what the database does not take.
+    Raises UsageError if the database refuses the payload.
     """
     with refusals():
         return await session.fetchval("edit_payload", id, payload) is not None
 
 
 async def edited(session: Session, id: int) -> Row:
-    """What of a command that is held may be edited, but its payload; and its type and queue."""
+    """The editable fields of a locked command, without its payload; and its type and queue."""
     return await session.one("edited_command", id)
 
 
 async def dismiss(session: Session, table: HotTable, ids: Sequence[int]) -> list[int]:
-    """Move dead letters into history; returns the ids of those that were."""
+    """Move dead letters into history as dismissed; returns the ids that were moved."""
     rows = await session.fetch(f"dismiss_{table}", ids)
     return [row["id"] for row in rows]
 
 
 async def cancel(session: Session, ids: Sequence[int]) -> list[int]:
-    """Move commands that do not run into history; returns the ids of those that did not."""
+    """Move commands that do not run into history; returns the ids that were moved."""
     rows = await session.fetch("cancel_commands", ids)
     return [row["id"] for row in rows]
 
 
 async def request_cancel(session: Session, ids: Sequence[int]) -> list[int]:
-    """Ask for the end of commands that run; returns the ids of those that do."""
+    """Request cancellation of running commands; returns the ids that run."""
     rows = await session.fetch("request_cancel", ids)
     return [row["id"] for row in rows]
 
@@ -137,19 +146,19 @@ async def request_cancel(session: Session, ids: Sequence[int]) -> list[int]:
 async def reschedule(
     session: Session, table: HotTable, ids: Sequence[int], run_at: datetime
 ) -> list[int]:
-    """Give rows that wait another time; returns the ids of those that did."""
+    """Set `run_at` of waiting rows; returns the ids that were changed."""
     rows = await session.fetch(f"reschedule_{table}", ids, run_at)
     return [row["id"] for row in rows]
 
 
 async def reprioritize(session: Session, ids: Sequence[int], priority: int) -> list[int]:
-    """Give commands that wait another priority; returns the ids of those that did."""
+    """Set the priority of waiting commands; returns the ids that were changed."""
     rows = await session.fetch("reprioritize_commands", ids, priority)
     return [row["id"] for row in rows]
 
 
 async def consequences(session: Session, ids: Sequence[int]) -> list[Row]:
-    """What an action on commands brings about for each of them: see its SQL."""
+    """The consequences of an action for each of these commands: see `consequences.sql`."""
     return await session.fetch("consequences", ids)
 
 
@@ -160,15 +169,15 @@ async def count_consequences(
     skipping: Sequence[str],
     at_once: Sequence[str],
 ) -> Row:
-    """How many other rows it brings on: waiting, more_waiting, behind, more_behind.
+    """The number of other affected rows: waiting, more_waiting, behind, more_behind.
 
-    skipping, at_once: queues whose dead letters hold no key, and those that keep no order.
+    skipping: queues whose dead letters hold no key; at_once: queues that keep no order.
     """
     return await session.one("count_consequences", ids, counted_to, skipping, at_once)
 
 
 async def ability(session: Session) -> Row:
-    """Whether what operators do can be written: standby, read_only, may."""
+    """Whether operators' actions can be written: standby, read_only, may."""
     return await session.one("ability")
 
 
@@ -177,7 +186,7 @@ async def ability(session: Session) -> Row:
 
 @dataclass(frozen=True, slots=True)
 class MatchedAhead:
-    """The rows that match among the next ones. to: up to which all were looked at; end: no more."""
+    """Matching rows of a range. to: the last id that was looked at; end: the range is finished."""
 
     ids: Sequence[int]
     to: int
@@ -187,10 +196,10 @@ class MatchedAhead:
 async def matching(
     session: Session, table: HotTable, wanted: Match, above: int, last: int, limit: int
 ) -> list[int]:
-    """The ids of the next rows that match.
+    """The ids of the next matching rows.
 
-    Dead letters are looked up by their own index, some at a time; other commands by a walk along
-    the ids.
+    Dead letters are found by their own index, in several steps; other commands by a walk along the
+    ids.
     """
     if set(wanted.statuses) != {"failed"}:
         async with session.connection.transaction():
@@ -208,7 +217,7 @@ async def matching(
 async def dead_ahead(
     session: Session, table: HotTable, wanted: Match, above: int, last: int, limit: int, look: int
 ) -> MatchedAhead:
-    """The next dead letters that match, among about so many."""
+    """The next matching dead letters among about `look` dead letters."""
     ids, rows = list[int](), max(_FEWEST, 2 * limit)
     async with session.connection.transaction():
         await session.execute("order_by_index")
@@ -222,7 +231,7 @@ async def dead_ahead(
             above = row["reached"]
             if above >= last:
                 return MatchedAhead(ids, above, end=True)
-            # Where few match, more are looked at.
+            # Few rows match, so the next statement reads more.
             look, rows = look - rows, _MORE * rows
     return MatchedAhead(ids, above, end=False)
 
@@ -230,7 +239,7 @@ async def dead_ahead(
 async def still_matching(
     session: Session, table: HotTable, wanted: Match, held: Collection[Row]
 ) -> list[Row]:
-    """Those among rows that this transaction holds that match; in their order."""
+    """The locked rows that still match, in their order."""
     ids = [row["id"] for row in held]
     rows = await session.fetch(f"still_match_{table}", *wanted.arguments(), ids) if ids else []
     found = {row["id"] for row in rows}
@@ -238,13 +247,13 @@ async def still_matching(
 
 
 async def count(session: Session, table: HotTable, wanted: Match) -> tuple[int, int]:
-    """How many rows match, and the largest id of them."""
+    """The number of matching rows, and their largest id."""
     row = await session.one(f"count_{table}", *wanted.arguments())
     return row["count"], row["last"]
 
 
 async def sample(session: Session, table: HotTable, ids: Sequence[int]) -> list[Row]:
-    """What rows look like: id, type, lane, status, tenant, created_at, error."""
+    """A summary of rows: id, type, lane, status, tenant, created_at, error."""
     return await session.fetch(f"sample_{table}", ids)
 
 
@@ -263,12 +272,20 @@ async def spread(
     first: int,
     limit: int,
 ) -> list[Row]:
-    """Of the newest of each type of a group, and of the first, whose they are: see its SQL."""
+    """How a group's newest and first dead letters spread over tenants, hosts, releases: see SQL."""
     return await session.fetch(f"spread_{table}", group, list(types), newest, first, limit)
 
 
+async def failure_trends(
+    session: Session, table: HotTable, parts: Sequence[tuple[str, str]], newest: int
+) -> list[Row]:
+    """The newest dead letters of groups, counted by hour. parts: fingerprints with types."""
+    fingerprints, types = (list(each) for each in zip(*parts, strict=True))
+    return await session.fetch(f"failure_trends_{table}", fingerprints, types, newest)
+
+
 async def groups_from(session: Session, beginning: str) -> set[str]:
-    """The first failure groups whose names begin so: none, one, or two and more."""
+    """Fingerprints of failure groups that begin so; enough of them to tell none, one or more."""
     rows = await session.fetch("groups_from", beginning)
     return {row["fingerprint"] for row in rows if row["fingerprint"].startswith(beginning)}
 
@@ -283,22 +300,22 @@ async def archive(
     count: int,
     last_id: int,
 ) -> None:
-    """Note that a group is archived with so many dead letters."""
+    """Record that a group was archived, with its number of dead letters and its last id."""
     await session.execute("keep_archived", kind, fingerprint, actor, reason, count, last_id)
 
 
 async def unarchive(session: Session, fingerprint: str) -> bool:
-    """Let a group be archived no more; False: it was not."""
+    """End the archiving of a group; False: it was not archived."""
     return bool(await session.fetch("remove_archived", fingerprint))
 
 
 async def forget_archived(session: Session) -> None:
-    """Remove what is noted of groups that have no dead letter any more."""
+    """Delete the records of archived groups that have no dead letters left."""
     await session.execute("forget_archived")
 
 
 async def batches_within(session: Session, batch: int | UUID) -> list[int]:
-    """The number of a batch and of all that are nested in it; empty: there is none."""
+    """The ids of a batch and of all batches nested in it; empty if there is no such batch."""
     uuid, number = (batch, None) if isinstance(batch, UUID) else (None, batch)
     rows = await session.fetch("batches_within", uuid, number)
     return [row["id"] for row in rows]
@@ -306,7 +323,7 @@ async def batches_within(session: Session, batch: int | UUID) -> list[int]:
 
 # ------------------------------------------------------------------------------------- the audit
 
-# All that operators do: the first word of a line's action.
+# Every action of operators, as the first word of an audit entry's action.
 Audited = Literal[
     "abort",
     "accept",
@@ -359,22 +376,32 @@ async def record(
     *,
     to: str | None = None,
 ) -> int:
-    """Write one line of the audit; returns its id. to: what it was changed to, after the action."""
+    """Write an audit entry and return its id. to: the new value, written after the action."""
     what = action if to is None else f"{action} to {to}"
     return int(await session.fetchval("record_action", actor, what, target, reason, count))
 
 
+async def newest_entry(session: Session, action: Audited, target: str, look: int) -> int:
+    """Look for an action on a target with this end in the newest `look` entries; 0: none."""
+    return int(await session.fetchval("newest_entry", action, target, look))
+
+
+async def hold_target(session: Session, target: str) -> None:
+    """Let other holders of the same target wait until the transaction ends."""
+    await session.execute("hold_target", target)
+
+
 async def record_more(session: Session, entry: int, count: int) -> None:
-    """So many rows more, in a line of the audit."""
+    """Add to an audit entry's number of rows."""
     await session.execute("record_more", entry, count)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditFilter:
-    """Which entries of the audit, the newest first; None takes any.
+    """The filter of a list of audit entries, newest first; None matches any.
 
-    actor and target: a part of it. action: the whole of it, or its first word. below: only entries
-    before this one, for the next page.
+    actor and target: a part of them. action: the whole of it, or its first word. below: only
+    entries with smaller ids, for the next page.
     """
 
     actor: str | None = None
@@ -386,5 +413,19 @@ class AuditFilter:
 
 
 async def audit(session: Session, wanted: AuditFilter, look: int) -> list[Row]:
-    """What operators did, among so many entries at most: see `list_audit.sql`."""
+    """The matching entries among the newest `look`: see `list_audit.sql`."""
     return await session.fetch("list_audit", *astuple(wanted), look)
+
+
+async def acts_on_row(
+    session: Session,
+    table: HotTable,
+    id: int,
+    since: datetime,
+    until: datetime | None,
+    *,
+    look: int,
+    limit: int,
+) -> list[Row]:
+    """Audit entries that name a row: see `acts_on_row.sql`."""
+    return await session.fetch("acts_on_row", table, id, since, until, look, limit)

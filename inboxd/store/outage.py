@@ -1,9 +1,9 @@
-"""How the log tells that the database is away: when it begins, once a minute, and when it is over.
+"""Log lines about an unreachable database: when an outage begins, once a minute, when it ends.
 
-Owns what is known of an outage in this process, whose parts all meet it, each in its own loop or
-thread. Promises: what connecting fails for is told of in one line and not by each part at each try;
-all else is told of as it comes, such as a session that was ended while others go on.
-Known limit: a process that works with two databases tells of both as of one.
+Owns the process's state of an outage; all parts of the process share it, from several loops and
+threads. Promises that failed attempts to connect are logged in one common line, not by each part at
+each try; other errors are logged at once, such as a terminated session while others go on.
+Known limit: a process with two databases reports both as one outage.
 """
 
 import threading
@@ -17,16 +17,15 @@ from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
 
-_EVERY = 60.0
-# Nobody has tried for so long: whether it was away all the time is not known.
-_FORGOTTEN = 300.0
+_REPORT_SECONDS = 60.0
+# After this time without an attempt, the next failure counts as a new outage.
+_FORGOTTEN_SECONDS = 300.0
 
 
 class Outage:
-    """What is known of the database's absence."""
+    """The state of the current outage, if there is one."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """By this clock."""
         self._clock = clock
         self._lock = threading.Lock()
         self._since: float | None = None
@@ -35,18 +34,18 @@ class Outage:
         self._held_up: set[str] = set()
 
     def warn(self, say: Callable[..., Any], what: str, error: BaseException, **given: Any) -> None:
-        """Tell what could not be done, by `say`; if it is for the outage, tell of that."""
+        """Log by `say` what failed; if the database is unreachable, report the outage instead."""
         reason = explain(error).error
         if not isinstance(error, DatabaseAway):
             say(what, reason=reason, **given)
             return
         with self._lock:
             now = self._clock()
-            begins = self._since is None or now - self._tried > _FORGOTTEN
+            begins = self._since is None or now - self._tried > _FORGOTTEN_SECONDS
             since = now if begins or self._since is None else self._since
             self._since, self._tried = since, now
             self._held_up.add(what)
-            is_due = not begins and now - self._told >= _EVERY
+            is_due = not begins and now - self._told >= _REPORT_SECONDS
             if begins:
                 self._held_up, self._left_out = {what}, 0
             if begins or is_due:
@@ -67,7 +66,7 @@ class Outage:
             )
 
     def over(self) -> None:
-        """Tell that the database has answered again, if it was away."""
+        """Log that the database answers again, if there was an outage."""
         with self._lock:
             since, self._since = self._since, None
             seconds = 0 if since is None else round(self._clock() - since)
@@ -78,5 +77,5 @@ class Outage:
             )
 
 
-# That of this process.
+# The outage of this process.
 OUTAGE = Outage()

@@ -1,8 +1,8 @@
-"""Pages of what handlers sent and emitted: how much one statement takes.
+"""Pages of rows that handlers sent or emitted: how many rows one statement takes.
 
 Owns their bounds: 5,000 rows, and about 8 million characters, which keeps a statement's arrays far
-from PostgreSQL's limit of 1 GB. Promises that pages are in order, and that each has a row at least.
-Known limit: a row larger than that is a page of its own.
+below PostgreSQL's limit of 1 GB. Promises that pages are in order, and that each has at least one
+row. Known limit: a row above the bound is a page of its own.
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,7 +12,7 @@ _CHARACTERS = 8_000_000
 
 
 def pages(sizes: Iterable[int]) -> Iterator[slice]:
-    """Where to cut rows of which each has so many characters."""
+    """Cut rows with these numbers of characters into slices, one per page."""
     start, end, characters = 0, 0, 0
     for size in sizes:
         end += 1

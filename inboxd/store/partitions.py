@@ -1,12 +1,12 @@
-"""The partitions of history, bodies and receipts, a day each: made ahead, gone when they served.
+"""The daily partitions of history, bodies and receipts: made in advance, detached, dropped.
 
-Owns the statements on partitions. Promises that a partition is written down (`retired`) before it
-is detached, so that whoever finds it detached knows whose doing it was; that only what is written
-down and detached is dropped; and of one that was exported, no row that is not in the file. A login
-that is a member of the owner's role detaches concurrently, which locks out nobody; another one's
-lock stops readers and writers while it waits, so it waits 50 ms at the most, and tries again; so
-does the end of a detaching that was interrupted. Known limit: a reader that holds a table of
-history for hours delays the detaching as long.
+Owns the statements on partitions. Promises that a partition is recorded (`retired`) before it is
+detached, which tells our detached tables from other people's; that only recorded and detached
+tables are dropped; and that a dropped partition had no rows that its export lacks. A login that is
+a member of the owner's role detaches concurrently, which blocks no other session. Any other login
+needs a lock for which readers and writers queue, so it waits at most 50 ms per try; the same holds
+for finishing an interrupted detach. Known limit: a reader that holds a table of history for hours
+delays the detach as long.
 """
 
 from collections.abc import Iterator
@@ -24,10 +24,10 @@ from inboxd.store.statements import Statements
 BODIES, RECEIPTS = "bodies", "receipts"
 HISTORY = ("events_history", "commands_history")
 
-# Tries, and seconds between them, of what locks others out while it waits.
-_TRIES, _PAUSE = 40, 0.25
-# Rows of each table whose bodies are copied in one transaction.
-_KEPT = 200
+# Tries, and seconds between them, for statements that block other sessions while they wait.
+_TRIES, _PAUSE_SECONDS = 40, 0.25
+# Rows per table and transaction whose bodies are copied forward.
+_KEPT_ROWS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class Apart:
-    """A table that is called like a partition and is none; see `partitions_apart.sql`."""
+    """A table with a partition's name that is not attached; see `partitions_apart.sql`."""
 
     part: str
     ahead: int
@@ -60,22 +60,22 @@ class Apart:
 
 
 async def days_ahead(connection: Connection, sql: Statements) -> int:
-    """How many days after today have partitions; -1: not even today."""
+    """The number of days after today that have partitions; -1: not even today has."""
     return int(await connection.fetchval(sql["partition_days"]))
 
 
 async def apart(connection: Connection, sql: Statements) -> list[Apart]:
-    """What a person detached, the nearest day to come first, those that are over last.
+    """Tables that a person detached, the nearest future day first, past days last.
 
-    In the place of one of today or later (`ahead` from 0 on) no partition can be made.
+    While one for today or later exists (`ahead` >= 0), no partition can be made in its place.
     """
     return [Apart(**row) for row in await connection.fetch(sql["partitions_apart"])]
 
 
 async def make(connection: Connection, sql: Statements, days: int) -> int:
-    """Make what is missing for the days ahead; returns how many were made.
+    """Make missing partitions up to `days` ahead; returns their number.
 
-    A table that is there is not touched, also one that is `apart`.
+    Existing tables are not touched, also not those in `apart`.
     """
     return int(await connection.fetchval(sql["make_partitions"], days))
 
@@ -83,27 +83,27 @@ async def make(connection: Connection, sql: Statements, days: int) -> int:
 async def listed(
     connection: Connection, sql: Statements, *, sizes: bool = False
 ) -> list[Partition]:
-    """All of them, the oldest of each table first; `bytes` and `empty` only with `sizes`."""
+    """All partitions, oldest first within a table; `bytes` and `empty` only with `sizes`."""
     rows = await connection.fetch(sql["list_partitions"], sizes)
     return [Partition(**{**row, "trimmed": tuple(row["trimmed"])}) for row in rows]
 
 
 async def retire(connection: Connection, sql: Statements, partition: Partition) -> None:
-    """Write down that it is to go."""
+    """Record that a partition is to be detached and dropped."""
     await connection.execute(sql["retire_partition"], partition.part)
 
 
 async def record_export(
     connection: Connection, sql: Statements, partition: Partition, rows: int, size: int, file: str
 ) -> bool:
-    """Write down where its rows are now; `size` in bytes. False: somebody else has done so."""
+    """Record the export of a partition; size: bytes. False: it was exported already."""
     return bool(await connection.fetchval(sql["record_export"], partition.part, rows, size, file))
 
 
 async def detach(connection: Connection, sql: Statements, partition: Partition) -> None:
-    """Take a retired partition out of its table. Outside of any transaction.
+    """Detach a retired partition. Must run outside of a transaction.
 
-    Raises PartitionBusy when readers hold it for too long; a later try goes on from there.
+    Raises PartitionBusy if readers hold it for too long; a later call goes on from there.
     """
     with _busy(partition):
         if partition.owned:
@@ -116,18 +116,18 @@ async def detach(connection: Connection, sql: Statements, partition: Partition) 
 
 
 async def finalize(connection: Connection, sql: Statements, partition: Partition) -> None:
-    """End a detaching that was interrupted. Raises as `detach` does."""
+    """Finish an interrupted detach. Raises as `detach` does."""
     with _busy(partition):
         await _insist(connection, sql["finalize_partition"], partition)
 
 
 async def _insist(connection: Connection, statement: str, partition: Partition) -> None:
-    """Try what waits for its lock only briefly, since others wait behind it, again and again."""
+    """Repeat a statement that waits only briefly for its lock, since other sessions queue."""
     for _ in range(_TRIES):
         with suppress(asyncpg.LockNotAvailableError):
             await connection.execute(statement, partition.part)
             return
-        await anyio.sleep(_PAUSE)
+        await anyio.sleep(_PAUSE_SECONDS)
     await connection.execute(statement, partition.part)
 
 
@@ -137,24 +137,24 @@ def _busy(partition: Partition) -> Iterator[None]:
         yield
     except (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError) as error:
         raise PartitionBusy(
-            f"{partition.part} is being read: it goes when its readers have ended; "
-            "`inboxd doctor` names transactions that are open for long"
+            f"{partition.part} is being read: it is removed when its readers have ended; "
+            "`inboxd doctor` names transactions that have been open for long"
         ) from error
     except (asyncpg.ObjectNotInPrerequisiteStateError, asyncpg.UndefinedTableError) as error:
         raise PartitionBusy(
-            f"{partition.part} is being detached by somebody else, or cannot be: {error}"
+            f"another session is detaching {partition.part}, or it cannot be detached: {error}"
         ) from error
 
 
 async def give_back(connection: Connection, sql: Statements, partition: Partition) -> None:
-    """Attach it again, as if it had never been retired."""
+    """Attach a retired partition again."""
     await connection.execute(sql["return_partition"], partition.part)
 
 
 async def drop(connection: Connection, sql: Statements, partition: Partition) -> bool | None:
-    """Drop what is retired and detached: True; False if it has rows that its export has not.
+    """Drop a retired and detached partition; False: it has rows that its export lacks.
 
-    None: somebody else was quicker, with this or with attaching it again. Raises PartitionBusy.
+    None: another session dropped it or attached it again. Raises PartitionBusy.
     """
     with _busy(partition):
         dropped: bool | None = await connection.fetchval(sql["drop_partition"], partition.part)
@@ -162,38 +162,38 @@ async def drop(connection: Connection, sql: Statements, partition: Partition) ->
 
 
 async def keep_bodies(connection: Connection, sql: Statements, partition: Partition) -> int:
-    """Copy forward what rows still need of a partition of bodies; returns how many rows."""
+    """Copy bodies forward that rows still need; returns the number of rows."""
     kept = 0
     while page := await connection.fetchval(
-        sql["keep_bodies"], partition.low, partition.high, _KEPT
+        sql["keep_bodies"], partition.low, partition.high, _KEPT_ROWS
     ):
         kept += page
     return kept
 
 
 async def keep_receipts(connection: Connection, sql: Statements, partition: Partition) -> int:
-    """Copy what a partition of receipts has of events that are not settled; returns how many."""
+    """Copy receipts of unsettled events forward; returns their number."""
     arguments = partition.low, partition.high
     return int(await connection.fetchval(sql["keep_receipts"], *arguments))
 
 
 async def needed(connection: Connection, sql: Statements, partition: Partition) -> bool:
-    """Whether a row needs a body of this partition."""
+    """Whether a row still needs a body of this partition."""
     return bool(await connection.fetchval(sql["bodies_needed"], partition.low, partition.high))
 
 
 async def pages(connection: Connection, sql: Statements, partition: Partition) -> int:
-    """How many pages its table has."""
+    """The number of its table pages."""
     return int(await connection.fetchval(sql["partition_pages"], partition.part))
 
 
 async def missing_indexes(connection: Connection, sql: Statements) -> list[tuple[str, str]]:
-    """The indexes that days which are over have not got: part, and type, tenant or entity."""
+    """Missing indexes of finished days, as (part, "type", "tenant" or "entity")."""
     return [(row["part"], row["what"]) for row in await connection.fetch(sql["missing_indexes"])]
 
 
 async def index(connection: Connection, sql: Statements, part: str, what: str) -> bool:
-    """Make one of these; False: it is there. Raises PartitionBusy while somebody writes to it."""
+    """Make an index; False: it exists. Raises PartitionBusy while a session writes to the table."""
     try:
         return bool(await connection.fetchval(sql["index_partition"], part, what))
     except (asyncpg.LockNotAvailableError, asyncpg.DuplicateTableError) as error:
@@ -208,7 +208,7 @@ async def trim(
     first: int,
     count: int,
 ) -> int:
-    """Remove rows of these types from `count` pages of it; returns how many rows."""
+    """Delete rows of these types from `count` table pages of it; returns the number of rows."""
     return int(
         await connection.fetchval(sql["trim_partition"], partition.part, types, first, count)
     )
@@ -217,5 +217,5 @@ async def trim(
 async def record_trim(
     connection: Connection, sql: Statements, partition: Partition, types: list[str], rows: int
 ) -> None:
-    """Write down that these types are gone from it."""
+    """Record that these types were deleted from it."""
     await connection.execute(sql["record_trim"], partition.part, types, rows)

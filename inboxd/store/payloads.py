@@ -1,7 +1,7 @@
-"""Payloads as text, as PostgreSQL writes what it stores.
+"""Payloads as text, in the form in which PostgreSQL returns JSON.
 
-Owns the statements behind `inboxd.operations.payloads`. Promises that no number passes through a
-double, and that no text is longer than it was said.
+Owns the statements behind `inboxd.operations.payloads`. Promises that numbers are never converted
+to doubles, and that a text has at most the given number of bytes.
 """
 
 from inboxd.store.connections import Row
@@ -10,14 +10,14 @@ from inboxd.store.session import Session
 
 
 async def of_command(session: Session, id: int, most: int) -> Row | None:
-    """Its text, which is NULL if it has more than `most` bytes; None: no unsettled one has it."""
+    """An unsettled command's payload; its text is NULL above `most` bytes. None: not found."""
     return await session.fetchrow("payload_text", id, most)
 
 
 async def as_stored(session: Session, text: str, most: int) -> str | None:
-    """JSON text as it would be stored; None: that has more than `most` bytes.
+    """The text in which this JSON would be stored; None: it has more than `most` bytes.
 
-    Raises UsageError for what the database does not take.
+    Raises UsageError if the database refuses it.
     """
     with refusals():
         found: str | None = await session.fetchval("json_as_stored", text, most)

@@ -1,12 +1,12 @@
-"""Which plugins ship migrations: folders of numbered SQL files, named by entry points.
+"""Plugins' migrations: folders of numbered SQL files, named by entry points.
 
-An entry point of the group `inboxd.migrations` has its plugin's name, and the module path of a
-folder: `shop = "shop.migrations"`, with or without an `__init__.py`. The folder is looked up from
-where the package is; nothing of the plugin is imported, so that a job which migrates needs nothing
-of what handlers need. The rules are those of inboxd's own files: `NNNN_name.sql`, from 0001 on.
+An entry point of the group `inboxd.migrations` has the plugin's name, and the module path of a
+folder: `shop = "shop.migrations"`, with or without an `__init__.py`. The folder is located without
+importing anything of the plugin, so that a migration job does not need the handlers' dependencies.
+File names follow inboxd's rules: `NNNN_name.sql`, from 0001 on.
 
-Promises: everything wrong with the folders is one PluginError, before anything runs. Known limit:
-the folder is one on disk; a plugin in a zip archive has none.
+Promises that all problems with the folders are raised as one PluginError, before anything runs.
+Known limit: the folder must be on disk; a plugin in a zip archive has none.
 *See:* `plugin_migrations`, which runs them.
 """
 
@@ -24,14 +24,14 @@ from inboxd.store.migrations import FILE_NAME, Numbered
 GROUP = "inboxd.migrations"
 
 _TRANSACTION = re.compile(r"^-- transaction:(?P<how>.*)$", re.MULTILINE)
-# A line that is a comment and nothing else, wherever it stands: no quote or comment ends in it.
+# A whole-line comment in which no quoted string or block comment can end.
 _COMMENT = re.compile(r"""^[ \t]*--[^'"$*\n]*$""", re.MULTILINE)
 _FROM_CLIENT = re.compile(r"\bFROM\s+STDIN\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class PluginMigration(Numbered):
-    """One numbered file of a plugin: plain SQL, in which nothing is replaced."""
+    """One numbered file of a plugin: plain SQL without placeholders."""
 
     @property
     def in_transaction(self) -> bool:
@@ -41,7 +41,7 @@ class PluginMigration(Numbered):
 
 @dataclass(frozen=True, slots=True)
 class MigrationFolder:
-    """What a plugin ships. distribution: its name and version."""
+    """A plugin's migrations. distribution: its name and version."""
 
     plugin: str
     distribution: str
@@ -49,9 +49,9 @@ class MigrationFolder:
 
 
 def shipped_by(plugins: Collection[str] = ()) -> list[MigrationFolder]:
-    """The folders of the plugins of these names, or of all that are installed, by name.
+    """The migration folders of these plugins, or of all installed ones, sorted by name.
 
-    A plugin without migrations has none. Raises PluginError with every problem.
+    Raises one PluginError with every problem.
     """
     found: list[MigrationFolder] = []
     problems: list[str] = []
@@ -62,7 +62,7 @@ def shipped_by(plugins: Collection[str] = ()) -> list[MigrationFolder]:
             both = " and ".join(sorted(_distribution(each) for each in points))
             problems.append(
                 f"plugin {name!r}: {both} both have migrations by this name (entry points of the "
-                f"group {GROUP!r}): uninstall one of them, or name its plugin otherwise."
+                f"group {GROUP!r}): uninstall one of them, or rename its plugin."
             )
             continue
         try:
@@ -76,7 +76,7 @@ def shipped_by(plugins: Collection[str] = ()) -> list[MigrationFolder]:
 
 
 def names() -> frozenset[str]:
-    """The names of all plugins here that ship migrations, in whatever order they are."""
+    """The names of all installed plugins with migrations, valid or not."""
     return frozenset(_entry_points())
 
 
@@ -93,30 +93,30 @@ def _distribution(point: EntryPoint) -> str:
 
 
 def _read(point: EntryPoint) -> MigrationFolder:
-    """What the folder of an entry point holds. Raises PluginError."""
+    """The folder of an entry point, with its files. Raises PluginError."""
     folder = _folder(point)
     migrations = sorted(_files(folder), key=lambda each: each.version)
     if not migrations:
         raise PluginError(
-            f"{folder} has no file NNNN_name.sql: let the distribution have its *.sql files "
-            "(package data), or take the entry point out."
+            f"{folder} has no file NNNN_name.sql: add the *.sql files to the distribution "
+            "(package data), or remove the entry point."
         )
     for number, (before, each) in enumerate(zip([None, *migrations], migrations, strict=False), 1):
         if before is not None and before.version == each.version:
             raise PluginError(
-                f"{before.label}.sql and {each.label}.sql have one number: give the one that has "
-                "run nowhere the next free one."
+                f"{before.label}.sql and {each.label}.sql have one number: give the file that has "
+                "not run anywhere the next free number."
             )
         if each.version != number:
             raise PluginError(
                 f"{each.label}.sql comes where {number:04d} is missing: numbers begin with 0001 "
-                "and leave nothing out."
+                "and have no gaps."
             )
     return MigrationFolder(point.name, _distribution(point), tuple(migrations))
 
 
 def _folder(point: EntryPoint) -> Path:
-    """Where the module path of an entry point leads, without an import of any part of it."""
+    """The folder of an entry point's module path, found without importing it."""
     first, *others = point.value.split(".")
     if not point.attr and all(map(str.isidentifier, (first, *others))):
         spec = find_spec(first)
@@ -124,15 +124,15 @@ def _folder(point: EntryPoint) -> Path:
             if (folder := Path(place, *others)).is_dir():
                 return folder
     raise PluginError(
-        f"its entry point {point.name} = {point.value!r} leads to no folder: let it name the "
-        "module path of a folder of SQL files, such as shop.migrations, which the distribution has."
+        f"its entry point {point.name} = {point.value!r} leads to no folder: name the module path "
+        "of a folder of SQL files in the distribution, such as shop.migrations."
     )
 
 
 def _files(folder: Path) -> Iterator[PluginMigration]:
     for file in sorted(folder.iterdir()):
         if file.suffix.lower() != ".sql" or file.name.startswith("."):
-            continue  # what else a package has, or what an editor leaves
+            continue  # other files of the package, or an editor's temporary files
         match = FILE_NAME.fullmatch(file.name)
         if match is None:
             raise PluginError(
@@ -150,14 +150,14 @@ def _text(file: Path) -> str:
     for found in _TRANSACTION.finditer(text):
         if found["how"].strip() != "none":
             raise PluginError(
-                f"{file.name}: «{found[0].strip()}» is not a valid header: without it a file is "
-                "one transaction, with «-- transaction: none» it has none."
+                f"{file.name}: «{found[0].strip()}» is not a valid header: without one the file "
+                "runs in one transaction, with «-- transaction: none» in none."
             )
-        # Else the server would wait for rows that nobody sends: what may be a string is refused.
+        # The server would wait for rows that no client sends; text that may be a string counts.
         if _FROM_CLIENT.search(_COMMENT.sub("", text)):
             raise PluginError(
-                f"{file.name}: COPY … FROM STDIN has no place in a migration: write INSERT. If it "
-                "is part of a string or a comment, word that otherwise: what has quotes, $ or * "
-                "beside it, or follows a statement, is taken for one."
+                f"{file.name}: COPY … FROM STDIN cannot run in a migration: use INSERT. If it is "
+                "part of a string or a comment, rephrase that: a comment with quotes, $ or *, or "
+                "after a statement, is read as SQL."
             )
     return text

@@ -1,18 +1,18 @@
-"""The migrations of plugins: which ran, which are to run, and one run of all of them.
+"""The migrations of plugins: which ran, which are pending, and one run of all of them.
 
 Owns the table `plugin_migrations`. The rules are those of inboxd's own numbered files
-(`migrations`), which run before, under the same lock: forward only, once, a file that was changed
-after it ran is refused. Differences: nothing in a file is replaced, and no file says which code can
-work with what it leaves; a plugin that is older than what ran is taken to work with it, so its
-author changes tables in two steps (expand, then contract).
+(`migrations`), which run before, under the same lock: forward only, once, and a file that changed
+after it ran is refused. Differences: files have no placeholders, and do not state which code can
+work with the result; a plugin that is older than what ran is assumed to work with it, so authors
+change tables in two steps (expand, then contract).
 
-A file and its record are one transaction, in a session of its own, so that what it sets is gone
-before the next one. It runs inside a block of PL/pgSQL, where the server refuses COMMIT: a file
-cannot end the transaction half-way. One that says `-- transaction: none` runs by itself, a single
-statement, and is recorded afterwards: if the run ends between the two, it runs once more.
+A file and its record are one transaction, in a session of its own, so that settings end with the
+file. It runs inside a block of PL/pgSQL, where the server refuses COMMIT: a file cannot end the
+transaction half-way. A file with `-- transaction: none` is a single statement, which runs without a
+transaction and is recorded afterwards: if the run ends between the two, it runs once more.
 
-Promises that a file that fails leaves nothing, unless it has no transaction, and that the files
-before it stay. Known limit: a record is not taken back when a plugin is uninstalled; it is shown.
+Promises that a failing file changes nothing, unless it has no transaction, and that the files
+before it stay. Known limit: the records of an uninstalled plugin stay, and are shown.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -33,7 +33,7 @@ from inboxd.store.statements import Statements
 
 @dataclass(frozen=True, slots=True)
 class PluginRecord:
-    """What `plugin_migrations` says of a file that ran. distribution: the one that shipped it."""
+    """A file that ran, as `plugin_migrations` records it. distribution: its origin."""
 
     version: int
     name: str
@@ -43,15 +43,15 @@ class PluginRecord:
 
     @property
     def label(self) -> str:
-        """The file's name, without `.sql`."""
+        """The file's name without `.sql`."""
         return f"{self.version:04d}_{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
 class PluginState:
-    """A plugin's migrations: what is here, and what ran. folder: None if it is not here.
+    """A plugin's installed migrations and its records. folder: None if it is not installed.
 
-    where: the database in which it ran, for messages.
+    where: the database of the records, for messages.
     """
 
     plugin: str
@@ -61,28 +61,28 @@ class PluginState:
 
     @property
     def version(self) -> int:
-        """That of the newest file that ran; 0: none did."""
+        """The number of the newest file that ran; 0 if none did."""
         return max((each.version for each in self.ran), default=0)
 
     @property
     def newest(self) -> int:
-        """That of the newest file that is here."""
+        """The number of the newest installed file; 0 if no file is installed."""
         return max((each.version for each in self._shipped), default=0)
 
     @property
     def pending(self) -> list[PluginMigration]:
-        """What is still to run, in order."""
+        """The files that have to run, in order."""
         return [each for each in self._shipped if each.version > self.version]
 
     @property
     def changed(self) -> list[PluginRecord]:
-        """What ran with other contents than the files here have."""
+        """The records whose checksums differ from the installed files'."""
         mine = {each.version: each.checksum for each in self._shipped}
         return [each for each in self.ran if mine.get(each.version, each.checksum) != each.checksum]
 
     @property
     def why_absent(self) -> str:
-        """Why there is no folder; of a plugin that has none here."""
+        """Why a plugin without a folder has none."""
         left_out = self.plugin in plugin_folders.names()
         return "worker.plugins leaves it out" if left_out else "it is not installed here"
 
@@ -93,7 +93,7 @@ class PluginState:
 
 @dataclass(frozen=True, slots=True)
 class FullPlan:
-    """What is to run, or ran: inboxd's own, and of each plugin."""
+    """Migrations that are to run, or ran: inboxd's own, and those of plugins."""
 
     own: MigrationPlan
     plugins: Sequence[tuple[MigrationFolder, PluginMigration]] = ()
@@ -107,9 +107,9 @@ async def migrate(
 ) -> FullPlan:
     """Bring a database up to date: inboxd's schema, then the tables of the installed plugins.
 
-    plugins: only those of these names, as `worker.plugins` has them; none named: all. to: only
-    inboxd's own migrations, up to that number. Returns what ran. Raises DatabaseError, SchemaError
-    or PluginError; what ran before stays.
+    plugins: only these, as in `worker.plugins`; empty: all. to: only inboxd's own migrations, up to
+    this number. Returns what ran. Raises DatabaseError, SchemaError or PluginError; finished
+    migrations stay.
     """
     folders = plugin_folders.shipped_by(plugins) if to is None else []
     async with migrations.only_migrator(database) as (connection, sql):
@@ -123,7 +123,7 @@ async def migrate(
 async def states(
     connection: Connection, sql: Statements, folders: Sequence[MigrationFolder]
 ) -> list[PluginState]:
-    """Each of these plugins, and each that something ran of, by name."""
+    """The state of each plugin that has a folder or records, by name."""
     ran = await _recorded(connection, sql)
     where = whereabouts(connection)
     here = {each.plugin: each for each in folders}
@@ -134,7 +134,7 @@ async def states(
 
 
 def planned(own: MigrationPlan, found: Sequence[PluginState]) -> FullPlan:
-    """What is to run. Raises SchemaError if a plugin's file was changed after it ran."""
+    """The plan that remains. Raises SchemaError if a plugin's file changed after it ran."""
     _refuse_changed(found)
     return FullPlan(
         own,
@@ -148,12 +148,12 @@ def _refuse_changed(found: Sequence[PluginState]) -> None:
             raise SchemaError(
                 f"{each.where}: plugin {each.plugin!r}: migration {record.label} ran with other "
                 f"contents (from {record.distribution}) than the installed plugin ships; "
-                "restore the file and put the change into a new one, or make the database anew"
+                "restore the file and put the change into a new one, or recreate the database"
             )
 
 
 def fits(found: Sequence[PluginState]) -> None:
-    """Raise SchemaError, naming the command to run, if something has not run or was changed."""
+    """Raise SchemaError, with the command to run, if a file is pending or has changed."""
     _refuse_changed(found)
     for each in found:
         if due := [file.label for file in each.pending]:
@@ -173,7 +173,7 @@ async def check(
 
 
 def summary(found: Sequence[PluginState]) -> str:
-    """At which version each is, in a line."""
+    """Each plugin's version, in one line."""
     parts = []
     for each in found:
         absent = "" if each.folder else f" ({each.why_absent})"
@@ -182,7 +182,7 @@ def summary(found: Sequence[PluginState]) -> str:
 
 
 async def _recorded(connection: Connection, sql: Statements) -> Mapping[str, list[PluginRecord]]:
-    """What ran, by plugin; nothing where inboxd's own schema is older than the table."""
+    """The records by plugin; none if inboxd's own schema is older than the table."""
     found: dict[str, list[PluginRecord]] = {}
     if await connection.fetchval(sql["has_plugin_migrations"]):
         for row in await connection.fetch(sql["applied_plugin_migrations"]):
@@ -197,18 +197,18 @@ async def _run(
     folder: MigrationFolder,
     file: PluginMigration,
 ) -> None:
-    """Run a file of a plugin and record it; the recorder is the session that holds the lock."""
+    """Run and record a plugin's file; recorder: the session that holds the migrators' lock."""
     connection, sql = recorder
     record = (folder.plugin, file.version, file.name, file.checksum, folder.distribution)
     limits = {"statement_timeout": "0"}
     if not file.in_transaction:
-        # What cannot run in a transaction waits for old ones to end, and is in nobody's way.
+        # A statement outside a transaction (CONCURRENTLY) waits for old ones, and blocks no other.
         limits["lock_timeout"] = "0"
     own = await connect(database, "migrate", plans=limits)
     try:
         if file.in_transaction:
             async with own.transaction():
-                # First, since the file may take another role on.
+                # Before the file, since the file may change the role.
                 await own.execute(sql["record_plugin_migration"], *record)
                 await own.execute(sql["hand_over_migration"], file.text)
                 await own.execute(sql["run_migration"])
@@ -224,19 +224,19 @@ async def _run(
 def _failed(
     plugin: str, file: PluginMigration, error: BaseException
 ) -> DatabaseError | SchemaError:
-    """What failed and where, what became of it, and what to do."""
+    """The error with the file's place, what remains of it, and the remedy."""
     said = redact(str(error.args[0]) if error.args else "") or type(error).__name__
     text = f"plugin {plugin!r}: migration {file.label} failed{_where(error, file.text)}: {said}"
     stays = "nothing of it stays"
     if not file.in_transaction:
         stays = (
-            "it has no transaction, so a part of it may stay, such as an invalid index: remove that"
+            "it ran without a transaction, so a part may stay, such as an invalid index: remove it"
         )
     match error:
         case _ if is_passing(error) and not isinstance(error, VOID):
             return DatabaseError(f"{text}; {stays}; run again: inboxd migrate")
         case asyncpg.InsufficientPrivilegeError():
-            remedy = "let a role that may do it run: inboxd migrate"
+            remedy = "run as a role that may do it: inboxd migrate"
         case asyncpg.ActiveSQLTransactionError():
             remedy = (
                 "put this statement alone into a file with the line «-- transaction: none», and "
@@ -244,8 +244,8 @@ def _failed(
             )
         case asyncpg.FeatureNotSupportedError() if file.in_transaction:
             remedy = (
-                "leave out BEGIN, COMMIT and COPY from a client, since a file is one transaction, "
-                "write CREATE TABLE … AS in place of SELECT … INTO, and run: inboxd migrate"
+                "remove BEGIN, COMMIT and COPY from a client, since a file is one transaction, "
+                "use CREATE TABLE … AS instead of SELECT … INTO, and run: inboxd migrate"
             )
         case _:
             remedy = "correct the file, and run: inboxd migrate"
@@ -253,7 +253,7 @@ def _failed(
 
 
 def _where(error: BaseException, text: str) -> str:
-    """At which line, if the server says so of this text."""
+    """The line and column of the error, if the server gives a position in this text."""
     position = getattr(error, "position", None)
     if position is None and getattr(error, "internal_query", None) == text:
         position = getattr(error, "internal_position", None)

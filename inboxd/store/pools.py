@@ -1,15 +1,15 @@
-"""Pools of connections: the daemon's own, and that of commands' handlers.
+"""Pools of connections: one for the daemon's statements, one for command handlers.
 
-Owns the borrowing of connections, and what is different behind a pooler in transaction mode (such
-as PgBouncer): there, each borrowing is one transaction, which begins with the settings that a
-session has otherwise; whoever needs more than one in a row lends a connection and opens each with
-`transaction`. Promises that a connection goes to who has waited longest, that none comes with a
-transaction that somebody else left open, that the first failure to connect says what to do, and
-that no statement is waited for much longer than the server may work on it. The driver's own pool
-would do, but for one thing: with each command in a transaction of its own, a connection that
-somebody waits for is handed on with the next transaction begun, which saves a round trip
-(`Pool.wanted`, ADR 6). Known limit: listening needs a session of its own, so behind such a pooler
-new rows are found by the poll.
+Owns borrowing connections, and the handling of a pooler in transaction mode (such as PgBouncer):
+there each borrowing is one transaction, which begins with the settings that a session has
+otherwise; a caller that needs several transactions uses `lend`, and `transaction` for each.
+Promises that the longest waiting caller gets the next connection, that no connection comes with a
+transaction that an earlier borrower left open, that the first failure to connect names a remedy,
+and that no statement is awaited for much longer than the server may work on it. The driver's own
+pool would do except for one thing: a command has a transaction of its own, and a connection for
+which a caller waits is handed on with the next transaction begun, which saves a round trip
+(`Pool.wanted`, ADR 6). Known limit: LISTEN needs a session of its own, so behind such a pooler new
+rows are found by polling.
 """
 
 import asyncio
@@ -36,27 +36,27 @@ from inboxd.store.connections import (
     session_settings,
 )
 
-# Neither the transport nor the transaction's own level can be set inside a transaction.
+# Settings that cannot be set inside a transaction.
 _NOT_LOCAL = ("application_name", "default_transaction", "tcp_")
 _GRACE_SECONDS = 5.0
-# Seconds that tidying a connection, or saying goodbye on it, may take before it is dropped.
+# Seconds for resetting or closing a connection, before it is dropped.
 _PATIENCE = 5.0
 _REMEDY = "raise database.pool_size or handler_pool_size, or let handlers hold theirs for less time"
 
 Dial = Callable[[], Awaitable[Connection]]
-# Where one stands in line; its result is a connection, or None: there is room to make one.
+# A waiting caller; its result is a connection, or None: there is room to open one.
 _Waiter: TypeAlias = "asyncio.Future[Connection | None]"
 
 
 class Pool:
-    """A bounded number of connections, made when first needed, and kept."""
+    """At most `size` connections, opened when first needed and kept."""
 
     def __init__(
         self, dial: Dial, size: int, database: Database, preamble: str, remedy: str | None = None
     ) -> None:
-        """Keep up to `size`; `preamble` begins each transaction where sessions keep no settings.
+        """A pool; preamble: SQL that begins each transaction, if sessions keep no settings.
 
-        remedy: what is said to whoever waited for a free one in vain.
+        remedy: the end of the error message if no connection becomes free in time.
         """
         self.preamble = preamble
         self._remedy = remedy or _REMEDY
@@ -64,30 +64,30 @@ class Pool:
         self._size = size
         self._database = database
         self._open: set[Connection] = set()
-        # Room that somebody was given to make one, whether or not it has begun.
+        # Places given to callers that are to open a connection, begun or not.
         self._opening = 0
         self._idle: list[Connection] = []
-        # Borrowed, and to prepare anew what they have prepared.
+        # Borrowed connections whose prepared statements must be prepared again.
         self._void: set[Connection] = set()
         self._waiters: deque[_Waiter] = deque()
 
     @property
     def idle(self) -> int:
-        """Open connections that nobody has borrowed."""
+        """The number of open connections that are not borrowed."""
         return len(self._idle)
 
     @property
     def used(self) -> int:
-        """Connections that are borrowed."""
+        """The number of borrowed connections."""
         return len(self._open) - len(self._idle)
 
     @property
     def wanted(self) -> bool:
-        """Whether somebody waits for the next connection that is given back."""
+        """Whether a caller waits for a connection."""
         return any(not waiter.done() for waiter in self._waiters)
 
     async def acquire(self, within: float) -> Connection:
-        """A connection, waiting for a free one at most so many seconds. Raises DatabaseError."""
+        """Get a connection; waits at most `within` seconds for one. Raises DatabaseError."""
         connection: Connection | None
         while self._idle:
             connection = self._idle.pop()
@@ -103,9 +103,9 @@ class Pool:
         return await self._connect()
 
     async def release(self, connection: Connection, *, begun: bool = False) -> None:
-        """Give a connection back; a broken one is dropped, which is nobody's failure.
+        """Return a connection; a broken one is dropped without an error.
 
-        begun: its next transaction has begun, for who waits; if nobody does, it is undone.
+        begun: its next transaction has begun, for a waiting caller; without one it is rolled back.
         """
         if connection in self._void:
             self._void.discard(connection)
@@ -124,13 +124,13 @@ class Pool:
                 self._idle.append(connection)
 
     def prepare_anew(self) -> None:
-        """What one session had prepared is void: no other session is to find that out by itself."""
+        """Prepare all statements again: those of one session were found to be invalid."""
         self._void = self._open - {*self._idle}
         for connection in self._idle:
             prepared.forget(connection)
 
     async def close(self) -> None:
-        """Say goodbye on what is idle, and end the rest."""
+        """Close idle connections, and terminate borrowed ones."""
         with anyio.move_on_after(_PATIENCE, shield=True):
             for connection in self._idle:
                 await connection.close()
@@ -141,12 +141,12 @@ class Pool:
         return len(self._open) + self._opening < self._size
 
     def _offer_room(self) -> None:
-        """Let the first in line make a connection; nobody may take its room meanwhile."""
+        """Let the first waiting caller open a connection; its place is reserved."""
         if self._has_room() and self._serve(None):
             self._opening += 1
 
     async def _connect(self) -> Connection:
-        """A new connection, in room that was given."""
+        """Open a connection in a reserved place."""
         try:
             connection = await self._dial()
         except (*LOST, asyncpg.PostgresError) as error:
@@ -159,7 +159,7 @@ class Pool:
             self._offer_room()
 
     async def _stand_in_line(self, within: float) -> "Connection | None":
-        """The next connection that is given back; None: there is room to make one."""
+        """The next returned connection; None: there is room to open one."""
         loop = asyncio.get_running_loop()
         waiter: _Waiter = loop.create_future()
         timer = loop.call_later(within, _expire, waiter, within, self._remedy)
@@ -179,7 +179,7 @@ class Pool:
             timer.cancel()
 
     def _serve(self, connection: "Connection | None") -> bool:
-        """Let the first in line go on; False if nobody waits."""
+        """Let the first waiting caller go on; False if no caller waits."""
         while self._waiters:
             waiter = self._waiters.popleft()
             if not waiter.done():
@@ -196,17 +196,17 @@ def _expire(waiter: _Waiter, within: float, remedy: str) -> None:
 
 
 def _is_cancelling(connection: Connection) -> bool:
-    """Whether the driver still waits for the server to obey a cancellation."""
+    """Whether the driver still waits for the server to finish a cancellation."""
     return connection._protocol._is_cancelling()  # type: ignore[attr-defined,no-any-return]  # noqa: SLF001 - as the driver's own pool does
 
 
 def _has_a_transaction(connection: Connection) -> bool:
-    """Whether the driver takes one for open: also one whose beginning was cancelled."""
+    """Whether the driver holds a transaction for open; it may be one whose BEGIN was cancelled."""
     return connection._top_xact is not None  # type: ignore[attr-defined]  # noqa: SLF001 - as above
 
 
 async def _tidy(connection: Connection) -> None:
-    """Wait for a cancellation to end, and undo a transaction; drop what does not obey."""
+    """Wait for a cancellation, and roll back; terminate a connection that does not respond."""
     try:
         with anyio.fail_after(_PATIENCE, shield=True):
             if _is_cancelling(connection):
@@ -216,7 +216,7 @@ async def _tidy(connection: Connection) -> None:
                 await connection.execute("ROLLBACK")
     except (*LOST, asyncpg.PostgresError):
         connection.terminate()
-    except BaseException:  # a handler's time limit insists: it cancels its task, not a scope
+    except BaseException:  # a handler's time limit cancels the task, which the shield cannot stop
         connection.terminate()
         raise
 
@@ -232,11 +232,10 @@ async def open_pool(
 ) -> AsyncIterator[Pool]:
     """A pool for the `async with` block.
 
-    plans: OWN_PLANS for the daemon's statements; empty for handlers' sessions. remedy: what is
-    said to whoever waited for a free connection in vain.
+    plans: OWN_PLANS for the daemon's statements; empty for handlers' sessions. remedy: as in Pool.
     """
     words = arguments(database, purpose, plans)
-    # Beyond what the server allows: this bounds the wait for one that has vanished.
+    # Longer than the server's limit: this only bounds the wait for a vanished server.
     words["command_timeout"] = database.statement_timeout.total_seconds() + _GRACE_SECONDS
     preamble = _preamble(database, plans)
     pool = Pool(partial(dial, database, **words), size, database, preamble, remedy)
@@ -248,7 +247,7 @@ async def open_pool(
 
 @asynccontextmanager
 async def borrow(pool: Pool, within: float = 30.0) -> AsyncIterator[Connection]:
-    """A connection from the pool for statements; waits for a free one at most `within` seconds."""
+    """A connection for statements, not in a transaction; waits for it at most `within` seconds."""
     async with lend(pool, within) as connection:
         if pool.preamble:
             async with transaction(pool, connection):
@@ -259,10 +258,10 @@ async def borrow(pool: Pool, within: float = 30.0) -> AsyncIterator[Connection]:
 
 @asynccontextmanager
 async def look_at(pool: Pool, within: float = 30.0) -> AsyncIterator[Connection]:
-    """A connection from the pool for statements that only read.
+    """A connection for statements that only read.
 
-    Behind a pooler, where no session keeps that it only reads, they are one snapshot: whoever wants
-    one for some of them finds it there, since no transaction within another has its own.
+    Behind a pooler all of them run in one snapshot, since its sessions cannot be set to read-only:
+    a caller that wants a snapshot has one, as a nested transaction cannot have its own.
     """
     async with lend(pool, within) as connection:
         if not pool.preamble:
@@ -279,7 +278,7 @@ async def look_at(pool: Pool, within: float = 30.0) -> AsyncIterator[Connection]
 
 @asynccontextmanager
 async def lend(pool: Pool, within: float = 30.0) -> AsyncIterator[Connection]:
-    """A connection from the pool for transactions: each begins and commits with `transaction`."""
+    """A connection for several transactions: each begins and commits with `transaction`."""
     connection = await pool.acquire(within)
     try:
         yield connection
@@ -295,7 +294,7 @@ async def lend(pool: Pool, within: float = 30.0) -> AsyncIterator[Connection]:
 
 @asynccontextmanager
 async def transaction(pool: Pool, connection: Connection) -> AsyncIterator[None]:
-    """One transaction of its own on a lent connection, behind a pooler as well."""
+    """A transaction on a connection from `lend`."""
     async with connection.transaction(isolation="read_committed"):
         try:
             if pool.preamble:
@@ -308,18 +307,18 @@ async def transaction(pool: Pool, connection: Connection) -> AsyncIterator[None]
 
 @asynccontextmanager
 async def transact(pool: Pool) -> AsyncIterator[Connection]:
-    """A connection from the pool in a transaction of its own, which commits at the end."""
+    """A connection in a transaction, which commits at the end."""
     async with lend(pool) as connection, transaction(pool, connection):
         yield connection
 
 
 def _give_up(connection: Connection) -> None:
-    """The server does not answer: neither would it answer a rollback."""
+    """Terminate the connection: a silent server would not answer a ROLLBACK either."""
     connection.terminate()
 
 
 def _preamble(database: Database, plans: Mapping[str, str]) -> str:
-    """The session's settings for one transaction; empty where the session itself keeps them."""
+    """Session settings as SQL for one transaction; empty if the session itself has them."""
     if not database.transaction_pooler:
         return ""
     settings = session_settings(database, "") | dict(plans)

@@ -1,7 +1,7 @@
-"""One event or command from an operator's hands, by the SQL functions that producers use.
+"""Single events or commands that an operator writes, through the producers' SQL functions.
 
-Promises that what PostgreSQL refuses comes out as UsageError, without the payload that it holds.
-Known limit: one row a call; services use `inboxd.client`.
+Promises that a refusal by PostgreSQL is raised as UsageError, without the payload.
+Known limit: one row per call; services use `inboxd.client`.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ _ANOTHER_MODE = "IB007"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """What is emitted or sent. payload: JSON text; lane: topic or queue; delay: until it is due."""
+    """A row to write. payload: JSON text; lane: topic or queue; delay: time until it is due."""
 
     type: str
     payload: str
@@ -46,9 +46,9 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class WrittenEntry:
-    """The row that was written; with `duplicate`, the one that was there already.
+    """The written row; duplicate: it is an earlier row.
 
-    `conflict`: its dedup key is another event's, so it is a dead letter.
+    conflict: another event has its dedup key, so it is a dead letter.
     """
 
     id: int | None
@@ -58,7 +58,7 @@ class WrittenEntry:
 
 
 async def emit(session: Session, entry: Entry) -> WrittenEntry:
-    """Insert an event. Raises UsageError when the database refuses a value."""
+    """Insert an event. Raises UsageError if the database refuses a value."""
     return await _call(
         session,
         "emit_event",
@@ -70,7 +70,7 @@ async def emit(session: Session, entry: Entry) -> WrittenEntry:
 
 
 async def dead_copies(session: Session, event: UUID) -> list[Row]:
-    """The dead letters of an event: id and topic; none for a role that may not look."""
+    """The dead letters of an event: id and topic; none if the role may not read them."""
     try:
         rows = await session.fetch("dead_copies", event)
     except asyncpg.InsufficientPrivilegeError:
@@ -79,7 +79,7 @@ async def dead_copies(session: Session, event: UUID) -> list[Row]:
 
 
 async def send(session: Session, entry: Entry) -> WrittenEntry:
-    """Insert a command. Raises UsageError when the database refuses a value."""
+    """Insert a command. Raises UsageError if the database refuses a value."""
     return await _call(
         session,
         "send_command",
@@ -100,7 +100,7 @@ async def _call(session: Session, statement: str, *arguments: object) -> Written
 
 @contextmanager
 def refusals() -> Iterator[None]:
-    """What the database refuses comes out as UsageError or UniqueKeyTaken, without the row."""
+    """Raise refusals by the database as UsageError or UniqueKeyTaken, without the row."""
     try:
         yield
     except (asyncpg.DataError, asyncpg.CheckViolationError) as error:

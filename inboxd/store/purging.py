@@ -1,6 +1,6 @@
-"""Old rows of the smaller tables: statistics, samples, audit, replays, batches, sent webhooks.
+"""Deletes old rows of the smaller tables: statistics, samples, audit, replays, batches and more.
 
-Owns the statements that remove them. Promises that each touches a bounded number of rows, found by
+Owns the statements that delete them. Promises that each touches a bounded number of rows, found by
 an index.
 """
 
@@ -24,22 +24,22 @@ _BY_AGE = {
 async def remove(
     connection: Connection, sql: Statements, table: str, age: timedelta, rows: int
 ) -> int:
-    """Remove up to `rows` rows older than `age` of a table that is purged by age; how many."""
+    """Delete at most `rows` rows older than `age` from a table; returns their number."""
     return int(await connection.fetchval(sql[_BY_AGE[table]], age, rows))
 
 
 async def forget_tenants(connection: Connection, sql: Statements) -> None:
-    """Let other tenants have the places of those that are not seen any more."""
+    """Free the places of tenants that have not been seen for a month, for other tenants."""
     await connection.execute(sql["forget_tenants"])
 
 
 async def forget_series(
     connection: Connection, sql: Statements, after: int, rows: int
 ) -> tuple[int | None, int]:
-    """Look at `rows` series from a number on; those of which no count is left go.
+    """Look at `rows` series from an id on; delete those without counts.
 
-    Within a transaction. Returns the number to go on from (None: all were looked at), and how many
-    went.
+    Needs a transaction. Returns the id to go on from (None: finished), and the number of deleted
+    series.
     """
     await connection.execute(sql["lock_series"])
     row = await one_row(connection, sql["forget_series"], after, rows)
@@ -49,18 +49,18 @@ async def forget_series(
 async def thin_samples(
     connection: Connection, sql: Statements, age: timedelta, after: datetime, rows: int
 ) -> tuple[datetime | None, int]:
-    """Look at `rows` samples after a time, older than `age`: the first of each minute stays.
+    """Look at `rows` samples after a time that are older than `age`; keep one per minute.
 
-    Returns the time to go on from (None: there was none to look at), and how many were removed.
+    Returns the time to go on from (None: finished), and the number of deleted samples.
     """
     row = await one_row(connection, sql["thin_samples"], age, after, rows)
     return row["last"], row["removed"]
 
 
 async def sent_webhooks(connection: Connection, sql: Statements, rows: int) -> tuple[int, int]:
-    """Look at `rows` deliveries with a chosen message id, and forget those that history tells of.
+    """Look at `rows` deliveries with a chosen message id; delete the records of settled ones.
 
-    Returns how many were looked at, and how many were removed.
+    Returns how many were looked at, and how many were deleted.
     """
     row = await one_row(connection, sql["purge_sent_webhooks"], rows)
     return row["looked"], row["removed"]
@@ -69,9 +69,9 @@ async def sent_webhooks(connection: Connection, sql: Statements, rows: int) -> t
 async def batches(
     connection: Connection, sql: Statements, age: timedelta, after: int, rows: int
 ) -> tuple[int | None, int]:
-    """Look at `rows` batches from number `after` on, and remove those that ended `age` ago.
+    """Look at `rows` batches from id `after` on, and delete those that ended `age` ago.
 
-    Returns the number to go on from (None: all were looked at), and how many were removed.
+    Returns the id to go on from (None: finished), and the number of deleted batches.
     """
     row = await one_row(connection, sql["purge_batches"], age, after, rows)
     return row["last"], row["removed"]

@@ -1,9 +1,9 @@
-"""What operators see of queues: how much waits in each and why, and which keys stand still.
+"""Queues for operators: waiting commands per queue and their causes, blocked keys.
 
-Owns the statements that look at whole queues. Promises that a look costs the same whatever the
-tables hold: counts stop at a limit. A key is blocked when a dead letter holds it, or a command
-that waits for its retry, and something due stands behind. Known limit: of the dead letters of a
-queue, and of the retries of a type, the first thousand are looked at.
+Owns the statements that read whole queues. Promises a bounded cost whatever the tables hold, since
+counts stop at a limit. A key is blocked if a dead letter or a command that waits for its retry
+holds it, and a due command stands behind. Known limit: only the first HOLDERS dead letters of a
+queue, and retries of a type, are looked at.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ _COUNTS = ("pending", "due", "running", "failed", "in_line", "unmet")
 
 
 class Blocked(NamedTuple):
-    """Keys of a queue that stand still; oldest: the longest that one behind was due, in seconds."""
+    """Blocked keys of a queue; oldest: seconds that the longest due command behind has waited."""
 
     queue: str
     held_by: str
@@ -32,7 +32,7 @@ class Blocked(NamedTuple):
 async def blocked(
     connection: Connection, sql: Statements, queues: Mapping[str, Queue]
 ) -> list[Blocked]:
-    """The blocked keys of each queue, as these settings have it."""
+    """The blocked keys of each queue, by these settings."""
     at_once = [name for name, queue in queues.items() if queue.key_concurrency > 1]
     skipping = [name for name, queue in queues.items() if queue.on_failure == "skip"]
     rows = await connection.fetch(sql["count_blocked"], HOLDERS, [*at_once, *skipping], at_once)
@@ -45,9 +45,9 @@ async def listed(
     counted: Sequence[Mapping[str, Any]] | None = None,
     standing: Sequence[Blocked] | None = None,
 ) -> list[dict[str, Any]]:
-    """Every queue that is declared, has rows or settings here, and what waits in it, for JSON.
+    """Every queue that is declared, has rows or has settings here, with counts, as JSON values.
 
-    counted, standing: lanes and blocked keys as somebody has counted them; None: it is done now.
+    counted, standing: lanes and blocked keys that were counted before; None: count now.
     """
     declared = await session.fetch("declared_queues")
     found = {name: empty(name) for name in [*queues, *(row["queue"] for row in declared)]}
@@ -72,7 +72,7 @@ async def listed(
 async def blocked_keys(
     session: Session, name: str, settings: Queue, most: int
 ) -> list[dict[str, Any]]:
-    """The blocked keys of one queue, those first whose line has waited longest."""
+    """The blocked keys of one queue, the longest waiting line first."""
     holds = settings.key_concurrency == 1
     rows = await session.fetch(
         "blocked_keys",
@@ -87,6 +87,6 @@ async def blocked_keys(
 
 
 def empty(name: str) -> dict[str, Any]:
-    """A queue in which nothing waits."""
+    """The entry of an empty queue."""
     counts = dict.fromkeys(_COUNTS, 0)
     return {"queue": name, **counts, "oldest": None, "keys": 0, "blocked": {}}

@@ -1,10 +1,9 @@
-"""Receipts: what came over HTTP, written with the events that are in it.
+"""Receipts: HTTP requests of webhooks, written together with their events.
 
-Promises that a page is one statement in one transaction, which is durable when `write` returns;
-that a receipt which was written already is answered as it was then, and never written twice; that
-a receipt of another day finds its partition; that held receipts are released in the order in which
-they came.
-Known limit: what was written in a partition that is gone meanwhile is written again.
+Promises that a page is one statement in one transaction, durable when `write` returns; that a
+receipt which was already written gets the same answer, and is never written twice; that a receipt
+of another day finds its partition; and that held receipts are released in their order of arrival.
+Known limit: a receipt whose partition was dropped meanwhile is written again.
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -22,23 +21,23 @@ from inboxd.store.connections import Connection, Row, is_without_partition, one_
 from inboxd.store.session import Session
 from inboxd.store.statements import Statements
 
-# How often a page is tried of which others write receipts at the same time.
+# Tries to write a page, if other processes write some of its receipts at the same time.
 _TRIES = 5
 
 
-# Held receipts that are released in one transaction.
+# Held receipts per transaction of a release.
 _PAGE = 500
-# Events of a receipt whose statuses are looked up.
+# Events per receipt whose statuses are looked up.
 _LOOK = 100
-# An event is not settled before its receipt was received; clocks may have been set back.
+# An event is settled after its receipt was received; the slack allows for clocks set back.
 _SLACK = timedelta(hours=1)
 _EVER = datetime(1970, 1, 1, tzinfo=UTC)
-# The answer may name events of earlier receipts.
+# Outcomes whose event_ids may be those of earlier receipts.
 _KNOWN = ("duplicate", "contradiction")
 
 
 class Stored(NamedTuple):
-    """What became of a receipt: stored, duplicate, contradiction, broken or held."""
+    """The result for a receipt: stored, duplicate, contradiction, broken or held."""
 
     event_ids: list[UUID]
     outcome: str
@@ -50,10 +49,10 @@ async def write(
     receipts: Sequence[Receipt],
     begin: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
 ) -> list[Stored]:
-    """Write them, each once; answers in the order given. Outside of any transaction.
+    """Write receipts, each once; returns results in the order given. Needs no open transaction.
 
-    All or none: raises what the database refuses, of any of them. begin: opens the transaction of
-    each statement, where a statement alone is not one.
+    All or none: raises the database's error about any of them. begin: opens a transaction for each
+    statement, where a single statement is not one.
     """
     known: dict[UUID, Stored] = {}
     given = {each.receipt_id: each for each in receipts}
@@ -77,8 +76,8 @@ async def write(
         else:
             return [known[each.receipt_id] for each in receipts]
     raise DatabaseError(
-        f"{len(given)} receipts were written by somebody else at the same time, {_TRIES} times: "
-        "try again"
+        f"other processes wrote some of these {len(given)} receipts at the same time, in {_TRIES} "
+        "tries: try again"
     )
 
 
@@ -104,20 +103,20 @@ def _answers(rows: Sequence[Row]) -> dict[UUID, Stored]:
 
 
 async def commit(connection: Connection, sql: Statements) -> None:
-    """Commit next to nothing. Raises what keeps the database from writing."""
+    """Commit a minimal write. Raises the error that keeps the database from writing."""
     await connection.execute(sql["commit_nothing"])
 
 
 async def erased(
     connection: Connection, sql: Statements, subjects: Sequence[str], since: datetime
 ) -> dict[str, datetime]:
-    """Of these subjects, those that were erased since then, and when they last were."""
+    """The subjects among these that were erased after `since`, with the newest erasure."""
     rows = await connection.fetch(sql["erased"], subjects, since)
     return {row["subject"]: row["erased_at"] for row in rows}
 
 
 class HeldSource(TypedDict):
-    """A source of which receipts are held; how many, and since when; counted up to a limit."""
+    """A source with held receipts: their number, counted up to a limit, and since when."""
 
     source: str
     held_at: datetime
@@ -126,15 +125,15 @@ class HeldSource(TypedDict):
 
 
 async def held(connection: Connection, sql: Statements, most: int = 10_000) -> list[HeldSource]:
-    """The sources of which receipts are held; paused: by an operator, or by a living receiver."""
+    """Sources with held receipts; paused: by an operator, or by a living receiver's settings."""
     return cast("list[HeldSource]", await connection.fetch(sql["held_sources"], most))
 
 
 async def release(connection: Connection, sql: Statements, source: str) -> AsyncIterator[int]:
-    """Write the events of what is held of a source, the oldest first; how many of each page.
+    """Write the events of a source's held receipts, oldest first; yields the number per page.
 
-    It ends when nothing is held any more, when an operator pauses the source, and when somebody
-    else releases it. Whoever is killed has released whole pages.
+    Ends when none is held, when an operator pauses the source, or when another process releases
+    it. If this process is killed, whole pages are released.
     """
     last, more = 0, True
     while more:
@@ -146,11 +145,11 @@ async def release(connection: Connection, sql: Statements, source: str) -> Async
 
 
 class ReceiptRow(TypedDict):
-    """A receipt as operators see it.
+    """A receipt for operators.
 
-    statuses: of its events (held: not written yet), up to a hundred. became: pending, failed (an
-    event is a dead letter, or was put away), handled (all were); None: history has
-    forgotten them. body, headers: with `raw` only; no body: a duplicate, or it was erased.
+    statuses: of its first hundred events; held: not written yet. became: pending, failed (an event
+    is a dead letter or was dismissed or cancelled), handled (all succeeded); None: history has lost
+    them. body, headers: only with `raw`; a duplicate or an erased receipt has no body.
     """
 
     receipt_id: UUID
@@ -173,12 +172,12 @@ class ReceiptRow(TypedDict):
 async def page(
     session: Session, source: str | None = None, *, after: UUID | None = None, limit: int = 50
 ) -> list[ReceiptRow]:
-    """Receipts, the newest first; after: the last one of the page before."""
+    """Receipts, newest first; after: the last id of the previous page."""
     return await _with_statuses(session, await session.fetch("list_receipts", source, after, limit))
 
 
 async def one(session: Session, receipt_id: UUID, *, raw: bool = False) -> ReceiptRow | None:
-    """A receipt; raw: with its body and headers."""
+    """A receipt; with `raw`, including its body and headers."""
     found = await some(session, [receipt_id], raw=raw)
     return found[0] if found else None
 
@@ -186,7 +185,7 @@ async def one(session: Session, receipt_id: UUID, *, raw: bool = False) -> Recei
 async def some(
     session: Session, receipt_ids: Sequence[UUID], *, raw: bool = False
 ) -> list[ReceiptRow]:
-    """Those of them that are there; events have the id of theirs as causation id."""
+    """The receipts among these ids that exist. Their events have this id as causation id."""
     if raw:
         session.refuse_withheld("webhooks as they came")
     rows = await session.fetch("show_receipts", receipt_ids, raw)
@@ -194,9 +193,9 @@ async def some(
 
 
 async def _with_statuses(session: Session, rows: Sequence[Row]) -> list[ReceiptRow]:
-    """With what became of their events, of which the first hundred are looked at."""
+    """Add the statuses of the first hundred events of each receipt."""
     given = [(row, event) for row in rows for event in row["event_ids"][:_LOOK]]
-    # An event may have been settled long before its duplicate came.
+    # The event of a duplicate may have been settled long before the duplicate came.
     since = [_EVER if row["outcome"] in _KNOWN else row["received_at"] - _SLACK for row, _ in given]
     ids, events = [row["receipt_id"] for row, _ in given], [event for _, event in given]
     counts: dict[UUID, dict[str, int]] = {row["receipt_id"]: {} for row in rows}

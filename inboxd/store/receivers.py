@@ -1,7 +1,7 @@
-"""The receivers table: who receives webhooks, what, and since when.
+"""The receivers table: processes that receive webhooks, their sources and states.
 
-Owns its statements. Promises that no clock but the database's counts. Known limit: a receiver that
-died is known by its silence alone; nothing waits for it, so nobody declares it dead.
+Owns its statements. Promises that only the database's clock counts. Known limit: a dead receiver is
+known only by its silence; nothing waits for it, so it is never declared dead.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ State = Literal["running", "draining", "stopped"]
 
 
 class SpoolSight(NamedTuple):
-    """What a receiver tells of its spool: the sources that it spools, and why it takes no more."""
+    """A receiver's spool: the sources that it spools, and why it accepts no more, if so."""
 
     sources: Sequence[str] = ()
     trouble: str | None = None
@@ -26,7 +26,7 @@ class SpoolSight(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ReceiverIdentity:
-    """One process that receives; number: under a supervisor. `id` is new at every start."""
+    """A receiving process; number: its place under a supervisor. `id` is new at every start."""
 
     id: UUID
     name: str
@@ -45,21 +45,21 @@ async def show(
     state: State,
     spool: SpoolSight,
 ) -> None:
-    """Join, or show that it lives. holds: the sources that its settings pause."""
+    """Insert or renew the receiver's row. holds: the sources that its settings pause."""
     named = (me.id, me.name, me.number, me.host, me.pid, me.version)
     given = (sources, holds, state, list(spool.sources), spool.trouble)
     await connection.execute(sql["show_receiver"], *named, *given)
 
 
 async def forget(connection: Connection, sql: Statements) -> None:
-    """Delete the rows of those that ended long ago."""
+    """Delete the rows of receivers that ended long ago."""
     await connection.execute(sql["forget_receivers"])
 
 
 async def listed(session: Session, silence: timedelta, limit: int) -> list[Row]:
-    """The receivers that live; those too that died a short time ago, after such a silence.
+    """Living receivers, and those that died a short time ago; silence: after which one is dead.
 
-    Not one in whose place its supervisor has started another: nothing is to be done about it.
+    Omits a dead one if its supervisor has started another in its place.
     """
     rows = await session.fetch("list_receivers", silence, limit)
     newest = {_place(row): row["started_at"] for row in rows if row["state"] != "dead"}
@@ -73,5 +73,5 @@ async def listed(session: Session, silence: timedelta, limit: int) -> list[Row]:
 
 
 def _place(row: Row) -> tuple[str, str, int | None]:
-    """Which of a supervisor's processes it is."""
+    """The identity of a supervisor's place: name, host, number."""
     return row["name"], row["host"], row["process"]

@@ -1,9 +1,9 @@
-"""What a rehearsal asks of the database: its row, its transaction, and what that has written.
+"""The database side of a rehearsal: its row, its transaction, and the rows that it wrote.
 
-Owns the transaction that is never committed. Promises that it locks nothing by itself, the row
-least of all; that it ends undone, however its block ends, by the server if this process is gone;
-and that what handlers sent is written by the statements that workers use, shortly before the end.
-Known limit: what no transaction undoes stays, as the numbers that are drawn from sequences.
+Owns the transaction that is never committed. Promises that it locks nothing by itself, not even the
+row; that it is always rolled back, by the server if this process is gone; and that rows which
+handlers sent are written by the workers' statements, shortly before the end.
+Known limit: effects outside of transactions stay, such as numbers drawn from sequences.
 *See:* `inboxd/rehearsal/rehearsal.py`, which runs the handlers.
 """
 
@@ -28,9 +28,9 @@ Kind = Literal["event", "command"]
 
 @dataclass(frozen=True, slots=True)
 class RehearsedRow:
-    """A row as a claim would bring it, with its payload and headers; settled: it is in history.
+    """A row as a claim would return it, with its payload and headers; settled: it is in history.
 
-    waits_in_line: an event that stands in the line of its key, at `position` if it is lined up.
+    mode: of an event's topic. position: of a lined-up event in its line.
     """
 
     kind: Kind
@@ -42,13 +42,11 @@ class RehearsedRow:
 
     @property
     def uuid(self) -> UUID:
-        """The id that it is known by outside the database."""
         found: UUID = self.row[f"{self.kind}_id"]
         return found
 
     @property
     def lane(self) -> str:
-        """Its topic or queue."""
         return str(self.row["topic" if self.kind == "event" else "queue"])
 
     @property
@@ -58,7 +56,7 @@ class RehearsedRow:
 
 
 class TableWrites(NamedTuple):
-    """How many rows of a table were written."""
+    """The numbers of rows that were written to a table."""
 
     table: str
     inserted: int
@@ -67,7 +65,7 @@ class TableWrites(NamedTuple):
 
 
 class WrittenRow(NamedTuple):
-    """What became of a command or event that was sent: its queue or topic, its status."""
+    """A command or event that was sent, as it was written; lane: its queue or topic."""
 
     uuid: UUID
     lane: str
@@ -76,7 +74,7 @@ class WrittenRow(NamedTuple):
 
 
 async def find(session: Session, kind: Kind, id: int | UUID) -> RehearsedRow | None:
-    """The row, unsettled or settled; None when there is none."""
+    """The row, unsettled or settled, if it exists."""
     number, uuid = (None, id) if isinstance(id, UUID) else (id, None)
     name = "rehearsed_event" if kind == "event" else "rehearsed_command"
     found = await session.fetchrow(name, number, uuid)
@@ -95,7 +93,7 @@ async def find(session: Session, kind: Kind, id: int | UUID) -> RehearsedRow | N
 
 @asynccontextmanager
 async def undone(pool: Pool) -> AsyncIterator[Connection]:
-    """A connection in a transaction that is rolled back; `Pool.release` sees to that."""
+    """A connection in a transaction that `Pool.release` rolls back."""
     async with lend(pool) as connection:
         begin = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
         await connection.execute(f"{begin}; {pool.preamble}")
@@ -103,12 +101,12 @@ async def undone(pool: Pool) -> AsyncIterator[Connection]:
 
 
 async def session_of(connection: Connection, sql: Statements) -> Row:
-    """As whom it runs (`role`), and whether the server counts what is written (`counts`)."""
+    """The session's role (`role`), and whether the server counts written rows (`counts`)."""
     return await one_row(connection, sql["rehearsing_session"])
 
 
 async def writes(connection: Connection, sql: Statements) -> list[TableWrites]:
-    """What the transaction has written so far, by table; also what a savepoint undid."""
+    """The rows that the transaction has written, by table; includes undone savepoints."""
     return [TableWrites(*row) for row in await connection.fetch(sql["written_rows"])]
 
 
@@ -119,9 +117,9 @@ async def write_sent(
     planned: Sequence[Planned],
     events: Emitted,
 ) -> tuple[list[WrittenRow], list[WrittenRow]]:
-    """Write what handlers sent, as their settlement would; what became of commands and of events.
+    """Write sent rows as their settlement would; returns the commands and the events.
 
-    What fails is undone by itself, and raised.
+    On an error the write is undone, and the error raised.
     """
     await connection.execute("SAVEPOINT rehearsal")
     try:

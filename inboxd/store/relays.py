@@ -1,9 +1,9 @@
-"""Leases of relays: which worker publishes what is in a bucket of a relay's topic.
+"""Leases of relays: which worker publishes the events of a bucket of a relay's topic.
 
-Owns the table relay_leases. Promises that a bucket is leased by one living worker at a time, that
-each lease has a higher fence than the one before it, and that one which was lost frees nothing and
-settles nothing (promise 3). Known limit: each page updates its buckets' rows twice, in place; while
-somebody holds an old snapshot, no version of them can go, and leasing walks over all (ADR 28).
+Owns the table relay_leases. Promises that one living worker at a time leases a bucket, that each
+lease has a higher fence than the one before, and that a lost lease can neither free nor settle
+anything (promise 3). Known limit: each page updates its buckets' rows twice, in place; while an old
+snapshot is held, none of their versions can be removed, and leasing walks over all (ADR 28).
 *See:* `events/sources/sequential.py`, before it; `events/relays/page.py`.
 """
 
@@ -16,16 +16,16 @@ from inboxd.model.arrivals import Bucket
 from inboxd.store.connections import Connection
 from inboxd.store.statements import Statements
 
-# The fence of each bucket that is leased.
+# The fence of each leased bucket.
 Fences: TypeAlias = Mapping[Bucket, int]
 
 
 async def lease(
     connection: Connection, sql: Statements, worker: UUID, buckets: Sequence[Bucket], most: int
 ) -> dict[Bucket, int]:
-    """Lease up to `most` of these buckets; the fences of those that could be had.
+    """Lease at most `most` of these buckets; returns the fences of those that were free.
 
-    They are locked until the transaction ends; what is in them is read by a later statement.
+    Locks them until the transaction ends; their events must be read by a later statement.
     """
     rows = await connection.fetch(
         sql["lease_buckets"],
@@ -38,7 +38,7 @@ async def lease(
 
 
 async def free(connection: Connection, sql: Statements, worker: UUID, fences: Fences) -> None:
-    """End these leases, first of all in the transaction that settles. Raises LeaseLost."""
+    """End these leases; must be the settling transaction's first statement. Raises LeaseLost."""
     if not fences:
         return
     status = await connection.execute(
@@ -49,4 +49,4 @@ async def free(connection: Connection, sql: Statements, worker: UUID, fences: Fe
         [*fences.values()],
     )
     if (lost := len(fences) - int(status.rpartition(" ")[2])) > 0:
-        raise LeaseLost(f"{lost} of {len(fences)} buckets of a relay were leased by somebody else")
+        raise LeaseLost(f"another worker leased {lost} of {len(fences)} buckets of a relay")

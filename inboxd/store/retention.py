@@ -1,8 +1,8 @@
-"""Which partitions have served: those that the settings keep no longer.
+"""Retention: which partitions are older than the settings keep them.
 
-Promises that nothing goes before the settings, or their defaults, say so, and that bodies stay as
-long as the history that needs them. Known limit: a day goes as a whole, up to a day late.
-*See:* `maintenance/partitions/`, which lets them go; `operations/history.py`, which shows them.
+Promises that no partition is dropped before the settings or their defaults say so, and that bodies
+stay as long as history needs them. Known limit: a day is dropped as a whole, up to a day late.
+*See:* `maintenance/partitions/`, which drops them; `operations/history.py`, which shows them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,15 +11,15 @@ from datetime import timedelta
 from inboxd.settings import Settings
 from inboxd.store.partitions import BODIES, HISTORY, RECEIPTS, Partition
 
-# Bodies are needed by what was settled a day later at the most; what was settled later still is
-# looked up row by row (index events_history_late).
+# A body is needed by rows that are settled up to a day later; rows that are settled even later are
+# searched one by one (index events_history_late).
 _LATE = timedelta(days=1)
 
 Kept = Mapping[str, timedelta | None]
 
 
 def kept(settings: Settings) -> Kept:
-    """How long the rows of each table are kept; None: for ever."""
+    """How long the rows of each table are kept; None: forever."""
     events, commands = settings.history.events, settings.history.commands
     bodies = None if events is None or commands is None else max(events, commands)
     return {
@@ -31,11 +31,11 @@ def kept(settings: Settings) -> Kept:
 
 
 def served(found: Sequence[Partition], keep: Kept) -> list[Partition]:
-    """The partitions that are to go now, history before bodies, and the oldest first.
+    """The partitions to remove now: history before bodies, oldest first.
 
-    History that is detached goes only if it is to go by the settings as they are now: they may
-    have changed since it was written down, or a person may have detached it meanwhile, to keep it.
-    What is half detached is among them in any case: no other can be detached before that is ended.
+    Detached history is included only if the current settings still exclude it: they may have
+    changed since it was retired, or a person may have detached it to keep it. Partitions whose
+    detach was interrupted are always included: no other can be detached before that is finished.
     """
 
     def has_served(each: Partition) -> bool:
@@ -47,7 +47,7 @@ def served(found: Sequence[Partition], keep: Kept) -> list[Partition]:
 
 
 def stays(partition: Partition, keep: Kept) -> bool:
-    """Whether it is history that the settings want no more to go, though it left its table."""
+    """Whether it is history that was detached, but that the settings now want to keep."""
     return partition.parent != BODIES and not _is_old(partition, keep)
 
 
@@ -57,7 +57,7 @@ def _is_old(partition: Partition, keep: Kept) -> bool:
 
 
 def pins(partition: Partition, found: Sequence[Partition]) -> list[str]:
-    """The partitions of history that must go before this one of bodies."""
+    """The partitions of history that must be removed before this partition of bodies."""
     if partition.parent != BODIES:
         return []
     return [

@@ -1,6 +1,6 @@
-"""Rights that something needs, and which of them this session's role lacks.
+"""Privileges that an operation needs, and those that this session's role lacks.
 
-*See:* `operations/ability.py`, what needs which.
+*See:* `operations/ability.py`, which lists them per operation.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ class NeededRight:
 
 
 async def lacking(session: Session, needed: Sequence[NeededRight]) -> list[Row]:
-    """Those that the role lacks: role, privilege, object, remedy (SQL)."""
+    """The privileges that the role lacks: role, privilege, object, remedy (SQL)."""
     return await session.fetch(
         "lacking_rights",
         [each.privilege for each in needed],

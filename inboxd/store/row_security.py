@@ -1,7 +1,7 @@
-"""Row level security on inboxd's tables: it hides their rows from a worker, without an error.
+"""Row level security on inboxd's tables: it hides rows from a worker without an error.
 
-Owns what is said of it. Known limit: a policy that lets a role see all rows by a condition, and not
-by `true`, counts as one that hides some.
+Owns the check, and its messages. Known limit: a policy that shows a role all rows by a condition
+other than `true` counts as hiding some.
 """
 
 from collections.abc import Sequence
@@ -16,11 +16,11 @@ _SHOWN = 3
 
 @dataclass(frozen=True, slots=True)
 class SecuredTable:
-    """A table that has it, and whom it hides rows from.
+    """A table with row level security, and the roles from which it hides rows.
 
-    remedy: SQL that switches it off. from_me: this session's role. from_owner: the owner, as whom
-    functions run. from_roles: those of inboxd's roles. is_unknown: this role is exempt, and who
-    works here has roles of their own.
+    remedy: SQL that switches it off. from_me: this session's role. from_owner: the owner, whose
+    privileges functions have. from_roles: inboxd's roles among them. is_unknown: this role is
+    exempt, and inboxd's roles do not exist, so other roles cannot be judged.
     """
 
     name: str
@@ -32,39 +32,39 @@ class SecuredTable:
 
 
 async def secured(connection: Connection, sql: Statements) -> list[SecuredTable]:
-    """The tables that have it, by name."""
+    """The tables with row level security, sorted by name."""
     return [SecuredTable(**row) for row in await connection.fetch(sql["secured_tables"])]
 
 
 async def hidden(connection: Connection, sql: Statements) -> str | None:
-    """Why this role, or a function that it calls, does not see all rows; None: they do."""
+    """Why this role, or a function that it calls, does not see all rows; None if they do."""
     reasons = [reason for reason, _ in blinding(await secured(connection, sql))]
     return f"row level security hides {', and '.join(reasons)}" if reasons else None
 
 
 async def check(connection: Connection, sql: Statements) -> None:
-    """Raise SchemaError if rows are hidden from this role: it would find nothing to do."""
+    """Raise SchemaError if rows are hidden from this role: a worker would find no work."""
     if reason := await hidden(connection, sql):
         raise SchemaError(f"{reason}; see: inboxd doctor")
 
 
 def blinding(tables: Sequence[SecuredTable]) -> list[tuple[str, list[SecuredTable]]]:
-    """What is hidden from whom, so that this role does not work, and the tables of each."""
+    """Hidden rows that keep this role from working: a reason, and the tables, for each case."""
     mine = [each for each in tables if each.from_me]
     owners = [each for each in tables if each.from_owner and not each.from_me]
     found = (
         (f"rows of {these(mine)} from this role", mine),
-        (f"rows of {these(owners)} from the owner, as whom functions run", owners),
+        (f"rows of {these(owners)} from the owner, whose privileges functions have", owners),
     )
     return [(reason, some) for reason, some in found if some]
 
 
 def these(tables: Sequence[SecuredTable]) -> str:
-    """A few of their names, and how many more."""
+    """The first table names, and the number of the others."""
     return named([each.name for each in tables])
 
 
 def named(names: Sequence[str]) -> str:
-    """A few of them, and how many more."""
+    """The first names, and the number of the others."""
     more = len(names) - _SHOWN
     return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")

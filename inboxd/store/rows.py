@@ -1,8 +1,8 @@
-"""Rows as claims return them: which columns there are, and of which types.
+"""Claimed rows: their columns and types.
 
 At run time they are the driver's records, read by column name: making an object of each would cost
-more than a tenth of what the worker spends on a row. The store's functions say what they return by
-these types; a type checker sees each column.
+more than a tenth of the worker's time per row. The store's functions declare these types, so that a
+type checker knows each column.
 """
 
 from collections.abc import Sequence
@@ -14,12 +14,11 @@ from inboxd.store.connections import Row
 
 
 class ClaimedRow(TypedDict):
-    """What events and commands have in common, once they are claimed.
+    """The common columns of claimed events and commands.
 
     Times are in seconds: `run_at` since the epoch, `waited` since it was due, `age` since it was
-    created. replayed: this is its first attempt after a replay. body_id: a payload that is stored
-    apart. lane: its position among those that the claim was given, from 1; 0 where it came from
-    none.
+    created. replayed: this is its first attempt after a replay. body_id: the payload is in
+    `bodies`. lane: the index of its lane in the claim's list, from 1; 0 if it came from none.
     """
 
     id: int
@@ -46,7 +45,7 @@ class ClaimedRow(TypedDict):
 
 
 class ClaimedCommand(ClaimedRow):
-    """A leased command: what `claim_commands.sql` and its like return.
+    """A leased command, as `claim_commands.sql` and similar statements return it.
 
     late: its deadline has passed.
     """
@@ -67,10 +66,10 @@ class ClaimedCommand(ClaimedRow):
 
 
 class ClaimedEvent(ClaimedRow):
-    """An event that was claimed, or is read in its line.
+    """An event that was claimed, or read from its line.
 
-    occurred_at: None where it is run_at. created_at: seconds since the epoch. headers: None if they
-    are large, of headers_bytes.
+    occurred_at: None if equal to run_at. created_at: seconds since the epoch. headers: None if they
+    are large; then headers_bytes has their size.
     """
 
     event_id: UUID
@@ -80,8 +79,8 @@ class ClaimedEvent(ClaimedRow):
     headers_bytes: int | None
     occurred_at: datetime | None
     created_at: float
-    # Of events in lines. position: None of one that is not lined up; ready: it is due; behind: its
-    # line has lined-up events; again: it was a dead letter.
+    # Only of events in lines. position: None if not lined up; ready: due; behind: its line has
+    # lined-up events; again: it was a dead letter.
     bucket: NotRequired[int]
     position: NotRequired[int | None]
     ready: NotRequired[bool]
@@ -90,5 +89,5 @@ class ClaimedEvent(ClaimedRow):
 
 
 def claimed_events(rows: Sequence[Row]) -> list[ClaimedEvent]:
-    """The driver's records, as what they are."""
+    """Cast the driver's records to their type."""
     return cast("list[ClaimedEvent]", rows)

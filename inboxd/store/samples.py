@@ -1,15 +1,15 @@
-"""Samples: what waits, runs and stands still, counted once for everybody who looks.
+"""Samples: waiting, running and blocked rows, counted once for all readers.
 
-Owns three tables: the newest sample in full, all of them as totals, and each lane minute by minute.
-Promises that the newest is read by one probe, and a chart of a day in some 200 blocks; that none is
-written behind a newer one, so that two leaders, or one that slept, write no nonsense; that what is
-counted stops at a bound, which the sample names. Arrivals are differences of what the server counts
-as inserted: exact but for rows that were rolled back, or taken into another topic; those around a
-crash or failover of the server are lost. No insert pays for them.
-Known limits: of events and of commands `LANES` lanes are kept of what waits, and as many each of
-what runs, is suspect, is dead and has no handler: those whose oldest due row has waited longest,
-then the fullest; all are in the totals. A lane's arrivals are not sampled; how many events run is
-what workers said with their heartbeats.
+Owns three tables: the newest sample in full, all samples as totals, and each lane per minute.
+Promises that reading the newest takes one probe, and a chart of a day some 200 blocks; that no
+sample is written after a newer one, so that two leaders, or one that slept, do no harm; and that
+counting stops at a bound, which the sample records. Arrivals are differences of the server's insert
+counters: exact except for rows that were rolled back or taken into another topic; arrivals around a
+crash or failover of the server are lost. Inserts cost nothing extra.
+Known limits: a sample has at most `LANES` waiting lanes of events and of commands, and as many each
+of running, suspect, dead and unhandled ones: those with the longest waiting due row first, then the
+largest; the totals count all. A lane's arrivals are not sampled; the number of running events is
+the sum of the workers' last heartbeats.
 *See:* `maintenance/samples.py`, which takes them.
 """
 
@@ -29,28 +29,28 @@ from inboxd.store.session import Session
 from inboxd.store.statements import Statements
 from inboxd.telemetry.metrics import CommandBacklog, EventBacklog
 
-# Lanes in a sample: of events and of commands, of what waits and of each of these states. Producers
-# may invent more.
+# Lanes in a sample: of events and of commands, waiting ones and each state in _APART. The bound is
+# needed, since producers may invent types.
 LANES = 500
 _APART = ("running", "suspect", "failed", "kept")
-# Points of a series; and the shortest step of a lane's.
+# Points of a series; and the shortest step of a lane's series.
 MOST_POINTS = 1_000
 _MINUTE = timedelta(minutes=1)
 _LARGEST = 2**31 - 1
-_LINES = ""  # the type of what stands in the lines of a topic
+_LINES = ""  # the type under which the lines of a topic are sampled
 
 
 class CountedTo(NamedTuple):
-    """How far is counted: of what waits in each lane, and of the dead letters of each type."""
+    """Where counting stops: waiting rows per lane, and dead letters per type."""
 
     waiting: int
     failed: int
 
 
-FAR = CountedTo(100_000, 10_000)  # what is dead is read row by row, so it is counted less far
+FAR = CountedTo(100_000, 10_000)  # dead letters are read row by row, so their bound is lower
 NEAR = CountedTo(10_000, 1_000)
 OF_OPERATORS = CountedTo(COUNTED, COUNTED)
-# A sample is stale when so many should have been taken since.
+# A sample is stale after this many sampling intervals.
 STALE = 3
 
 
@@ -58,7 +58,7 @@ class Counts(TypedDict):
     """A sample in full, as JSON values.
 
     events, commands, lines: rows of `lanes_events.sql`, `lanes_commands.sql`, `status_lines.sql`.
-    left_out: lanes that are not among them. blocked_…: topic or queue, held_by, keys, seconds.
+    left_out: the number of omitted lanes. blocked_…: topic or queue, held_by, keys, seconds.
     schedules: the last run of each. totals: the columns of the table samples.
     """
 
@@ -79,14 +79,14 @@ class Counts(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One sample: when counting began, how long ago that was when it was read, and the counts."""
+    """A sample: when counting began, its age in seconds when it was read, and the counts."""
 
     at: datetime
     age: float
     counts: Counts
 
     def is_fresh(self, settings: Settings) -> bool:
-        """Whether no further one should have been taken since."""
+        """Whether it is younger than STALE sampling intervals."""
         return self.age < STALE * settings.maintenance.sampling.total_seconds()
 
 
@@ -97,7 +97,7 @@ async def count(
     to: CountedTo,
     limit: timedelta,
 ) -> Sample:
-    """Count so far, in a transaction that the caller opened; each statement may take `limit`.
+    """Count in the caller's transaction; limit: the time limit of each statement.
 
     settings: those of the queues.
     """
@@ -134,9 +134,9 @@ async def count(
 async def write(
     connection: Connection, sql: Statements, sample: Sample, newer_by: timedelta
 ) -> bool:
-    """Write it, in the transaction that counted it; False: one is there that is as new.
+    """Write a sample, in the transaction that counted it; False: a newer one exists.
 
-    The first of a minute is noted lane by lane, too.
+    The first sample of a minute is also written per lane.
     """
     of_minute: bool | None = await connection.fetchval(
         sql["write_sample"],
@@ -154,7 +154,7 @@ async def write(
 
 
 def is_cut_off(counts: Counts) -> bool:
-    """Whether more waits, or is dead, than was counted."""
+    """Whether some lane has more rows than were counted."""
     rows = [*counts["events"], *counts["commands"]]
     dead = (row["rows"] for row in rows if row["state"] == "failed")
     waiting = (row["rows"] for row in rows if row["state"] != "failed")
@@ -168,13 +168,13 @@ def is_cut_off(counts: Counts) -> bool:
 async def newest(
     connection: Connection, sql: Statements, known: datetime | None = None
 ) -> Sample | None:
-    """The newest sample; None: there is none, or it is the one of `known`."""
+    """The newest sample; None if no sample exists, or its time is `known`."""
     row = await connection.fetchrow(sql["newest_sample"], known)
     return None if row is None else Sample(row["at"], row["age"], orjson.loads(row["counts"]))
 
 
 class Current(NamedTuple):
-    """What waits now. taken: it is the newest sample; newest_age: of that one, None: none is."""
+    """The current counts. taken: they are the newest sample; newest_age: its age in seconds."""
 
     sample: Sample
     taken: bool
@@ -182,7 +182,7 @@ class Current(NamedTuple):
 
 
 async def current(session: Session, settings: Settings) -> Current:
-    """The newest sample; where that is stale, or none is there, what is counted now."""
+    """The newest sample; if it is stale or missing, the rows are counted now."""
     taken = await newest(session.connection, session.sql)
     if taken is not None and taken.is_fresh(settings):
         return Current(taken, taken=True, newest_age=taken.age)
@@ -197,9 +197,9 @@ async def current(session: Session, settings: Settings) -> Current:
 async def series(
     session: Session, since: datetime, until: datetime, points: int
 ) -> list[dict[str, Any]]:
-    """The totals of all samples of a time, brought together in so many steps at most.
+    """The totals of all samples in a span, combined into at most `points` steps.
 
-    Steps without a sample are left out: see `sample_series.sql`, also for what each has.
+    Steps without a sample are omitted: see `sample_series.sql`, also for the columns.
     """
     step = (until - since) / min(points, MOST_POINTS)
     return [dict(row) for row in await session.fetch("sample_series", since, until, step)]
@@ -212,9 +212,9 @@ async def lane_series(
     until: datetime,
     points: int,
 ) -> list[dict[str, Any]]:
-    """The same of one lane: its kind, its topic or queue, and its type (None: all types).
+    """The series of one lane: its kind, topic or queue, and type (None: all types).
 
-    Steps are a minute at least; those in which nothing waited are left out: see `lane_series.sql`.
+    A step is at least a minute; steps without waiting rows are omitted: see `lane_series.sql`.
     """
     step = max(_MINUTE, (until - since) / min(points, MOST_POINTS))
     rows = await session.fetch("lane_series", *lane, since, until, step)
@@ -222,7 +222,7 @@ async def lane_series(
 
 
 async def lanes_series(session: Session, since: datetime) -> list[dict[str, Any]]:
-    """All lanes minute by minute, since the hour of `since`: one that is not long ago."""
+    """All lanes per minute from the hour of `since` on, which must be within the last hours."""
     return [dict(row) for row in await session.fetch("lanes_series", since)]
 
 
@@ -230,7 +230,7 @@ async def lanes_series(session: Session, since: datetime) -> list[dict[str, Any]
 
 
 def event_backlog(counts: Counts) -> Iterator[EventBacklog]:
-    """The unsettled events, lane by lane; those in lines are counted by their topic alone."""
+    """The unsettled events per lane; events in lines are counted per topic."""
     for row in counts["events"]:
         if row["state"] != "failed":
             lane = (row["topic"], row["type"], row["state"])
@@ -240,16 +240,16 @@ def event_backlog(counts: Counts) -> Iterator[EventBacklog]:
     for row in counts["lines"]:
         topic = row["topic"]
         yield EventBacklog(topic, "", "arrived", row["arrived"], row["late"])
-        if row["breaker"] is not None:  # events that are among those that arrived
+        if row["breaker"] is not None:  # its events are counted among the arrived ones
             waits = row["breaker_for"]
             yield EventBacklog(topic, "", "arrived", None, waits, row["breaker"])
         yield EventBacklog(topic, "", "in_line", row["lined_up"], None)
-        if row["kept"]:  # lines, whose events are among those in line
+        if row["kept"]:  # its events are counted among those in line
             yield EventBacklog(topic, "", "kept", None, row["kept_for"])
 
 
 def command_backlog(counts: Counts) -> Iterator[CommandBacklog]:
-    """The unsettled commands, lane by lane; those that run, and suspects, all together."""
+    """The unsettled commands per lane; running ones and suspects as one number each."""
     together = {"suspect": 0, "running": 0}
     for row in counts["commands"]:
         if row["state"] in together:
@@ -264,7 +264,7 @@ def command_backlog(counts: Counts) -> Iterator[CommandBacklog]:
 
 
 def _failed(rows: Iterable[Mapping[str, Any]]) -> Iterable[tuple[str, int]]:
-    """The dead letters of each type, wherever they are."""
+    """The dead letters per type, over all topics or queues."""
     failed = Counter[str]()
     for row in rows:
         if row["state"] == "failed":
@@ -280,7 +280,7 @@ def _plain(rows: Iterable[Row]) -> list[dict[str, Any]]:
 
 
 def _bounded(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Lanes that are kept, in their order; the others are in the totals alone."""
+    """At most LANES lanes of each group, in their order; only the totals count the others."""
     seen = Counter[str]()
     kept = set[int]()
     for place, row in sorted(
@@ -294,13 +294,13 @@ def _bounded(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _age(row: Mapping[str, Any]) -> float | None:
-    """How long the oldest due row of a lane has waited; None: none is due, or it is paused."""
+    """Seconds that the oldest due row of a lane has waited; None: none is due, or it is paused."""
     age: float | None = None if row["paused"] else row["oldest"]
     return age
 
 
 def _late(row: Mapping[str, Any]) -> float | None:
-    """Since when a lane is late with a worker: neither paused, nor behind a breaker, nor kept."""
+    """`_age`, but None too if a breaker or a missing handler is the reason for waiting."""
     return None if row["breaker"] is not None or row["state"] == "kept" else _age(row)
 
 
@@ -311,7 +311,7 @@ def _totals(
     commands: list[dict[str, Any]],
     in_lines: list[dict[str, Any]],
 ) -> dict[str, Any]:
-    """All lanes together, those too that are left out."""
+    """The sums over all lanes, including omitted ones."""
     waiting = [row for row in events if row["state"] != "failed"]
     asked = [row for row in commands if row["state"] not in ("failed", "running")]
     kept = [row for row in waiting if row["state"] == "kept"]
@@ -348,7 +348,7 @@ def _sum(rows: Iterable[Mapping[str, Any]]) -> int:
 
 
 def _lanes(counts: Counts) -> Iterator[tuple[str, str, str, int, int, int | None]]:
-    """Of each topic or queue and type: waiting, failed, seconds of the oldest."""
+    """Per topic or queue and type: waiting, failed, seconds that the oldest has waited."""
     found: dict[tuple[str, str, str], list[Any]] = {}
     for kind, place, rows in (("event", "topic", "events"), ("command", "queue", "commands")):
         for row in counts[rows]:  # type: ignore[literal-required]

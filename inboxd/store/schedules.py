@@ -1,10 +1,10 @@
-"""The schedules table: what is to be sent, and when the next time is.
+"""The schedules table: what is sent, and the next time of each schedule.
 
-Owns its statements. Promises that whoever sends holds the row's lock, and moves the next time in
-the transaction that inserts (`send_due`): once over all workers, whoever dies. Times are the
-database's. One that an operator added is any worker's to send. Known limit: a schedule that no
-living worker declares is not sent; its row stays for a week, so that its pause and its last run are
-not forgotten in a deploy.
+Owns its statements. Promises that a sender locks the row, and moves the next time in the
+transaction that inserts (`send_due`): each time is sent once over all workers, even if one dies.
+Times are the database's. Any worker may send a schedule that an operator added. Known limit: a
+schedule that no living worker declares is not sent; its row stays for a week, so that a deploy does
+not forget its pause and last run.
 """
 
 from collections.abc import Sequence
@@ -23,16 +23,16 @@ from inboxd.store.session import Session
 from inboxd.store.settlements import Parent
 from inboxd.store.statements import Statements
 
-# What a source and a story have room for: a name may be as long as they are.
+# Bytes of a schedule's name for which `source` and `correlation_id` have room.
 _NAME_BYTES = 234
 
 
 @dataclass(frozen=True, slots=True)
 class SentSchedule:
-    """What came of one schedule whose time had come: the times that it was sent for.
+    """A schedule that was due, and the times for which it was sent.
 
-    since: the oldest time that was due. cut: older ones were too many to be made up for. error: it
-    cannot be sent, and nothing of it was.
+    since: the oldest due time. cut: older times were too many to be made up for. error: why it
+    could not be sent; then nothing was.
     """
 
     name: str
@@ -43,7 +43,7 @@ class SentSchedule:
 
 
 async def declare(connection: Connection, sql: Statements, schedules: Sequence[Schedule]) -> None:
-    """Publish what this worker is to send; what is known keeps its next time."""
+    """Declare this worker's schedules; known ones keep their next time."""
     if not schedules:
         return
     now: datetime = await connection.fetchval(sql["clock"])
@@ -60,9 +60,9 @@ async def declare(connection: Connection, sql: Statements, schedules: Sequence[S
 async def send_due(
     pool: Pool, sql: Statements, declared: Sequence[str], but: Sequence[str]
 ) -> SentSchedule | None:
-    """Send for one schedule, declared or added, whose time has come; None when there is none.
+    """Send one due schedule, declared or added; None if none is due.
 
-    but: names of those that had their turn.
+    but: names that are excluded.
     """
     row: Row | None = None
     try:
@@ -86,18 +86,18 @@ async def _send(connection: Connection, sql: Statements, row: Row) -> SentSchedu
 
 
 async def run_now(session: Session, row: Row, time: datetime) -> None:
-    """Send for a schedule that is held, besides its times; `time` counts as its last run."""
+    """Send a locked schedule outside of its times; `time` counts as its last run."""
     await _insert(session.connection, session.sql, row, [time])
     await session.execute("advance_schedule", row["id"], row["next_at"], time)
 
 
 async def hold(session: Session, name: str) -> Row | None:
-    """A schedule, held until the transaction ends; None: there is none."""
+    """Lock a schedule until the transaction ends, and return it."""
     return await session.fetchrow("hold_schedule", name)
 
 
 async def add(session: Session, schedule: Schedule) -> datetime | None:
-    """Add one that `source` wants; its first time, or None when there is one of this name."""
+    """Add a schedule; returns its first time, None if its name is taken."""
     next_at = await _first_time(session, schedule)
     fields = (*_times(schedule), schedule.kind, schedule.type, *_contents(schedule))
     given = (schedule.name, schedule.source, *fields, next_at)
@@ -105,7 +105,7 @@ async def add(session: Session, schedule: Schedule) -> datetime | None:
 
 
 async def change(session: Session, row: Row, to: Schedule) -> datetime:
-    """Change one that is held; its next time, which stays where its times stay what they are."""
+    """Change a locked schedule; returns its next time, kept if cron and zone stay the same."""
     same = (row["cron"], row["zone"]) == (to.cron, to.zone)
     next_at: datetime = row["next_at"] if same else await _first_time(session, to)
     await session.execute("change_schedule", row["id"], *_times(to), *_contents(to), next_at)
@@ -113,7 +113,7 @@ async def change(session: Session, row: Row, to: Schedule) -> datetime:
 
 
 async def remove(session: Session, row: Row) -> None:
-    """Remove one that is held, with its pause."""
+    """Remove a locked schedule and its pause."""
     await session.execute("remove_schedule", row["id"])
 
 
@@ -158,27 +158,27 @@ async def _insert(
 
 
 async def mark_undeclared(connection: Connection, sql: Statements) -> list[str]:
-    """Note which schedules no living worker declares any more; their names."""
+    """Mark schedules that no living worker declares; returns those that were marked now."""
     rows = await connection.fetch(sql["mark_schedules"])
     return [row["name"] for row in rows if row["name"] is not None]
 
 
 async def forget_undeclared(connection: Connection, sql: Statements) -> list[str]:
-    """Remove those that nobody has declared for a week; their names."""
+    """Delete schedules that were undeclared for a week; returns their names."""
     return [row["name"] for row in await connection.fetch(sql["forget_schedules"])]
 
 
 async def exists(session: Session, name: str) -> bool:
-    """Whether somebody has declared this schedule."""
+    """Whether there is a schedule with this name."""
     return bool(await session.fetchval("has_schedule", name))
 
 
 async def last_runs(connection: Connection, sql: Statements) -> dict[str, datetime]:
-    """The time of the run that was sent last, of each schedule that was ever sent."""
+    """The time of the last run of each schedule that was ever sent."""
     rows = await connection.fetch(sql["list_schedules"])
     return {row["name"]: row["last_at"] for row in rows if row["last_at"] is not None}
 
 
 async def listed(session: Session) -> list[Row]:
-    """All of them, with their next and last run."""
+    """All schedules, with their next and last run."""
     return await session.fetch("list_schedules")

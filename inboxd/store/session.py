@@ -1,9 +1,9 @@
-"""Connections for errands of operators, with the statements of their schema.
+"""Operators' connections, with the statements of their schema.
 
-Owns a session for one errand, and sessions that are kept for many short looks, as screens have
-them. Promises that a failure comes out as DatabaseError or SchemaError, in words to act on, and
-that no wait is longer than the settings' time limits. Known limit: none of the daemon's pools is
-used, so an errand costs a connection.
+Owns a session for one operation, and read-only sessions that are kept for many short reads, as for
+screens. Promises that an error is raised as DatabaseError or SchemaError with a remedy, and that no
+wait is longer than the settings' time limits. Known limit: the daemon's pools are not used, so an
+operation costs a connection.
 """
 
 from collections.abc import AsyncIterator
@@ -30,20 +30,20 @@ from inboxd.store.pools import Pool, look_at, open_pool
 from inboxd.store.statements import Kept, Statements, render, shared
 
 _GOODBYE_SECONDS = 2
-# Seconds that what a role may read counts as known.
+# Seconds for which a role's known privileges are not checked again.
 _RIGHTS: Final = 10.0
-# What is said where all sessions for looks are in use: there are few, so that they cost little.
+# The remedy if all read-only sessions are in use: there are few, so that they cost little.
 _BUSY: Final = (
-    "others read slow pages just now: try again in a moment; if it stays so, look what takes long "
-    "(inboxd doctor), or narrow what is asked"
+    "all sessions of the pages are busy with slow reads: try again in a moment; if this persists, "
+    "see what takes long (inboxd doctor), or narrow the filter"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """What an errand needs to talk to the database.
+    """A connection with the statements for its role.
 
-    withheld: what its role may not read; its statements have NULL instead.
+    withheld: kinds of data that the role may not read; the statements have NULL instead.
     """
 
     connection: Connection
@@ -51,7 +51,7 @@ class Session:
     withheld: frozenset[Kept] = frozenset()
 
     def refuse_withheld(self, what: str, kind: Kept = "content") -> None:
-        """Raise DatabaseError if this role may not read what was asked for."""
+        """Raise DatabaseError if this role may not read `what`."""
         if kind in self.withheld:
             raise DatabaseError(
                 f"this role may not read {what}: members of {self.sql.schema}_operator and "
@@ -59,30 +59,29 @@ class Session:
             )
 
     async def fetch(self, statement: str, *arguments: object) -> list[Row]:
-        """The rows of a statement, by its name."""
+        """The rows of a statement, by the statement's name."""
         return await self.connection.fetch(self.sql[statement], *arguments)
 
     async def fetchrow(self, statement: str, *arguments: object) -> Row | None:
-        """Its first row."""
         return await self.connection.fetchrow(self.sql[statement], *arguments)
 
     async def one(self, statement: str, *arguments: object) -> Row:
-        """The row of one that always has one."""
+        """The row of a statement that always returns one."""
         return await one_row(self.connection, self.sql[statement], *arguments)
 
     async def fetchval(self, statement: str, *arguments: object) -> Any:
-        """The first value of its first row."""
+        """The first value of a statement's first row."""
         return await self.connection.fetchval(self.sql[statement], *arguments)
 
     async def execute(self, statement: str, *arguments: object) -> None:
-        """Run one whose rows nobody reads."""
+        """Run a statement without reading its rows."""
         await self.connection.execute(self.sql[statement], *arguments)
 
     @asynccontextmanager
     async def reading(self, *, snapshot: bool = False) -> AsyncIterator[None]:
-        """A transaction that only reads, and leaves no setting behind, also within another one.
+        """A read-only transaction, also within another one; its settings end with it.
 
-        snapshot: all of its statements see the database as it was when it began.
+        snapshot: all of its statements see the state at its beginning.
         """
         isolation: Any = "repeatable_read" if snapshot else None
         transaction = self.connection.transaction(isolation=isolation, readonly=True)
@@ -98,9 +97,9 @@ class Session:
 async def open_session(
     database: Database, *, patient: bool = False, part: str = "cli"
 ) -> AsyncIterator[Session]:
-    """A connection for the `async with` block; patient: its statements may take any time.
+    """A session for the `async with` block; patient: without a time limit for statements.
 
-    part: whose it is, for the server's list of sessions.
+    part: the purpose in the session's name on the server.
 
     Raises DatabaseError or SchemaError.
     """
@@ -117,14 +116,13 @@ async def open_session(
 
 
 class Looks:
-    """Sessions that only read, kept for many short looks.
+    """Read-only sessions that are kept for many short reads.
 
-    Known limit: rights that were granted or revoked are noticed `_RIGHTS` seconds later; what may
-    not be read any more is refused at once.
+    Known limit: granted and revoked privileges take effect `_RIGHTS` seconds later; a revoked one
+    is refused at once.
     """
 
     def __init__(self, pool: Pool, database: Database) -> None:
-        """Take connections from the pool."""
         self._pool, self._database = pool, database
         self._withheld: frozenset[Kept] = frozenset()
         self._statements: Statements | None = None
@@ -132,7 +130,7 @@ class Looks:
 
     @asynccontextmanager
     async def look(self, within: float) -> AsyncIterator[Session]:
-        """A session for the `async with` block; waits for a free one at most so many seconds.
+        """A session for the `async with` block; waits for it at most `within` seconds.
 
         Raises DatabaseError or SchemaError.
         """
@@ -147,7 +145,7 @@ class Looks:
                         raise
 
     async def _allowed(self, connection: Connection) -> Statements:
-        """The statements as this role may run them, which is asked once for many looks."""
+        """The statements for this role; its privileges are checked once for many reads."""
         if self._statements is None or monotonic() >= self._known_until:
             withheld = await _withheld(connection, self._database)
             if self._statements is None or withheld != self._withheld:
@@ -161,7 +159,7 @@ class Looks:
 async def open_looks(
     database: Database, part: str, size: int, timeout: timedelta
 ) -> AsyncIterator[Looks]:
-    """At most `size` of them for the `async with` block; no statement takes longer than that."""
+    """At most `size` read-only sessions; timeout: the time limit of a statement."""
     milliseconds = str(round(timeout.total_seconds() * 1000))
     plans = ERRAND_PLANS | {
         "statement_timeout": milliseconds,
@@ -172,13 +170,13 @@ async def open_looks(
 
 
 async def _withheld(connection: Connection, database: Database) -> frozenset[Kept]:
-    """What its role may not read."""
+    """The kinds of data that the session's role may not read."""
     kept = await connection.fetch(render(shared("withheld"), database.schema_name))
     return frozenset(row["kind"] for row in kept)
 
 
 def _denied(database: Database) -> str:
-    """What is said to a role that may not do something."""
+    """The remedy where a role lacks a privilege."""
     schema = database.schema_name
     return (
         f"members of {schema}_viewer may look, those of {schema}_operator also act on rows, "

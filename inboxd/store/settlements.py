@@ -1,4 +1,4 @@
-"""What is written when a row ends, and what it hands on to the rows that it creates.
+"""The end of a row as it is written, and the lineage for rows that it creates.
 
 *See:* `events` and `commands`, which write these.
 """
@@ -11,7 +11,7 @@ from inboxd.model.lineage import Lineage
 
 
 class Settlement(NamedTuple):
-    """A command that ended: `succeeded` or `cancelled`, after so many seconds."""
+    """A command that ended as `succeeded` or `cancelled`; seconds: its handler's run time."""
 
     id: int
     fence: int
@@ -22,11 +22,11 @@ class Settlement(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Requeue:
-    """What becomes of a row whose handlers did not succeed, ready to be written.
+    """The result of a row whose handlers did not succeed, ready to be written.
 
-    status: `pending` (retry, deferral, release) or `failed`. spent: attempts. delay in seconds from
-    now, or run_at; neither keeps the old time. error: a JSON object for `errors`. unrun: for
-    reasons that are not its own, its handler was not called or could not end.
+    status: `pending` (retry, deferral, release) or `failed`. spent: attempts. delay: seconds from
+    now, or run_at; without both the old time stays. error: a JSON object for `errors`. unrun: the
+    handler was not called or could not end, for a reason outside of the row.
     """
 
     id: int
@@ -42,7 +42,7 @@ class Requeue:
 
 
 class Parent(NamedTuple):
-    """What created a command: an event or a command, with the lineage that it hands on."""
+    """The event, command, batch or schedule that creates a command, with its lineage."""
 
     kind: str
     id: int

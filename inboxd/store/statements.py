@@ -1,21 +1,21 @@
-"""The SQL statements, one a file in `sql/`, rendered when they are loaded.
+"""The SQL statements: one file each in `sql/`, rendered when they are loaded.
 
-Owns the reading of the files; nothing else in inboxd holds SQL. There is a folder for each subject,
-but a statement is asked for by its name alone, which no other has in any folder. Promises that a
-name that does not exist fails when the store is built, not at the first use, and that nothing
-depends on a session's `search_path`.
+Owns reading the files; no other module holds SQL. The files are in a folder per subject, but a
+statement is found by its name alone, which is unique over all folders. Promises that a name that
+does not exist fails when the store is built, not at the first use, and that nothing depends on a
+session's `search_path`.
 
-A file whose name has `{table}` is two statements, one for events and one for commands:
+A file with `{table}` in its name is two statements, one for events and one for commands:
 `count_{table}.sql` is `count_events` and `count_commands`. In its text `{table}` is that word,
-`{kind}` is `event` or `command`, and of `{topic or queue}` events have the first, commands the
-other. In the same way one whose name has `{resolution}` is a statement for each table of
-statistics (minutes, hours, days), and one with `{span}` for each of the longer ones; `{unit}` is
-then `minute`, `hour` or `day`. Known limit: besides, only `{schema}` and the lists of columns
+`{kind}` is `event` or `command`, and `{topic or queue}` is `topic` for events and `queue` for
+commands. Likewise a file with `{resolution}` in its name is a statement for each table of
+statistics (minutes, hours, days), and one with `{span}` for hours and days only; `{unit}` is then
+`minute`, `hour` or `day`. Known limit: only these, `{schema}` and the lists of columns
 (`inboxd.store.columns`) are replaced; values are parameters.
 
-What not every reader may see is marked: `{content text: errors -> -1 ->> 'error'}` is that
-expression, or, in statements for a session that may not read contents, a NULL of that type. So one
-statement serves all roles, and a role's statement never names a column that is not granted to it.
+Data that not every role may read is marked: `{content text: errors -> -1 ->> 'error'}` is that
+expression, or a NULL of that type in statements for a role that may not read contents. So one
+statement serves all roles, and never names a column that is not granted to its role.
 """
 
 import re
@@ -27,12 +27,12 @@ from inboxd.errors import UsageError
 from inboxd.store.columns import written_out
 from inboxd.store.files import sql_folder
 
-# content: payloads, headers, bodies, results, progress, and errors, which may quote those, also of
-# what cannot be read or spooled; URLs.
-# secret: what endpoints are signed with.
+# content: payloads, headers, bodies, results, progress, URLs, and errors, which may quote those
+# (also errors of spools and of unreadable messages).
+# secret: the signing secrets of endpoints.
 Kept = Literal["content", "secret"]
 
-# What stands in a name's braces, beside `{table}`: the words for it, each with its unit.
+# Placeholders in file names besides `{table}`: their words, each with its unit.
 _RESOLUTIONS = {"minutes": "minute", "hours": "hour", "days": "day"}
 _LONGER = {name: unit for name, unit in _RESOLUTIONS.items() if name != "minutes"}
 _EACH = {"{resolution}": _RESOLUTIONS, "{span}": _LONGER}
@@ -43,7 +43,7 @@ _KEPT = re.compile(r"\{(content|secret) (\w+): ([^{}]+)\}")
 class Statements(Mapping[str, str]):
     """The statements of one schema, by file name without folder and `.sql`.
 
-    withheld: what whoever runs them may not read.
+    withheld: kinds of data that the role may not read.
     """
 
     def __init__(self, schema: str, withheld: Collection[Kept] = ()) -> None:
@@ -63,29 +63,28 @@ class Statements(Mapping[str, str]):
 
 
 class NotedStatements(Statements):
-    """Statements that note which of them were asked for, each once, in the order of the first."""
+    """Statements that record which of them were used, once each, in the order of first use."""
 
     def __init__(self, of: Statements) -> None:
-        """Those of the same session."""
+        """The statements of the same session."""
         self.schema, self._texts = of.schema, of._texts  # noqa: SLF001 - of the same class
         self.asked: dict[str, str] = {}
 
     def __getitem__(self, name: str) -> str:
-        """The statement of that name."""
         text = super().__getitem__(name)
         self.asked.setdefault(name, text)
         return text
 
 
 def shared(name: str) -> str:
-    """A statement that names nothing of ours, the same in every schema."""
+    """A statement without placeholders, the same in every schema."""
     return _files()[name]
 
 
 def render(text: str, schema: str) -> str:
     """Put the schema's name into SQL.
 
-    The settings checked it; it is checked again, since it is the one thing that is no parameter.
+    Checks the name, although the settings did: it is the one value that is not a parameter.
     """
     if not schema.isidentifier() or not schema.isascii() or schema != schema.lower():
         raise UsageError(
@@ -108,7 +107,7 @@ def _files() -> dict[str, str]:
 
 
 def _written_for_each(name: str, text: str) -> dict[str, str]:
-    """The statements of a file, by their names."""
+    """The statements of a file, by name."""
     if "{table}" in name:
         return _of_both(name, text)
     for braces, words in _EACH.items():
@@ -121,7 +120,7 @@ def _written_for_each(name: str, text: str) -> dict[str, str]:
 
 
 def _of_both(name: str, text: str) -> dict[str, str]:
-    """The statement for events, and that for commands."""
+    """The statement for events and the one for commands."""
     found = {}
     for place, kind in enumerate(("event", "command"), start=1):
         chosen = _ONE_OR_OTHER.sub(rf"\{place}", text)
@@ -131,5 +130,5 @@ def _of_both(name: str, text: str) -> dict[str, str]:
 
 
 def _without_header(text: str) -> str:
-    """The statement alone: comments would travel to the server and into its statistics."""
+    """The statement without its header, which would be sent to the server and its statistics."""
     return "\n".join(line for line in text.splitlines() if not line.startswith("--"))

@@ -1,14 +1,14 @@
-"""The statistics: written by workers, rolled up by the leader, read by whoever shows them.
+"""The statistics: written by workers, rolled up by the leader, read for charts and metrics.
 
-Owns the tables `stats_*`. Workers append what they counted to `stats_written`; the leader adds it
-to minutes, hours and days, and removes it, in one transaction: so each row counts once, whoever
-dies, however late it comes, and whatever is purged. Readers add what is not rolled up yet. Promises
-that reading costs what the span has, whatever lies before it; that a span is read as of one moment;
-and that days, hours and minutes are those of UTC. Known limits: what a worker counted since it last
-wrote is lost when it is killed, and counts twice when the connection is lost in the middle of a
-commit; tenants have hours and days alone, and those without a place are `(other)`.
+Owns the tables `stats_*`. Workers append their counts to `stats_written`; the leader adds them to
+minutes, hours and days, and deletes them, in one transaction: so each row counts exactly once,
+even if a worker dies, a row comes late, or a table is purged. Readers add counts that are not
+rolled up yet. Promises that reading costs as much as the span holds, whatever lies before it; that
+a span is read in one snapshot; and that days, hours and minutes are those of UTC. Known limits:
+counts since a worker's last write are lost if it is killed, and count twice if the connection is
+lost during a commit; tenants have hours and days only, and tenants without a place are `(other)`.
 *See:* `maintenance.statistics`, which writes and rolls up; `model.durations`, for percentiles;
-docs/adr/0030-statistics-rolled-up.md.
+docs/contributing/adr/0030-statistics-rolled-up.md.
 """
 
 from collections import Counter
@@ -24,22 +24,22 @@ from inboxd.store.statements import Statements
 from inboxd.telemetry.tally import Statistic, StatisticKey
 
 Resolution = Literal["minutes", "hours", "days"]
-# What is told apart; the rest is added up.
+# Dimensions that a reader keeps separate; the others are added up.
 Dimension = Literal["at", "kind", "lane", "type"]
 RESOLUTIONS: tuple[Resolution, ...] = ("minutes", "hours", "days")
 
-# What is counted beside executions.
+# Outcomes of rows that were not executed.
 _NO_EXECUTIONS = ("ignored", "duplicate")
-# A span that goes on: a clock that was set back leaves minutes that are still to come.
+# The end of an open span: a clock that was set back leaves minutes in the future.
 _EVER = datetime(9999, 1, 1, tzinfo=UTC)
-# A span that ends now begins at a minute, a whole hour or a whole day, as far back as this.
+# A span begins at a whole minute, up to two days ago; at a whole hour, up to two weeks; else a day.
 _BY_MINUTE = timedelta(days=2)
 _BY_HOUR = timedelta(days=14)
 
 
 @dataclass(frozen=True, slots=True)
 class FigureFilter:
-    """Of what statistics are read; None: of all. lane: a topic, or a queue."""
+    """The filter of statistics; None matches any. lane: a topic or a queue."""
 
     kind: str | None = None
     lane: str | None = None
@@ -52,10 +52,10 @@ EVERYTHING = FigureFilter()
 
 @dataclass(slots=True)
 class Figures:
-    """What was counted of one thing in one span; `at` is where that begins.
+    """The counts of one group in one span; at: where the span begins.
 
-    executions: by outcome and what they followed. run, wait, completion: how long handlers took,
-    how long rows had been due, and how long after its creation a row succeeded.
+    executions: by outcome and by what they followed ("", a retry or a replay). run: how long
+    handlers took; wait: how long rows had been due; completion: from a row's creation to success.
     """
 
     at: datetime | None
@@ -68,18 +68,17 @@ class Figures:
     completion: Durations = field(default_factory=Durations)
 
     def outcome(self, name: str, *after: str) -> int:
-        """How many ended so; of those after a retry or a replay, if it is named."""
+        """Executions with this outcome; after: only those that followed one of these."""
         found = self.executions.items()
         return sum(n for (is_, what), n in found if is_ == name and (not after or what in after))
 
     @property
     def succeeded(self) -> int:
-        """Rows that were completed: each once."""
+        """Completed rows, each counted once."""
         return self.outcome("succeeded")
 
     @property
     def executed(self) -> int:
-        """Executions, whatever their outcome."""
         return sum(n for (name, _), n in self.executions.items() if name not in _NO_EXECUTIONS)
 
     @property
@@ -89,12 +88,11 @@ class Figures:
 
     @property
     def reprocessed(self) -> int:
-        """Those of them that followed a retry or a replay."""
+        """The attempts that followed a retry or a replay."""
         found = self.executions.items()
         return sum(n for (name, after), n in found if after and name != "deferred")
 
     def add(self, other: "Figures") -> None:
-        """Add what was counted elsewhere."""
         self.executions.update(other.executions)
         self.run.add(other.run)
         self.wait.add(other.wait)
@@ -103,7 +101,7 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class Lately:
-    """What was counted from `since` until `until`, which is when it was read."""
+    """The counts from `since` until `until`, the time of reading."""
 
     since: datetime
     until: datetime
@@ -119,7 +117,7 @@ async def write(
     statistics: Sequence[Statistic],
     clock: Callable[[], float] = monotonic,
 ) -> None:
-    """Write down what was counted, if anything; `clock` is the tally's."""
+    """Write counts, if there are any; clock: the tally's clock."""
     if not statistics:
         return
     now = clock()
@@ -134,7 +132,7 @@ def _row(statistic: Statistic, now: float) -> tuple[object, ...]:
 
 
 def _parts(durations: Durations | None) -> tuple[float | None, float | None, str | None]:
-    """Total, maximum, and the histogram as PostgreSQL reads them."""
+    """The total, the maximum, and the histogram as a PostgreSQL array."""
     if durations is None or not durations.histogram:
         return None, None, None
     counts = ",".join(map(str, durations.histogram))
@@ -147,9 +145,9 @@ async def write_events(
     outcome: Literal["ignored", "duplicate"],
     events: Iterable[tuple[str, str, float, int]],
 ) -> None:
-    """Count events that nobody executed, in the transaction in which they ended.
+    """Count events that ended without an execution, in the transaction in which they ended.
 
-    events: topic, type, seconds ago, how many.
+    events: topic, type, seconds ago, number.
     """
     now = monotonic()
     await write(
@@ -165,13 +163,13 @@ async def write_events(
 async def admit_tenants(
     connection: Connection, sql: Statements, tenants: Collection[str], most: int
 ) -> set[str]:
-    """Let these be counted by name as long as there is room for `most`; all that are."""
+    """Count these tenants by name while there is room for `most`; returns all such tenants."""
     await connection.execute(sql["admit_tenants"], sorted(tenants), most)
     return await _admitted(connection, sql)
 
 
 async def is_counted(connection: Connection, sql: Statements, tenant: str) -> bool:
-    """Whether a tenant is counted by name; else what is told of it is too little."""
+    """Whether a tenant is counted by name; if not, its counts are incomplete."""
     return tenant in await _admitted(connection, sql)
 
 
@@ -185,9 +183,9 @@ async def _admitted(connection: Connection, sql: Statements) -> set[str]:
 async def roll_up(
     connection: Connection, sql: Statements, rows: int, age: timedelta = timedelta(0)
 ) -> int:
-    """Roll up the oldest of what was written down, within a transaction; how many rows.
+    """Roll up the oldest written counts, within a transaction; returns the number of rows.
 
-    age: since the beginning of their minutes, at least.
+    age: the least time since the beginning of their minutes.
     """
     ids = [row["id"] for row in await connection.fetch(sql["hold_written"], rows, age)]
     if ids:
@@ -202,7 +200,7 @@ async def roll_up(
 
 
 async def take_over(connection: Connection, sql: Statements, rows: int) -> int:
-    """Take over rows that older code has written; how many."""
+    """Take over rows that older code has written; returns their number."""
     return int(await connection.fetchval(sql["take_over_stats"], rows))
 
 
@@ -219,10 +217,10 @@ async def read(
     apart: Sequence[Dimension] = ("at", "kind", "type"),
     of: FigureFilter = EVERYTHING,
 ) -> list[Figures]:
-    """What was counted in a span, in the order of `at`, kind, lane and type.
+    """The counts of a span, in the order of `at`, kind, lane and type.
 
-    `since` is in it and `until` is not: both whole minutes, hours or days of UTC. Raises ValueError
-    for minutes of a tenant, which nobody counts.
+    `since` is included and `until` is not: both whole minutes, hours or days of UTC. Raises
+    ValueError for minutes of a tenant, which are not counted.
     """
     given = (since, until, of.kind, of.lane, of.type, list(apart))
     if of.tenant is None:
@@ -243,16 +241,16 @@ async def executions(
     lanes: Collection[tuple[str, str]] = (),
     types: Collection[tuple[str, str]] = (),
 ) -> list[Row]:
-    """How many executions there were since then, step by step: see `executions_{resolution}.sql`.
+    """The number of executions per step since then: see `executions_{resolution}.sql`.
 
-    lanes, types: those that are told apart, each a kind and a name.
+    lanes, types: those that are counted separately, each a kind and a name.
     """
     named = [[each[n] for each in found] for found in (lanes, types) for n in (0, 1)]
     return await connection.fetch(sql[f"executions_{resolution}"], since, _EVER, *named)
 
 
 async def database_time(connection: Connection, sql: Statements) -> datetime:
-    """The time of the database, by which spans are told."""
+    """The database's time, which defines spans."""
     return cast("datetime", await connection.fetchval(sql["database_time"]))
 
 
@@ -264,10 +262,10 @@ async def lately(
     apart: Sequence[Literal["kind", "lane", "type"]] = ("kind", "type"),
     of: FigureFilter = EVERYTHING,
 ) -> Lately:
-    """What was counted from `back` ago until now, from minutes, hours and days.
+    """The counts from `back` ago until now, from minutes, hours and days.
 
-    It begins with a whole minute; beyond two days, and for a tenant, with a whole hour; beyond two
-    weeks with a whole day.
+    The span begins at a whole minute; beyond two days, or for a tenant, at a whole hour; beyond two
+    weeks at a whole day.
     """
     until = await database_time(connection, sql)
     since, spans = _spans(until, back, by_minute=of.tenant is None)
@@ -285,7 +283,7 @@ async def lately(
 def _spans(
     now: datetime, back: timedelta, *, by_minute: bool
 ) -> tuple[datetime, list[tuple[Resolution, datetime, datetime]]]:
-    """Where it begins, and the spans that make it up, each of the longest units that fit."""
+    """Where the span begins, and its parts, each with the longest units that fit."""
     begin = (now - back).astimezone(UTC).replace(second=0, microsecond=0)
     if back > _BY_HOUR:
         begin = begin.replace(hour=0, minute=0)
@@ -302,7 +300,7 @@ def _spans(
 
 
 def _figures(rows: Iterable[Row]) -> Iterator[Figures]:
-    """One of each group of rows that differ in their outcomes alone."""
+    """Combine rows that differ only in their outcomes."""
     current: Figures | None = None
     for row in rows:
         group = (row["at"], row["kind"], row["lane"], row["type"])
@@ -318,6 +316,6 @@ def _figures(rows: Iterable[Row]) -> Iterator[Figures]:
 
 
 def _durations(row: Row, name: str) -> Durations:
-    """The maximum is kept with six digits."""
+    """The durations of a row, with a maximum of six significant digits."""
     maximum = float(f"{row[f'{name}_maximum'] or 0.0:.6g}")
     return Durations(row[f"{name}_total"] or 0.0, maximum, row[f"{name}_histogram"] or ())

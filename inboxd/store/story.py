@@ -1,8 +1,8 @@
-"""The rows of a story: a row and what it came from, what it created, what it waits for.
+"""The rows of a story: ancestors, descendants, and rows that they wait for.
 
-Owns the reading statements behind lineage. Promises that none reads more rows of a parent than the
-limit given, however many children the parent has.
-Known limit: without a day to begin with, a uuid is looked up in every partition of history.
+Owns the reading statements behind lineage. Promises that none reads more rows per parent than the
+given limit, however many children the parent has.
+Known limit: without a day to begin with, a uuid is searched in every partition of history.
 """
 
 from collections.abc import Sequence
@@ -14,20 +14,20 @@ from inboxd.store.session import Session
 
 
 async def find(session: Session, id: int | UUID) -> list[Row]:
-    """The rows with this uuid (one at most) or number (one of each kind at most)."""
+    """The rows with this uuid (at most one), or this id (at most one of each kind)."""
     uuid, number = (id, None) if isinstance(id, UUID) else (None, id)
     return await session.fetch("story_find", uuid, number)
 
 
 async def up(session: Session, kind: str, id: int, rows: int) -> list[Row]:
-    """A row, its parent, the parent's parent and so on, as many rows as asked for."""
+    """A row, its parent, the parent's parent and so on, at most `rows` rows."""
     return await session.fetch("story_up", kind, id, rows)
 
 
 async def member(
     session: Session, kind: str, id: int, since: datetime, until: datetime
 ) -> Row | None:
-    """One row, unless it was settled before or after; None: there is none."""
+    """One row; None if it does not exist, or was settled outside of the time."""
     return await session.fetchrow("story_member", kind, id, since, until)
 
 
@@ -40,10 +40,10 @@ async def down(
     *,
     members: bool = True,
 ) -> list[Row]:
-    """Children of rows, given as kind, number and uuid; of a batch its members too, if `members`.
+    """Children of rows, given as (kind, id, uuid); with `members`, also the members of batches.
 
-    since: nothing that is looked for was finished before. look, rows: how many of each parent are
-    looked at, and returned; `parent_kind`, `parent_id` and `looked` (by status) come with each row.
+    since: no child was settled before. look, rows: how many children per parent are looked at, and
+    returned; each row has `parent_kind`, `parent_id` and `looked` (counts by status).
     """
     return await session.fetch(
         "story_down",
@@ -58,18 +58,18 @@ async def down(
 
 
 async def waits(session: Session, rows: Sequence[UUID], limit: int) -> list[Row]:
-    """What these rows wait for: waiting, condition, kind, id, type, status."""
+    """The dependencies of these rows: waiting, condition, kind, id, type, status."""
     return await session.fetch("story_waits", rows, limit)
 
 
 async def steps(session: Session, rows: Sequence[UUID]) -> dict[UUID, str]:
-    """The names of those among these rows that are steps of a workflow."""
+    """The step names of the rows that are steps of a workflow."""
     found = await session.fetch("story_steps", rows)
     return {row["member"]: row["name"] for row in found}
 
 
 async def replays(session: Session, rows: Sequence[tuple[str, int]], limit: int) -> list[Row]:
-    """How these rows (kind, number) were replayed: kind, old_id, new_id, at, actor, reason."""
+    """Replays of these rows (kind, id): kind, old_id, new_id, at, actor, reason."""
     kinds, numbers = [kind for kind, _ in rows], [number for _, number in rows]
     return await session.fetch("story_replays", kinds, numbers, limit)
 
@@ -77,7 +77,7 @@ async def replays(session: Session, rows: Sequence[tuple[str, int]], limit: int)
 async def attempts(
     session: Session, rows: Sequence[tuple[str, int, datetime | None]]
 ) -> tuple[dict[tuple[str, int], list[datetime]], datetime]:
-    """When attempts of rows (kind, number, when it was settled) failed; and what the time is."""
+    """When attempts of rows (kind, id, finished_at) failed; and the database's time now."""
     found = await session.fetch(
         "story_attempts",
         [kind for kind, _, _ in rows],
@@ -93,7 +93,7 @@ async def attempts(
 
 
 def _moment(text: str | None) -> datetime | None:
-    """A time as it is written in `errors`; None: whoever wrote that wrote no time."""
+    """A time from `errors`; None if the text is not a time with a zone."""
     try:
         at = datetime.fromisoformat(text or "")
     except ValueError:

@@ -1,10 +1,10 @@
-"""The stream_positions table: up to where each stream of a source of messages is stored.
+"""The stream_positions table: the position up to which each stream of messages is stored.
 
-Owns its statements, and the writing of a page of messages. Promises that a page is one statement in
-one transaction, with the positions of its streams, durable when `store` returns; that of several
+Owns its statements, and writing a page of messages. Promises that a page is one statement in one
+transaction, with the positions of its streams, durable when `store` returns; that of several
 readers of a stream only the one that opened it last can store anything, however long an earlier one
-was stopped; that nothing is stored of a stream that an operator has reset since it was opened.
-Known limit: where a broker has no positions, what comes twice is known by dedup keys alone.
+was stopped; and that nothing of a stream is stored if an operator has reset it since it was opened.
+Known limit: if a broker has no positions, repeated messages are recognised by dedup keys alone.
 *See:* `inbound/messages/streams.py`, before it.
 """
 
@@ -30,10 +30,10 @@ _LEASE_LOST = "IB001"
 
 @dataclass(slots=True)
 class OpenedStream:
-    """A stream, as this reader has opened it, and up to where it is stored by now.
+    """A stream as this reader has opened it, with its stored position.
 
-    position: None if nothing of it is stored, or its broker has no positions. begins: where an
-    operator wants it begun; None: nobody said.
+    position: None if nothing is stored, or the broker has no positions. begins: where an operator
+    wants it to begin; None: not set.
     """
 
     stream: str
@@ -44,7 +44,7 @@ class OpenedStream:
 
 
 class PageStored(NamedTuple):
-    """What became of a page's events; contradictions and broken ones are written, too."""
+    """The results of a page's events; contradictions and broken events are written as well."""
 
     written: int
     duplicates: int
@@ -55,7 +55,7 @@ class PageStored(NamedTuple):
 async def open_stream(
     connection: Connection, sql: Statements, source: str, stream: str, worker: UUID
 ) -> OpenedStream:
-    """Open it for this worker, in place of whoever reads it."""
+    """Open a stream for this worker, which shuts out earlier readers."""
     row = await one_row(connection, sql["open_stream"], source, stream, worker)
     return OpenedStream(stream, *row)
 
@@ -68,7 +68,7 @@ async def begin(
     position: int,
     identity: str,
 ) -> None:
-    """Begin it behind a position, which then counts as stored. Raises LeaseLost."""
+    """Set the position after which the stream begins; it counts as stored. Raises LeaseLost."""
     given = (source, opened.stream, opened.fence, position, identity)
     if await connection.fetchval(sql["begin_stream"], *given) is None:
         raise _lost(source)
@@ -78,7 +78,7 @@ async def begin(
 async def moved(
     connection: Connection, sql: Statements, source: str, opened: Sequence[OpenedStream]
 ) -> dict[str, UUID | None]:
-    """Those of the streams that are not this reader's any more, with who has opened them since.
+    """The streams that this reader has lost, with the worker that has opened each since.
 
     None: an operator has reset it.
     """
@@ -87,7 +87,7 @@ async def moved(
 
 
 class StreamRow(TypedDict):
-    """A stream as operators see it; reader: the worker that has opened it."""
+    """A stream for operators; reader: the worker that has opened it."""
 
     source: str
     stream: str
@@ -100,12 +100,16 @@ class StreamRow(TypedDict):
 
 
 async def listed(session: Session, limit: int = 1000) -> list[StreamRow]:
-    """All of them, by source and name."""
+    """All streams, sorted by source and name."""
     return cast("list[StreamRow]", await session.fetch("list_streams", limit))
 
 
+async def one(session: Session, source: str, stream: str) -> StreamRow | None:
+    return cast("StreamRow | None", await session.fetchrow("show_stream", source, stream))
+
+
 async def there(session: Session, event_ids: Collection[UUID]) -> set[UUID]:
-    """Those of the events of messages that there are, unsettled or in history."""
+    """The ids among these that exist, unsettled or in history."""
     rows = await session.fetch("events_there", [*event_ids])
     return {row["event_id"] for row in rows}
 
@@ -113,7 +117,7 @@ async def there(session: Session, event_ids: Collection[UUID]) -> set[UUID]:
 async def reset(
     session: Session, source: str, stream: str, *, position: int | None, begins: Begins | None
 ) -> bool:
-    """Let it be read from behind a position, or from where it begins; whether there is one."""
+    """Set where a stream is read from: a position or an end; False: there is no such stream."""
     given = (source, stream, position, begins)
     return await session.fetchval("reset_stream", *given) is not None
 
@@ -125,10 +129,10 @@ async def store(
     messages: Sequence[ReceivedMessage],
     opened: Sequence[OpenedStream],
 ) -> PageStored:
-    """Store them, and their positions in the streams, which are theirs. Outside of any transaction.
+    """Store messages with the positions of their streams. Needs no open transaction.
 
-    Messages of one stream in order, each behind what is stored. All or nothing: raises LeaseLost,
-    and what the database refuses, of any of them.
+    Messages of one stream must be in order, after the stored position. All or nothing: raises
+    LeaseLost, or the database's error about any message.
     """
     last = {each.stream: each for each in messages}
     streams = sorted(opened, key=lambda each: each.stream)
@@ -163,7 +167,7 @@ async def store(
 
 
 def _tell_apart(messages: Sequence[ReceivedMessage]) -> None:
-    """Of two of a page whose senders gave them one id, the later one has the other."""
+    """Give the later of two messages with one sender's id in a page its other id."""
     seen: set[UUID] = set()
     for message in messages:
         if message.other_id is not None:

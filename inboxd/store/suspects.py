@@ -1,7 +1,7 @@
-"""What operators see of suspects: commands that ran on a worker when it died (ADR 20).
+"""Suspects for operators: commands that ran on a worker when it died (ADR 20).
 
-Owns the reading statements. Promises that counts stop at a limit. Known limit: what ran beside one
-is told by its group alone, which is another after each death.
+Owns the reading statements. Promises that counts stop at a limit. Known limit: commands that ran
+together are known only by their group, which changes with each death.
 """
 
 from typing import Any
@@ -11,11 +11,11 @@ from inboxd.store.session import Session
 
 
 async def count(session: Session, most: int) -> dict[str, Any]:
-    """How many wait, run, and are to run alone, in how many groups: see `count_suspects.sql`."""
+    """The numbers of suspects by state, and of groups: see `count_suspects.sql`."""
     row = await session.fetchrow("count_suspects", most)
     return {} if row is None else dict(row)
 
 
 async def others(session: Session, group: UUID, id: int) -> int:
-    """With how many others of its group one runs."""
+    """The number of other commands in its group."""
     return int(await session.fetchval("group_of_suspect", group, id))

@@ -1,10 +1,9 @@
-"""Databases for tests: made from a template, dropped again, with a clock that can be moved.
+"""Databases for tests: copied from a template, dropped again, with a clock that can be moved.
 
-Promises: nothing of it is in a database that `inboxd migrate` made. How the clock is moved: in a
-template, `now()` and its like of a schema of our own stand before those of the server, by the
-database's search_path and that of each function; so all that was made there, and each session on a
-copy, goes by them. Known limit: a session that sets a search_path of its own, and what says
-CURRENT_TIMESTAMP, have the server's time.
+Promises that a database of `inboxd migrate` contains nothing of this. In a template, our own
+versions of `now()` and similar functions precede the server's in the search_path of the database
+and of each function; so objects made there, and each session on a copy, use the moved clock. Known
+limit: a session that sets its own search_path, and CURRENT_TIMESTAMP, have the server's time.
 """
 
 from collections.abc import AsyncIterator
@@ -17,12 +16,12 @@ from inboxd.store.connections import Connection, Row, connect, explained, one_ro
 from inboxd.store.statements import Statements, shared
 from inboxd.store.wakeups import HotTable
 
-_TO_THE_DENIED = "give the role the right, or let the tests start a server of their own"
+_TO_THE_DENIED = "grant the role this privilege, or let the tests start their own server"
 
 
 @asynccontextmanager
 async def open_connection(database: Database) -> AsyncIterator[Connection]:
-    """A connection for the `async with` block. Raises DatabaseError, which says what to do."""
+    """A connection for the `async with` block. Raises DatabaseError with a remedy."""
     connection = await connect(database, "test", plans={"statement_timeout": "0"})
     try:
         yield connection
@@ -31,26 +30,26 @@ async def open_connection(database: Database) -> AsyncIterator[Connection]:
 
 
 async def may_create(connection: Connection) -> Row:
-    """Who asks (role), and whether that role may make databases (may)."""
+    """The session's role (`role`), and whether it may create databases (`may`)."""
     return await one_row(connection, shared("may_create_databases"))
 
 
 async def create(connection: Connection, name: str, template: str, *, by_file: bool) -> None:
-    """Make a database, a copy of `template`. Raises DatabaseError."""
+    """Create a database as a copy of `template`. Raises DatabaseError."""
     with explained(_TO_THE_DENIED):
         await _run(connection, "create_test_database", name, template, by_file)
         await _run(connection, "use_test_clock", name)
 
 
 async def drop(connection: Connection, name: str) -> None:
-    """Drop a database, whoever is connected to it. Raises DatabaseError."""
+    """Drop a database, even while sessions are connected to it. Raises DatabaseError."""
     with explained(_TO_THE_DENIED):
         await _run(connection, "drop_test_database", name)
 
 
 @asynccontextmanager
 async def alone(connection: Connection) -> AsyncIterator[None]:
-    """No other process makes a template on this server meanwhile. Raises DatabaseError."""
+    """Keep other processes from making templates on this server. Raises DatabaseError."""
     with explained(_TO_THE_DENIED):
         await connection.execute(shared("lock_test_templates"))
     try:
@@ -60,34 +59,34 @@ async def alone(connection: Connection) -> AsyncIterator[None]:
 
 
 async def make_clock(connection: Connection) -> None:
-    """Put a clock that tests can move into this database, before anything else is made in it."""
+    """Install the clock that tests can move, before anything else is made in this database."""
     with explained(_TO_THE_DENIED):
         await connection.execute(shared("make_test_clock"))
 
 
 async def follow_clock(connection: Connection, sql: Statements) -> None:
-    """Let functions and defaults of columns follow the clock of tests."""
+    """Make functions with their own search_path, and defaults of columns, use the tests' clock."""
     with explained(_TO_THE_DENIED):
         for row in await connection.fetch(sql["follow_test_clock"]):
             await connection.execute(row["statement"])
 
 
 class Travelled(NamedTuple):
-    """How far the clock is from the server's, in seconds, and the time that it is."""
+    """The clock's distance from the server's, in seconds, and its time."""
 
     seconds: float
     now: datetime
 
 
 async def has_clock(connection: Connection) -> bool:
-    """Whether tests can move the clock of this database."""
+    """Whether this database has a clock that tests can move."""
     return bool(await connection.fetchval(shared("has_test_clock")))
 
 
 async def travel(
     connection: Connection, seconds: float | None, to: datetime | None = None
 ) -> Travelled:
-    """Move the clock by so many seconds, or to a time."""
+    """Move the clock by `seconds`, or to a time."""
     row = await one_row(connection, shared("travel"), seconds, to)
     return Travelled(row["travelled"].total_seconds(), row["now"])
 
@@ -95,15 +94,15 @@ async def travel(
 async def rows(
     connection: Connection, sql: Statements, table: HotTable, type_: str | None
 ) -> list[str]:
-    """Everything that there is of a kind, as JSON, in the order of ids."""
+    """All rows of a kind, or of a type, as JSON, in the order of ids."""
     return [row[0] for row in await connection.fetch(sql[f"tested_{table}"], type_)]
 
 
 async def due(connection: Connection, sql: Statements) -> list[Row]:
-    """What is due in lanes: kind, lane, type, id."""
+    """Due rows of lanes: kind, lane, type, id."""
     return await connection.fetch(sql["due_rows"])
 
 
 async def _run(connection: Connection, statement: str, *arguments: object) -> None:
-    """Run the statement that a statement returns."""
+    """Run the SQL that a statement returns."""
     await connection.execute(await connection.fetchval(shared(statement), *arguments))

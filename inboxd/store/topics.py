@@ -1,8 +1,8 @@
-"""The tables of topics and subscriptions: what producers' inserts are filled in from.
+"""The tables of topics and subscriptions, which complete producers' inserts.
 
-Owns their statements. Promises that what a worker declares counts for every insert that begins
-after its start, and that a subscription outlives its workers for a week: what comes meanwhile waits
-for them. Known limit: of workers that declare one topic differently, the last to join is heeded.
+Owns their statements. Promises that a worker's declarations apply to every insert that begins after
+its start, and that a subscription outlives its workers for a week: meanwhile events wait for them.
+Known limit: if workers declare one topic differently, the last to join wins.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +18,7 @@ from inboxd.store.statements import Statements
 
 
 class ChangedMode(TypedDict):
-    """A topic whose mode is another one now; was: the former one."""
+    """A topic whose mode has changed; was: the former mode."""
 
     name: str
     mode: str
@@ -26,8 +26,6 @@ class ChangedMode(TypedDict):
 
 
 class Subscription(TypedDict):
-    """A type of events that goes to a topic."""
-
     topic: str
     type: str
 
@@ -38,7 +36,7 @@ async def declare(
     topics: Iterable[Topic],
     subscriptions: Sequence[tuple[str, str]],
 ) -> list[ChangedMode]:
-    """Publish this worker's topics and (topic, type) subscriptions."""
+    """Declare this worker's topics and (topic, type) subscriptions."""
     given = sorted(topics, key=lambda topic: topic.name)
     changed = await connection.fetch(
         sql["declare_topics"],
@@ -64,19 +62,19 @@ async def modes(connection: Connection, sql: Statements) -> dict[str, str]:
 
 
 async def of_types(connection: Connection, sql: Statements, types: Sequence[str]) -> set[str]:
-    """The topics that events of these types go to, if whoever writes them names none."""
+    """The topics to which events of these types go, if their producer names none."""
     return {row["topic"] for row in await connection.fetch(sql["topics_of_types"], types)}
 
 
 async def served(connection: Connection, sql: Statements) -> set[str]:
-    """The topics that have handlers of their own in a worker that lives, or did a week ago."""
+    """The topics with handlers in a worker that lives, or ended less than a week ago."""
     return {row["topic"] for row in await connection.fetch(sql["served_topics"])}
 
 
 async def mark_undeclared(
     connection: Connection, sql: Statements
 ) -> tuple[list[str], list[Subscription]]:
-    """Note which topics and subscriptions no living worker declares any more; which are new so."""
+    """Mark topics and subscriptions that no living worker declares; returns the newly marked."""
     topics = await connection.fetch(sql["mark_topics"])
     subscriptions = await connection.fetch(sql["mark_subscriptions"])
     return (
@@ -88,7 +86,7 @@ async def mark_undeclared(
 async def forget_undeclared(
     connection: Connection, sql: Statements
 ) -> tuple[list[str], list[Subscription]]:
-    """Remove what nobody has declared for a week: names of topics, and subscriptions."""
+    """Delete topics and subscriptions that were undeclared for a week; returns them."""
     subscriptions = await connection.fetch(sql["forget_subscriptions"])
     topics = await connection.fetch(sql["forget_topics"])
     return [row["name"] for row in topics], cast("list[Subscription]", subscriptions)
@@ -97,7 +95,7 @@ async def forget_undeclared(
 async def try_slots(
     connection: Connection, sql: Statements, topics: Sequence[str], slots: Sequence[int]
 ) -> set[str]:
-    """Those of the topics of which a slot could be taken, until the transaction ends."""
+    """Lock a slot of each topic until the transaction ends; returns topics that had a free one."""
     rows = await connection.fetch(sql["try_slots"], topics, slots)
     return {row["topic"] for row in rows}
 
@@ -105,7 +103,7 @@ async def try_slots(
 async def unsubscribe(
     connection: Connection, sql: Statements, topic: str, type_: str | None
 ) -> list[str]:
-    """Remove subscriptions of a topic that no living worker declares; their types."""
+    """Delete subscriptions of a topic that no living worker declares; returns their types."""
     return [row["type"] for row in await connection.fetch(sql["unsubscribe"], topic, type_)]
 
 
@@ -114,14 +112,13 @@ async def listed(
     in_lanes: Sequence[Mapping[str, Any]] | None = None,
     in_lines: Sequence[Mapping[str, Any]] | None = None,
 ) -> list[dict[str, Any]]:
-    """Every topic that is declared or has unsettled events, with what waits in it, as JSON values.
+    """Every topic that is declared or has unsettled events, with counts, as JSON values.
 
-    pending: events in lanes; arrived and lined up: those in lines; blocked: lines that stand still
-    behind a dead letter, the first for `blocked_for` seconds; kept: pending events, and heads of
-    lines, that nobody handles; held_for: since when what waited for its declaration is taken in;
-    oldest: seconds that the oldest due event has waited, those that nobody handles left out.
-    Counts stop at `listing.COUNTED` for each lane. in_lanes, in_lines: as somebody has counted
-    them; None: it is done now.
+    pending: events in lanes; arrived and lined_up: events in lines; blocked: lines behind a dead
+    letter, the first for `blocked_for` seconds; kept: pending events, and heads of lines, without a
+    handler; held_for: seconds since the declaration whose intake is not finished; oldest: seconds
+    that the oldest due event with a handler has waited. Counts stop at `listing.COUNTED` per lane.
+    in_lanes, in_lines: counts that were made before; None: count now.
     """
     found: dict[str, dict[str, Any]] = {}
     for row in await session.fetch("list_topics"):
@@ -150,20 +147,20 @@ async def listed(
 
 
 async def lines(session: Session) -> list[dict[str, Any]]:
-    """What waits in the lines of each topic: see `status_lines.sql`."""
+    """The events in the lines of each topic: see `status_lines.sql`."""
     return [dict(row) for row in await session.fetch("status_lines", COUNTED)]
 
 
 async def waiting(session: Session, names: Sequence[str], type_: str | None = None) -> int:
-    """How many events wait in the lines of these topics, dead letters apart, or those of one type.
+    """The number of waiting events in the lines of these topics, without dead letters.
 
-    Of each topic, the first `listing.COUNTED` arrivals and as many lined-up events are looked at.
+    At most `listing.COUNTED` arrivals and as many lined-up events of each topic are looked at.
     """
     return int(await session.fetchval("count_waiting", names, type_, COUNTED))
 
 
 def empty(name: str) -> dict[str, Any]:
-    """A topic in which nothing waits."""
+    """The entry of an empty topic."""
     nothing: dict[str, Any] = dict.fromkeys(
         ("key_path", "dedup_path", "source", "undeclared_at", "oldest", "blocked_for", "held_for")
     )

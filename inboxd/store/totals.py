@@ -1,6 +1,6 @@
-"""What is unsettled, counted as far as a bound.
+"""Counts of unsettled rows, up to a bound.
 
-*See:* `inboxd.operations.totals`, which adds it to what is settled.
+*See:* `inboxd.operations.totals`, which adds settled rows.
 """
 
 from collections import Counter
@@ -13,7 +13,7 @@ from inboxd.store.wakeups import HotTable
 
 
 class HotRows(NamedTuple):
-    """Rows by status (those that wait count as pending); looked: how many were looked at."""
+    """Rows by status, waiting ones as pending; looked: the number of rows that were read."""
 
     statuses: Counter[Status]
     looked: int
@@ -27,7 +27,7 @@ async def hot(
     tenant: str | None,
     most: int,
 ) -> HotRows:
-    """Look at so many rows, the oldest; count those of a type and a tenant, or of any."""
+    """Read at most the `most` oldest rows; count those of one or all types and tenants."""
     row = await one_row(connection, sql[f"count_hot_{table}"], type_, tenant, most)
     statuses = Counter(
         {
@@ -40,5 +40,5 @@ async def hot(
 
 
 async def events_in_hand(connection: Connection, sql: Statements) -> int:
-    """Events that living workers are running, as they last said."""
+    """Events that living workers are running, by their last heartbeats."""
     return int(await connection.fetchval(sql["count_events_in_hand"]))

@@ -1,7 +1,7 @@
-"""Dead letters of what no living worker handles, a page at a time.
+"""Turns unhandled rows into dead letters, a page at a time.
 
 Owns the statements, one for each way in which rows wait. Promises that rows which others hold are
-skipped. Known limit: whether nobody handles a row is judged by who calls; for events in lines, see
+skipped. Known limit: the caller decides whether a row is unhandled; for events in lines, see
 `lines.fail_heads`.
 """
 
@@ -31,6 +31,6 @@ async def fail(
     rows: int,
     waited: timedelta,
 ) -> int:
-    """Make dead letters of up to `rows` of a lane; suspects and keyed: of a queue and type."""
+    """Turn at most `rows` rows into dead letters; suspects, keyed: of a queue and type."""
     lane = lane if way in ("events", "commands") else lane[:2]
     return len(await connection.fetch(sql[_STATEMENTS[way]], *lane, error, rows, waited))

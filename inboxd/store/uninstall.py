@@ -1,8 +1,8 @@
-"""What inboxd has in a database and on its server, and how it is taken out.
+"""Uninstalling: what inboxd has in a database and on its server, and how it is removed.
 
-Owns the statements of `inboxd uninstall`. Promises that nothing outside of the schema is dropped
-but the schema's roles, with the rights that were granted to them. Known limit: rows of all tables
-are counted as the server's statistics have them, but for those that are unsettled.
+Owns the statements of `inboxd uninstall`. Promises that outside of the schema nothing is dropped
+but the schema's roles, with their privileges. Known limit: only unsettled rows are counted; other
+tables have the server's estimates.
 """
 
 import re
@@ -19,7 +19,7 @@ _DAY = re.compile(r"_[0-9]{8}$")
 
 
 class DatabaseRole(TypedDict):
-    """A role that came with the schema. owned: what is its, outside of the schema."""
+    """A role that came with the schema. owned: its objects outside of the schema."""
 
     role: str
     members: list[str]
@@ -29,9 +29,9 @@ class DatabaseRole(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What a schema holds. unsettled: events and commands, counted up to COUNTED.
+    """The contents of a schema. unsettled: events and commands, counted up to COUNTED.
 
-    foreign: tables in it that no migration made. dependents: what is elsewhere and depends on it.
+    foreign: tables in it that no migration made. dependents: outside objects that depend on it.
     """
 
     tables: dict[str, int]
@@ -41,7 +41,7 @@ class Contents:
 
 
 async def contents(session: Session) -> Contents | None:
-    """What inboxd's schema holds; None where there is none."""
+    """The contents of inboxd's schema, if it exists."""
     if not await session.fetchval("has_migrations"):
         return None
     tables = {row["name"]: row["rows"] for row in await session.fetch("uninstall_tables")}
@@ -53,29 +53,28 @@ async def contents(session: Session) -> Contents | None:
     return Contents(
         tables,
         unsettled,
-        # A partition that was detached has its parent's name before its day.
+        # A detached partition's name is its parent's name and its day.
         [each for each in tables if _DAY.sub("", each) not in known],
         [row["described"] for row in await session.fetch("uninstall_dependents")],
     )
 
 
 async def roles(session: Session) -> list[DatabaseRole]:
-    """The schema's roles that are there."""
+    """The schema's roles that exist."""
     return cast("list[DatabaseRole]", [dict(row) for row in await session.fetch("uninstall_roles")])
 
 
 async def database(session: Session) -> str:
-    """The database's name."""
     return str(await session.fetchval("current_database"))
 
 
 async def drop_schema(session: Session) -> None:
-    """Drop the schema with all that is in it, in the caller's transaction."""
+    """Drop the schema with its contents, in the caller's transaction."""
     await session.execute("drop_schema")
 
 
 async def drop_role(session: Session, role: str) -> str | None:
-    """Drop a role, in the caller's transaction; why not, if the server refuses."""
+    """Drop a role, in the caller's transaction; returns the reason if the server refuses."""
     try:
         async with session.connection.transaction():
             for (statement,) in await session.fetch("drop_role", role):

@@ -1,9 +1,9 @@
-"""What may hold a row that is not settled: what its claims ask, as it stands now.
+"""Facts about an unsettled row that waits: the conditions of its claims, at this moment.
 
 Owns the statements behind "why is it not running?". Promises that each is one snapshot, and that
-its counts stop at a limit. Known limit: what claims take first is asked by itself, and only of a
-command that nothing holds: it may be claimed in between. Who writes is known on the server where
-they write, and not on a standby.
+its counts stop at a limit. Known limit: a command's turn is a second statement, asked only if
+nothing else holds the command, which may be claimed in between. Open writers of events are known on
+the primary server only, not on a standby.
 *See:* `inboxd/model/waiting_rules.py`, which judges.
 """
 
@@ -20,9 +20,9 @@ from inboxd.store.session import Session
 async def of_command(
     session: Session, id: int, bounds: Bounds, one: int | None, all_: int, counted: int
 ) -> dict[str, Any] | None:
-    """Facts of a command; None: it is settled.
+    """Facts about a command; None: it is settled.
 
-    bounds: of its queue; one: how many of the queue may run in one worker, all_: of all queues.
+    bounds: its queue's; one, all_: how many commands one worker may run, of the queue and in total.
     """
     found = await session.fetchval(
         "explain_command",
@@ -42,9 +42,9 @@ async def of_command(
 async def turn_of_command(
     session: Session, id: int, queues: Mapping[str, Queue], counted: int
 ) -> dict[str, Any] | None:
-    """How many due commands claims take before it: rows, and the queue of the first.
+    """The number of due commands that are claimed before it, and the queue of the first.
 
-    queues: all that have settings.
+    queues: all queues that have settings.
     """
     found = await session.fetchrow(
         "explain_turn",
@@ -60,6 +60,6 @@ async def turn_of_command(
 
 
 async def of_event(session: Session, id: int, counted: int) -> dict[str, Any] | None:
-    """Facts of an event; None: it is settled."""
+    """Facts about an event; None: it is settled."""
     found = await session.fetchval("explain_event", id, counted)
     return None if found is None else orjson.loads(found)

@@ -1,10 +1,10 @@
 """The wake-up flag, notifications, and the listening connection.
 
-Owns what producers' triggers and sleeping workers share (migrations/0001_tables.sql). Promises
-that `listen` ends with an error when its connection is dead, a half-open one included: it gets its
-own notification at each check. Known limit: listening needs a connection of its own, which
+Owns the state that producers' triggers and sleeping workers share (migrations/0001_tables.sql).
+Promises that `listen` ends with an error when its connection is dead, even half-open: at each check
+it must receive its own notification. Known limit: listening needs a connection of its own, which
 PgBouncer in transaction mode cannot give; mode "off" polls instead.
-*See:* `engine/listener.py`, `engine/wakeup.py`, which it tells.
+*See:* `engine/listener.py`, and `engine/wakeup.py`, which it notifies.
 """
 
 from collections.abc import Callable
@@ -22,13 +22,13 @@ from inboxd.store.statements import Statements
 HotTable = Literal["events", "commands"]
 _LOCKS: dict[HotTable, int] = {"events": 1, "commands": 2}
 
-# What the server gets to answer the listening connection; a loop that a handler blocks for
-# less than that does not end the listening.
+# The time for an answer on the listening connection. A handler that blocks the event loop for less
+# than this does not end the listening.
 _ANSWER_SECONDS = 10.0
 
 
 class Flag(IntEnum):
-    """What the flag tells producers."""
+    """The instruction to producers: whether their inserts notify."""
 
     SILENT = 0
     NOTIFY = 1
@@ -36,12 +36,12 @@ class Flag(IntEnum):
 
 
 async def set_flag(connection: Connection, sql: Statements, table: HotTable, flag: Flag) -> None:
-    """Everyone sees it at once: sequences are not transactional."""
+    """Set the flag; all sessions see it at once, since sequences are not transactional."""
     await connection.execute(sql[f"set_{table}_flag"], int(flag))
 
 
 async def no_silent_producer(connection: Connection, sql: Statements, table: HotTable) -> bool:
-    """Whether every producer that was silent has ended; its rows are visible from now on."""
+    """Whether all producers that did not notify have ended; their rows are visible from now on."""
     return bool(await connection.fetchval(sql["no_silent_producer"], _LOCKS[table]))
 
 
@@ -51,7 +51,7 @@ async def notify(connection: Connection, sql: Statements, table: HotTable) -> No
 
 
 async def announce(connection: Connection, sql: Statements) -> None:
-    """Tell the workers that another one has joined them."""
+    """Notify the workers that another one has joined."""
     await connection.execute(sql["notify"], "workers")
 
 
@@ -65,14 +65,14 @@ async def listen(
     on_connected: Callable[[], None],
     check_interval: float,
 ) -> None:
-    """Take notifications until the connection fails, which raises DatabaseError or a driver error.
+    """Receive notifications until the connection fails; raises DatabaseError or a driver error.
 
-    Every `check_interval` seconds the connection must get its own notification: a half-open one
-    swallows statements in silence.
+    Every `check_interval` seconds the connection must receive its own notification, since a
+    half-open one swallows statements without an error.
     """
     connection = await connect(database, "listener")
     notified = anyio.Event()
-    # Without the schema's name, which may be long: a channel has 63 bytes at most.
+    # Without the schema's name, which may be long: a channel's name has at most 63 bytes.
     echo = f"inboxd_echo_{uuid4().hex}"
 
     def on_notification(_connection: object, _pid: int, channel: str, _payload: object) -> None:

@@ -1,8 +1,8 @@
-"""The workers table: joining, beating, leaving, and taking back what a dead worker held.
+"""The workers table: joining, heartbeats, leaving, and taking back a dead worker's commands.
 
-Owns the statements of lease and reaper, and of the sessions that stopped workers leave. Promises
-(promise 3): no clock of one machine is compared with another's, and a claim cannot commit after its
-worker was declared dead. Known limit: who is dead is for the reaper to judge, by its own clock
+Owns the statements of lease and reaper, and of stalled sessions. Promises (promise 3) that clocks
+of two machines are never compared, and that a claim cannot commit after its worker was declared
+dead. Known limit: the reaper decides which worker is dead, by its own clock
 (`inboxd.maintenance.reaper`).
 """
 
@@ -23,7 +23,7 @@ from inboxd.store.statements import Statements
 
 @dataclass(frozen=True, slots=True)
 class WorkerIdentity:
-    """One daemon process: what it is and what it serves. `id` is new at every start."""
+    """One daemon process: its identity and what it serves. `id` is new at every start."""
 
     id: UUID
     name: str
@@ -39,20 +39,20 @@ class WorkerIdentity:
     subscriptions: tuple[tuple[str, str], ...] = ()
     served_topics: tuple[str, ...] = ()
     endpoints: tuple[str, ...] = ()
-    # Of its process under a supervisor.
+    # Its place under a supervisor.
     number: int | None = None
-    # The plugins that it runs, with their versions.
+    # Its plugins with their versions.
     release: str | None = None
 
     @property
     def process(self) -> str:
-        """Where it runs, for people."""
+        """Host and process id, for people."""
         return f"{self.host}:{self.pid}"
 
 
 @dataclass(frozen=True, slots=True)
 class BeatResult:
-    """What a heartbeat brings back."""
+    """The answer to a heartbeat."""
 
     peers: int
     uniform: bool
@@ -61,7 +61,7 @@ class BeatResult:
 
 
 class LiveWorker(TypedDict):
-    """A worker that is not known to be dead, and what it serves."""
+    """A worker that was not declared dead, and what it serves."""
 
     id: UUID
     heartbeat: int
@@ -78,7 +78,7 @@ class ReturnedCommand(TypedDict):
 
 
 class EndedSession(TypedDict):
-    """A session that had stopped half-way; query: the beginning of its statement."""
+    """A stalled session that was terminated; query: the beginning of its statement."""
 
     pid: int
     application: str
@@ -87,7 +87,7 @@ class EndedSession(TypedDict):
 
 
 async def join(connection: Connection, sql: Statements, me: WorkerIdentity) -> None:
-    """Add this worker's row; from now on its claims count."""
+    """Insert this worker's row, which makes its claims valid."""
     await connection.execute(
         sql["register_worker"],
         me.id,
@@ -118,10 +118,10 @@ async def declare(
     labels: Mapping[tuple[str, str], tuple[str | None, str | None]],
     secrets: Mapping[tuple[str, str], Sequence[str]],
 ) -> None:
-    """Publish the retry rules of each (kind, type), and the queue of each command type.
+    """Declare the retry rules of each (kind, type), and the queue of each command type.
 
-    Producers that name no queue get that one. labels: title and description of each. secrets: the
-    keys of each one's payload whose values nobody is shown.
+    Commands whose producer names no queue get that one. labels: title and description of each type.
+    secrets: the keys of its payload whose values are never shown.
     """
     keys = sorted(rules)
     await connection.execute(
@@ -139,7 +139,7 @@ async def declare(
 async def declared(
     connection: Connection, sql: Statements
 ) -> dict[tuple[str, str], dict[str, Any]]:
-    """All that is declared, by kind and name: see `list_declared.sql`."""
+    """All declarations, by kind and name: see `list_declared.sql`."""
     rows = await connection.fetch(sql["list_declared"])
     return {(row["kind"], row["name"]): orjson.loads(row["said"]) for row in rows}
 
@@ -153,7 +153,7 @@ async def beat(
     *,
     events: int = 0,
 ) -> BeatResult | None:
-    """Renew the lease; None when this worker was declared dead. events: so many are in flight."""
+    """Renew the lease; None: this worker was declared dead. events: the number in flight."""
     row = await connection.fetchrow(sql["beat"], worker, in_flight, events, state)
     if row is None:
         return None
@@ -161,7 +161,7 @@ async def beat(
 
 
 async def leave(connection: Connection, sql: Statements, worker: UUID) -> None:
-    """This worker ends on its own."""
+    """End this worker's row after a regular stop."""
     await connection.execute(sql["end_worker"], worker)
 
 
@@ -172,7 +172,7 @@ async def unclean_predecessors(
     living_pids: list[int],
     interval: timedelta,
 ) -> bool:
-    """Whether somebody may have died without a word, in the middle of a page."""
+    """Whether a worker may have died unnoticed, during a page."""
     return bool(
         await connection.fetchval(
             sql["unclean_predecessors"], me.id, me.host, living_pids, 2 * interval
@@ -181,16 +181,16 @@ async def unclean_predecessors(
 
 
 async def living(connection: Connection, sql: Statements) -> list[LiveWorker]:
-    """The workers not known to be dead, with the commands and queues that they serve."""
+    """Workers that were not declared dead, with the commands and queues that they serve."""
     return cast("list[LiveWorker]", await connection.fetch(sql["live_workers"]))
 
 
 async def unhandled(
     connection: Connection, sql: Statements, pairs: Collection[tuple[str, str]]
 ) -> dict[tuple[str, str], bool]:
-    """Those of these (topic, type) pairs that no living worker handles.
+    """The (topic, type) pairs among these that no living worker handles.
 
-    The value says whether one visits the topic all the same, and lines up what comes there.
+    The value is whether a worker still visits the topic, and lines up its arrivals.
     """
     if not pairs:
         return {}
@@ -205,8 +205,8 @@ async def declare_dead(
 ) -> list[ReturnedCommand] | None:
     """Declare a worker dead and take back its commands, in one transaction.
 
-    None when the worker showed a sign of life, and nothing was changed: it beat, ended, holds its
-    row in a claim, or a command in a settlement.
+    None: the worker showed a sign of life (a heartbeat, its end, a lock of its row by a claim or
+    of a command by a settlement), and nothing was changed.
     """
     try:
         async with transact(pool) as connection:
@@ -227,11 +227,11 @@ async def end_stalled(
     patience: timedelta,
     to_read: timedelta,
 ) -> list[EndedSession]:
-    """End sessions, called `names` and more, that stopped half-way; see `maintenance.sessions`."""
+    """End stalled sessions whose names begin with `names`; see `maintenance.sessions`."""
     ended = await connection.fetch(sql["end_stalled_sessions"], names, patience, to_read)
     return cast("list[EndedSession]", ended)
 
 
 async def forget_ended(connection: Connection, sql: Statements) -> None:
-    """Remove the rows of workers that ended long ago."""
+    """Delete the rows of workers that ended long ago."""
     await connection.execute(sql["forget_workers"])

@@ -1,1 +1,1 @@
-"""Telemetry: metrics, logs, the loop monitor, and what the service manager is told."""
+"""Telemetry: metrics, logs, the loop monitor, and notifications to the service manager."""

@@ -1,11 +1,11 @@
 """Logs: one stream of JSON or console lines, with ids, without payloads and secrets.
 
 Owns the configuration of structlog and of the standard library's logging, which libraries use: both
-go through the same steps, and `telemetry/log_writer.py` writes what comes of them. Promises that
-values under payload-like and secret keys never appear, that passwords in URLs are masked, that an
-object of unknown class shows as its class, that no value of a key breaks a line, whatever the
-renderer keeps that key for, and that no text moves a terminal's cursor or colours it. Known limit:
-the text of a foreign exception is shown as it is, apart from that masking.
+go through the same steps, and `telemetry/log_writer.py` writes the results. Promises that values
+under payload-like and secret keys never appear, that passwords in URLs are masked, that an object
+of unknown class is shown as the name of its class, that no value breaks a line, even under a key
+that the renderer reserves, and that no text moves a terminal's cursor or colours it. Known limit:
+apart from masked passwords, the text of a foreign exception is shown unchanged.
 """
 
 import logging
@@ -33,23 +33,23 @@ Level = Literal["debug", "info", "warning", "error"]
 Style = Literal["auto", "json", "console"]
 
 REMOVED = "[removed]"
-# The logger of single rows (`inboxd.engine.row_log`), which speaks only where that is wanted.
+# The logger of single rows (`inboxd.engine.row_log`), which is off by default.
 ROWS = "inboxd.rows"
 _SECRET_KEYS = frozenset(
     {"payload", "body", "password", "dsn", "secret", "token", "authorization", "cookie"}
 )
 _MAX_TEXT = 10_000
-# What may be unprintable, beside line breaks and tabs.
+# Characters that may be unprintable, without line breaks and tabs.
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\U0010ffff]+")
 _MAX_ITEMS = 100
 _MAX_DEPTH = 4
 _MAX_INTEGER = 2**63
-# What the console's renderer appends below a line: it takes texts only.
+# Keys that the console's renderer appends below a line: their values must be text.
 _BELOW = ("stack", "exception")
-# They speak at "info" of what our own lines say better; `configure` never lowers this.
+# Libraries that repeat at "info" what inboxd's own lines report; `configure` never lowers this.
 _QUIET = ("uvicorn", "asyncio", "aiosmtpd", "mail.log")
 
-# What counts the lines that are left out, in a process that has metrics.
+# Called for each dropped line, in a process that has metrics.
 _counts: list[Callable[[], None]] = []
 
 _ids: ContextVar[Mapping[str, object]] = ContextVar("inboxd_log_ids")
@@ -79,7 +79,7 @@ class bound:  # noqa: N801 - used as a verb: `with bound(event_id=…):`
 
 
 def get_logger(name: str) -> structlog.stdlib.BoundLogger:
-    """Give the logger of a module; it follows later calls of `configure` and `set_level`."""
+    """Return the logger of a module; it follows later calls of `configure` and `set_level`."""
     return structlog.stdlib.get_logger(name)
 
 
@@ -94,23 +94,23 @@ def configure(
 ) -> None:
     """Send all logs to `stream` (standard error); `worker` is added to every line.
 
-    So is `process`, the number below a supervisor, where there is one; `rows` is as for
+    `process`, the number below a supervisor, is added too, if there is one. rows: as in
     `set_level`.
     """
     stream = stream or sys.stderr
     as_console = style == "console" or (style == "auto" and stream.isatty())
     render = _renderer(stream) if as_console else _to_json
-    handler = _way_out(stream)
+    handler = _handler_of(stream)
     _format(handler, render, _shared_steps(worker, process))
     logging.captureWarnings(capture=True)
     logging.basicConfig(handlers=[handler], force=True)
     set_level(level, rows=rows)
 
 
-def _way_out(stream: TextIO) -> logging.Handler:
+def _handler_of(stream: TextIO) -> logging.Handler:
     try:
         descriptor = stream.fileno()
-    except (AttributeError, OSError):  # closed from the start, or in memory: nothing waits for it
+    except (AttributeError, OSError):  # closed from the start, or in memory: writes do not wait
         return logging.StreamHandler(stream)
     return LogWriter(descriptor, stream.encoding, on_drop=_count_drop)
 
@@ -121,20 +121,20 @@ def _writer() -> LogWriter | None:
 
 
 def put(text: str) -> bool:
-    """Write a text that is no record after all that was logged; False if no log goes out here."""
+    """Write a text that is not a record after all logged lines; False if there is no log writer."""
     if writer := _writer():
         writer.put(text)
     return writer is not None
 
 
 def flush(within: float = PATIENCE) -> bool:
-    """Wait until all lines are written, for so many seconds; whether they are."""
+    """Wait until all lines are written, at most `within` seconds; returns whether they are."""
     writer = _writer()
     return writer is None or writer.wait(within)
 
 
 def count_drops(count: Callable[[], None]) -> None:
-    """Have each line counted that finds no room, from now on."""
+    """Call `count` for each dropped line, from now on."""
     _counts[:] = [count]
 
 
@@ -145,7 +145,7 @@ def _count_drop() -> None:
 
 @contextmanager
 def collected(level: Level) -> Iterator[list[EventDict]]:
-    """Gather all lines of the block, cleaned as ever, in place of writing them."""
+    """Collect all lines of the block, cleaned as usual, and write none."""
     root = logging.getLogger()
     before, was = [*root.handlers], root.level
     usual = structlog.get_config() if structlog.is_configured() else None
@@ -176,12 +176,12 @@ class _Formatting(logging.Handler):
     """Formats records, and writes nothing."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """What comes of it is the last step's to keep."""
+        """Only format: the last step keeps the line."""
         self.format(record)
 
 
 def _format(handler: logging.Handler, render: Processor, shared: list[Processor]) -> None:
-    """Let a handler's lines go through these steps, of which `render` makes a text."""
+    """Send a handler's lines through these steps; `render` makes the text."""
     structlog.configure(
         processors=[
             structlog.stdlib.filter_by_level,
@@ -205,9 +205,9 @@ def _format(handler: logging.Handler, render: Processor, shared: list[Processor]
 
 
 def follow() -> None:
-    """Let logs go where the standard library's go, unless somebody configured structlog: in tests.
+    """In tests, send logs to the standard library's logging, unless structlog is configured.
 
-    pytest then shows them with the test that failed, as those of everybody else.
+    pytest then shows them with the failed test, like other logs.
     """
     if not structlog.is_configured():
         structlog.configure(
@@ -224,9 +224,9 @@ def follow() -> None:
 
 
 def join() -> None:
-    """Hand all lines to the logging of the program that this is in, cleaned as ever.
+    """Pass all lines to the logging of the embedding program, cleaned as usual.
 
-    Where the program has configured structlog itself, that is left alone.
+    If the program has configured structlog, its configuration is kept.
     """
     if structlog.is_configured():
         return
@@ -245,9 +245,9 @@ def join() -> None:
 
 
 def set_level(level: Level, *, rows: bool = False) -> None:
-    """Change the least severity that is written, at once (SIGHUP).
+    """Change the lowest severity that is written, at once (SIGHUP).
 
-    rows: each settled row is told of at "info"; at "debug" it is in any case.
+    rows: log each settled row at "info"; at "debug" it is always logged.
     """
     logging.getLogger().setLevel(level.upper())
     told = rows or level == "debug"
@@ -282,7 +282,7 @@ def _add_ids(_: WrappedLogger, __: str, line: EventDict) -> EventDict:
 
 
 def _clean(_: WrappedLogger, __: str, line: EventDict) -> EventDict:
-    # structlog's own keys hold the record and the logger, which its formatter takes off again.
+    # structlog's own keys hold the record and the logger; its formatter removes them.
     cleaned = {
         key: value if key.startswith("_") else _clean_value(key, value, _MAX_DEPTH)
         for key, value in line.items()
@@ -313,13 +313,13 @@ def _clean_value(key: str, value: object, depth: int) -> object:
 
 
 def _clean_text(text: str) -> str:
-    # A lone surrogate (an undecodable byte of a file name) would make the line unwritable.
+    # A lone surrogate (an undecodable byte of a file name) cannot be written.
     whole = redact(text, _MAX_TEXT).encode("utf-8", "replace").decode()
     return whole if whole.isprintable() else _UNPRINTABLE.sub(_escaped, whole)
 
 
 def _escaped(found: re.Match[str]) -> str:
-    """What a terminal would obey, as Python writes it; a traceback keeps its lines."""
+    """Escape control characters as Python does; a traceback keeps its lines."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in found[0])
 
 
@@ -328,29 +328,29 @@ def _to_json(_: WrappedLogger, __: str, line: EventDict) -> str:
 
 
 def _renderer(stream: TextIO) -> Processor:
-    # Not rich's tracebacks: they show local variables, which hold payloads. Nothing is padded: the
-    # lines are long enough.
+    # Not rich's tracebacks: they show local variables, which hold payloads. No padding: the lines
+    # are long enough.
     drawn = structlog.dev.ConsoleRenderer(
         0,
         colors=stream.isatty(),
         event_key="message",
-        sort_keys=False,  # what the line is about comes first, then worker and ids
+        sort_keys=False,  # the subject of the line comes first, then worker and ids
         exception_formatter=structlog.dev.plain_traceback,
     )
 
     def render(logger: WrappedLogger, name: str, line: EventDict) -> str:
         line["timestamp"] = _for_people(line.get("timestamp"))
         if str(line.get("logger", "")).startswith("inboxd."):
-            del line["logger"]  # which of our files says so is in JSON
+            del line["logger"]  # JSON has the module
         return str(drawn(logger, name, line))
 
     return render
 
 
 def _for_people(timestamp: object) -> object:
-    """To the second, in the machine's zone, as the command line shows times."""
+    """A time to the second in the machine's zone, as on the command line."""
     try:
         moment = datetime.fromisoformat(str(timestamp))
-    except ValueError:  # somebody's own field of this name
+    except ValueError:  # a foreign field of this name
         return timestamp
     return moment.astimezone().isoformat(" ", "seconds").replace("+00:00", "Z")

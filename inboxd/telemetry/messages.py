@@ -1,8 +1,8 @@
 """Metrics of messages that come from brokers.
 
-Owns their names, labels and help texts; `docs/metrics.md` is held against them by a test. Promises:
-labels have few values: sources and brokers are those of the settings.
-*See:* `inboxd/inbound/messages/`, which counts.
+Owns their names, labels and help texts; `make docs` writes `docs/reference/metrics.md` from them.
+Promises: labels have few values: the sources and brokers of the settings. *See:*
+`inboxd/inbound/messages/`, which counts.
 """
 
 import math
@@ -18,69 +18,70 @@ STATES = ("reading", "standby", "paused", "away", "failing", "lost")
 
 
 class MessageMetrics:
-    """What sources of messages count and measure."""
+    """The counters and gauges of sources of messages."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        """Make all at zero."""
         labels = ("source", "broker")
         self._received = Counter(
             "inboxd_messages_received",
-            "Messages that a broker handed over; one that comes again counts again.",
+            "Messages that a broker delivered; a message that is delivered again counts again.",
             labels,
             registry=registry,
         )
         self._redelivered = Counter(
             "inboxd_messages_redelivered",
-            "Those of them of which the broker said that they came before.",
+            "Received messages that the broker marked as redelivered.",
             labels,
             registry=registry,
         )
         self._events = Counter(
             "inboxd_messages_events",
-            "Events of messages, by what became of them; passed_over: their message was stored "
-            "before, or another worker reads its stream by now. Contradictions and broken ones are "
-            "dead letters, and count as written, too.",
+            "Events of messages by outcome; passed_over: their message was stored before, or "
+            "another worker now reads its stream. contradiction and broken: dead letters, which "
+            "also count as written.",
             (*labels, "outcome"),
             registry=registry,
         )
         self._unacknowledged = Counter(
             "inboxd_messages_acknowledge_failures",
-            "Pages that were stored and could not be acknowledged: their messages come again.",
+            "Pages that were stored and could not be acknowledged: the broker delivers their "
+            "messages again.",
             labels,
             registry=registry,
         )
         self._store = Histogram(
             "inboxd_messages_store_duration_seconds",
-            "Time that storing a page of messages took, with its commit.",
+            "Time of storing a page of messages, with its commit.",
             labels,
             buckets=_BUCKETS,
             registry=registry,
         )
         self._lag = Gauge(
             "inboxd_messages_lag",
-            "Messages that the broker has and this worker has not received, of what it reads; NaN: "
-            "not known, or another worker reads.",
+            "Messages that this worker has not received yet from the streams that it reads; NaN: "
+            "unknown, or another worker reads.",
             labels,
             registry=registry,
         )
         self._stored = Gauge(
             "inboxd_messages_last_stored_timestamp_seconds",
             "Time when this worker stored the last page, or began to read if it has stored none; "
-            "NaN: it does not read.",
+            "NaN: this worker does not read.",
             labels,
             registry=registry,
         )
         self._state = Gauge(
             "inboxd_messages_source_state",
             "1 for the state that a source has in this worker. standby: another worker reads it. "
-            "away: the broker is. failing: the database is, or see the log. lost: the broker does "
-            "not have what follows the stored position; see `inboxd messages`.",
+            "away: the broker is unreachable. failing: the database is unreachable, or see the "
+            "log. lost: the broker no longer has the messages after the stored position; see "
+            "`inboxd messages`.",
             (*labels, "state"),
             registry=registry,
         )
 
     def of(self, source: str, broker: str) -> "SourceMetrics":
-        """Those of one source, shown from 0 on."""
+        """The metrics of one source, shown from 0 on."""
         labels = (source, broker)
         return SourceMetrics(
             self._received.labels(*labels),
@@ -95,7 +96,7 @@ class MessageMetrics:
 
 
 class SourceMetrics(NamedTuple):
-    """What is counted and measured of one source."""
+    """The counters and gauges of one source."""
 
     messages: Counter
     messages_again: Counter
@@ -107,26 +108,24 @@ class SourceMetrics(NamedTuple):
     states: Mapping[str, Gauge]
 
     def received(self, messages: int, redelivered: int) -> None:
-        """So many were handed over."""
+        """Count messages that the broker delivered."""
         self.messages.inc(messages)
         self.messages_again.inc(redelivered)
 
     def events(self, **outcomes: int) -> None:
-        """What became of so many."""
         for outcome, events in outcomes.items():
             self.outcomes[outcome].inc(events)
 
     def stored(self, seconds: float) -> None:
-        """A page is committed."""
+        """Measure a page that was committed."""
         self.durations.observe(seconds)
         self.last.set_to_current_time()
 
     def lag(self, messages: int | None) -> None:
-        """How far the source is behind; None: it is not known."""
+        """Show how many messages the source is behind; None: unknown."""
         self.behind.set(math.nan if messages is None else messages)
 
     def state(self, state: str) -> None:
-        """The source is in this state from now on."""
         for each, gauge in self.states.items():
             gauge.set(each == state)
         if state == "reading":

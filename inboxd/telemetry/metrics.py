@@ -1,9 +1,9 @@
-"""Metrics: every number that the daemon shows to Prometheus, on a registry of its own.
+"""Metrics: all numbers that the daemon shows to Prometheus, on its own registry.
 
-Owns names, units, labels and help texts; `docs/metrics.md` is held against them by a test. Promises
-no global registry (two daemons in one test process do not meet) and bounded label values.
-Known limit: what is counted for each row lives in the tally, because `inc()` and `observe()` cost
-more than a no-op event does.
+Owns names, units, labels and help texts; `make docs` writes `docs/reference/metrics.md` from them.
+Promises no global registry (two daemons in one test process are separate) and bounded label values.
+Known limit: numbers that are counted for each row are in the tally, because `inc()` and `observe()`
+cost more than a no-op event.
 """
 
 import platform
@@ -33,10 +33,10 @@ _CHUNK_BUCKETS = (1, 2, 5, 10, 50, 100, 500, 1_000, 5_000, 10_000, 100_000, 1_00
 
 
 class EventBacklog(NamedTuple):
-    """Unsettled events; a label is empty where they are not counted by it.
+    """Unsettled events; a label is empty if they are not counted by it.
 
-    rows: None, if others count them too. age: of the oldest that is due, in seconds, if one is and
-    its lane is not paused. breaker: that is open, and for which it waits.
+    rows: None, if other entries count them. age: of the oldest due event, in seconds, unless its
+    lane is paused. breaker: the open breaker for which they wait.
     """
 
     topic: str
@@ -48,7 +48,7 @@ class EventBacklog(NamedTuple):
 
 
 class CommandBacklog(NamedTuple):
-    """Unsettled commands; the rest as of `EventBacklog`."""
+    """Unsettled commands; the fields are as in `EventBacklog`."""
 
     queue: str
     type: str
@@ -71,12 +71,12 @@ class _Registry(CollectorRegistry):
             yield family
 
     def restricted_registry(self, names: Iterable[str]) -> RestrictedRegistry:
-        """A view of the series of these names alone, without those that are left out."""
+        """A view of the series of these names, without the `…_created` series."""
         return super().restricted_registry(name for name in names if not name.endswith(_LEFT_OUT))
 
 
 class Metrics:
-    """The daemon's metrics; parts that measure get this object."""
+    """The daemon's metrics; measuring code gets this object."""
 
     def __init__(self, version: str) -> None:
         """Make all metrics at zero; `version` is inboxd's."""
@@ -106,9 +106,10 @@ class Metrics:
         topics: Iterable[str],
         schedules: Iterable[str],
     ) -> None:
-        """Show what is declared from 0 on; `commands`: types with their queues.
+        """Show declared names from 0 on; `commands`: types with their queues.
 
-        Prometheus sees no increase in a series that is born at 1: the first would be missed.
+        Prometheus sees no increase in a series that begins at 1, so the first count would be
+        missed.
         """
         for type_ in events:
             self.tally.declare("event", type_)
@@ -123,14 +124,14 @@ class Metrics:
                 self.schedule_runs.labels(schedule, outcome)
 
     def _make_waiting(self) -> None:
-        """What waits, and what holds it back."""
+        """Metrics of waiting rows, and of causes that hold them back."""
         self.event_backlog = self._gauge(
             "inboxd_event_backlog_rows", "Unsettled events.", *EventBacklog._fields[:-3]
         )
         self.event_age = self._gauge(
             "inboxd_event_backlog_age_seconds",
-            "How long the oldest due event has waited, unless it is paused or waits for an open "
-            "breaker.",
+            "How long the oldest due event has waited, without events that are paused or wait for "
+            "an open breaker.",
             *EventBacklog._fields[:-3],
         )
         self.kept_age = self._gauge(
@@ -143,13 +144,13 @@ class Metrics:
         )
         self.command_age = self._gauge(
             "inboxd_command_backlog_age_seconds",
-            "How long the oldest due command has waited, unless it is paused or waits for an open "
-            "breaker.",
+            "How long the oldest due command has waited, without commands that are paused or wait "
+            "for an open breaker.",
             *CommandBacklog._fields[:-3],
         )
         self.ignored = self._counter(
             "inboxd_events_ignored",
-            "Events that no living worker handles, and that the settings dismiss.",
+            "Events without a living worker that handles them, which the settings dismiss.",
             "type",
         )
         self._ignored: set[str] = set()
@@ -165,9 +166,9 @@ class Metrics:
         )
         self.held_back = self._counter(
             "inboxd_queue_held_back",
-            "Claims that took nothing of a queue: its total_concurrency was reached (full), or its "
-            "rate, or another claim held it or its keys (busy); and commands that were given back "
-            "since another of their key started just before (key rate).",
+            "Claims that took no command of a queue: its total_concurrency was reached (full), or "
+            "its rate, or another claim held it or its keys (busy); and commands that were "
+            "released since another command of their key had just started (key rate).",
             *("queue", "reason"),
         )
         self.paused = self._gauge(
@@ -177,11 +178,10 @@ class Metrics:
         )
 
     def _make_breakers(self) -> None:
-        """What breakers make of their targets."""
         self.breaker_state = self._gauge(
             "inboxd_breaker_state",
-            "What a breaker lets pass: 0 everything (closed), 1 a few probes (half-open), "
-            "2 nothing (open).",
+            "Calls that a breaker lets pass: 0 all (closed), 1 a few probes (half-open), 2 none "
+            "(open).",
             "name",
         )
         self.breaker_forced = self._gauge(
@@ -194,7 +194,7 @@ class Metrics:
         )
         self.breaker_transitions = self._counter(
             "inboxd_breaker_transitions",
-            "Transitions that this worker made of a breaker, by the state that it has then.",
+            "Transitions of a breaker that this worker made, by the new state.",
             *("name", "to"),
         )
         self.breaker_calls = self._counter(
@@ -209,12 +209,11 @@ class Metrics:
         )
         self.breaker_fallbacks = self._counter(
             "inboxd_breaker_fallbacks",
-            "Commands instead of which a breaker's fallback was sent.",
+            "Commands in place of which a breaker's fallback was sent.",
             "name",
         )
 
     def _make_endpoints(self) -> None:
-        """Webhooks out."""
         self.deliveries = self._counter(
             "inboxd_webhook_deliveries",
             "Attempts to deliver a webhook: succeeded, or failed.",
@@ -222,24 +221,25 @@ class Metrics:
         )
         self.endpoint_failure_age = self._gauge(
             "inboxd_endpoint_failure_age_seconds",
-            "How long an endpoint has taken no webhook; 0: it takes them.",
+            "How long an endpoint has accepted no webhook; 0: it accepts them.",
             "endpoint",
         )
         self.endpoints_disabled = self._counter(
             "inboxd_endpoints_disabled",
-            "Endpoints that this worker disabled: for their failures, or since they are gone.",
+            "Endpoints that this worker disabled: after failures, or after the answer 410 (gone).",
             *("endpoint", "by"),
         )
 
     def _make_pages(self) -> None:
-        """What is claimed, handled and settled."""
+        """Metrics of claims, handlers and settlements."""
         self.wakeups = self._counter(
             "inboxd_wakeups",
-            "Looks of a processor for rows, by cause: notify, poll, timer, sweep or reconnect.",
+            "Wake-ups of a processor to look for rows, by cause: notify, poll, timer, sweep or "
+            "reconnect.",
             *("kind", "cause"),
         )
         self.claim_duration = self._histogram(
-            "inboxd_claim_duration_seconds", "Time that a claim took.", _STEP_BUCKETS, "kind"
+            "inboxd_claim_duration_seconds", "Time of a claim.", _STEP_BUCKETS, "kind"
         )
         self.page_rows = self._histogram(
             "inboxd_page_rows", "Rows that a claim returned.", _ROW_BUCKETS, "kind"
@@ -249,13 +249,13 @@ class Metrics:
         )
         self.settle_duration = self._histogram(
             "inboxd_settle_duration_seconds",
-            "Time that writing the outcomes of a page took.",
+            "Time of writing the outcomes of a page.",
             _STEP_BUCKETS,
             "kind",
         )
 
     def _make_lines(self) -> None:
-        """Sequential and batch topics."""
+        """Metrics of sequential and batch topics."""
         self.blocked_lines = self._gauge(
             "inboxd_blocked_lines",
             "Ordering keys of sequential topics that are blocked: by a dead letter, a retry, or an "
@@ -264,17 +264,18 @@ class Metrics:
         )
         self.blocked_line_age = self._gauge(
             "inboxd_blocked_line_age_seconds",
-            "How long the ordering key that was blocked first has been blocked.",
+            "Time since the first of the blocked ordering keys was blocked.",
             *("topic", "held_by"),
         )
         self.held_topics = self._gauge(
             "inboxd_held_topics",
-            "Topics whose arrivals wait until a declaration has taken in what was written before.",
+            "Topics whose new events wait until their declaration has taken in the events written "
+            "before.",
         )
         self.horizon_duration = self._histogram(
             "inboxd_horizon_duration_seconds",
-            "Time that a look at the transactions which may still commit events of sequential or "
-            "batch topics took.",
+            "Time of a query for the transactions that may still commit events of sequential or "
+            "batch topics.",
             _STEP_BUCKETS,
         )
         self.horizon_buckets = self._gauge(
@@ -284,13 +285,13 @@ class Metrics:
         )
         self.chunk_events = self._histogram(
             "inboxd_chunk_events",
-            "Events in the chunks that were run, whatever their outcome.",
+            "Events in the chunks that were run, with any outcome.",
             _CHUNK_BUCKETS,
             "topic",
         )
 
     def _make_care(self) -> None:
-        """What workers do for all, and for those that died."""
+        """Metrics of maintenance, and of workers that died."""
         self.reaped = self._counter(
             "inboxd_reaped",
             "Dead workers, commands taken back from them, and stalled sessions that were ended.",
@@ -303,18 +304,19 @@ class Metrics:
         _from_zero(self.crashes, "event", "command")
         self.schedule_runs = self._counter(
             "inboxd_schedule_runs",
-            "Runs of schedules that this worker sent, skipped because they were missed, or could "
-            "not send.",
+            "Runs of schedules that this worker sent, skipped because they were missed, or failed "
+            "to send.",
             *("schedule", "outcome"),
         )
         self.schedule_success = self._gauge(
             "inboxd_schedule_last_success_timestamp_seconds",
-            "Time of the last run of a schedule that was sent, by any worker.",
+            "Time of the last run of a schedule that any worker sent.",
             "schedule",
         )
         self.maintenance_success = self._gauge(
             "inboxd_maintenance_last_success_timestamp_seconds",
-            "When this worker last ran a maintenance task without an error, or first tried to.",
+            "Time when this worker last ran a maintenance task without an error, or first tried "
+            "to.",
             "task",
         )
         self.batches_expired = self._counter(
@@ -329,8 +331,8 @@ class Metrics:
         )
         self.dedup_conflicts = self._counter(
             "inboxd_dedup_conflicts",
-            "Events that became dead letters, since another event has their dedup key and other "
-            "content.",
+            "Events that became dead letters, since another event has the same dedup key and "
+            "other content.",
             "topic",
         )
         self.dedup_forgotten = self._counter(
@@ -365,7 +367,7 @@ class Metrics:
         _from_zero(self.partitions_dropped, *_PARTITIONED, "receipts")
         _from_zero(self.export_failures, *_PARTITIONED)
         self.purged = self._counter(
-            "inboxd_purged_rows", "Rows removed because of their age.", "table"
+            "inboxd_purged_rows", "Rows that were removed because of their age.", "table"
         )
 
     def _make_process(self, version: str) -> None:
@@ -373,18 +375,19 @@ class Metrics:
             "inboxd_lease_age_seconds", "Time since this worker last renewed its lease."
         )
         self.leader = self._gauge(
-            "inboxd_leader", "1 on the worker that leads: it runs the maintenance for all."
+            "inboxd_leader",
+            "1 on the worker that is the leader: it runs the maintenance tasks for all.",
         )
         self.listener_connected = self._gauge(
             "inboxd_listener_connected",
-            "1 while this worker listens for notifications; NaN: it need not (wakeups.mode).",
+            "1 while this worker listens for notifications; NaN: wakeups.mode is off.",
         )
         self.pool_connections = self._gauge(
             "inboxd_pool_connections", "Connections of a pool by state.", "pool", "state"
         )
         self.hook_calls = self._counter(
             "inboxd_hook_calls",
-            "Calls of plugins' hooks; dropped: not made, since hooks were too slow.",
+            "Calls of plugins' hooks; dropped: not made, because hooks were too slow.",
             *("hook", "outcome"),
         )
         for hook in ("on_start", "on_stop", "on_error"):
@@ -392,11 +395,12 @@ class Metrics:
                 self.hook_calls.labels(hook, outcome)
         self.loop_lag = self._histogram(
             "inboxd_loop_lag_seconds",
-            "How late the event loop ran what was due, measured ten times a second.",
+            "Lateness of the event loop, measured ten times a second.",
             _STEP_BUCKETS,
         )
         self.log_lines_dropped = self._counter(
-            "inboxd_log_lines_dropped", "Lines that are not in the log, since nobody read it."
+            "inboxd_log_lines_dropped",
+            "Lines that were left out of the log because its reader was too slow.",
         )
         build = self._gauge(
             "inboxd_build_info", "1, with the versions that run.", "version", "python"
@@ -418,7 +422,7 @@ class Metrics:
         self.ignored.labels(type_).inc(count)
 
     def show_backlog(self, events: list[EventBacklog], commands: list[CommandBacklog]) -> None:
-        """Replace the shown backlog; a sample bounds it."""
+        """Replace the shown backlog; samples bound its size."""
         kept = [each for each in events if each.state == "kept"]
         late = [each for each in events if each.state != "kept" and not each.breaker]
         due = [each for each in commands if not each.breaker]
@@ -438,13 +442,13 @@ class Metrics:
         _show_blocked(self.blocked_keys, self.blocked_age, blocked)
 
     def show_partitions(self, tables: Iterable[tuple[str, float, float]]) -> None:
-        """Show of each table (name, age of the oldest partition, retention lag), in seconds."""
+        """Show for each table (name, age of the oldest partition, retention lag), in seconds."""
         for table, age, lag in tables:
             self.oldest_partition.labels(table).set(age)
             self.retention_lag.labels(table).set(lag)
 
     def hide_partitions(self) -> None:
-        """Another worker leads, and shows them."""
+        """Hide the leader's metrics, when another worker leads."""
         self.oldest_partition.clear()
         self.retention_lag.clear()
         self.statement.hide()
@@ -466,13 +470,13 @@ class Metrics:
 
 
 def _from_zero(counter: Counter, *values: str) -> None:
-    """Show a counter of one label, whose values are known, before it counts."""
+    """Show a counter with one label at 0 for each known value."""
     for value in values:
         counter.labels(value)
 
 
 def _replace(gauge: Gauge, values: Iterable[tuple[tuple[str, ...], float | None]]) -> None:
-    """Show these values of a gauge, by their labels, and no other; None is not shown."""
+    """Show only these values of a gauge, by their labels; None is not shown."""
     gauge.clear()
     for labels, value in values:
         if value is not None:
@@ -480,7 +484,7 @@ def _replace(gauge: Gauge, values: Iterable[tuple[tuple[str, ...], float | None]
 
 
 def _waiting(*lanes: EventBacklog | CommandBacklog) -> list[tuple[tuple[str], float]]:
-    """The oldest that waits for each breaker that is open."""
+    """The age of the oldest row that waits for each open breaker."""
     ages: dict[str, float] = {}
     for each in lanes:
         if each.breaker and each.age is not None:
@@ -489,7 +493,7 @@ def _waiting(*lanes: EventBacklog | CommandBacklog) -> list[tuple[tuple[str], fl
 
 
 def _show_blocked(keys: Gauge, age: Gauge, blocked: Iterable[tuple[str, str, int, float]]) -> None:
-    """Replace what is blocked: (queue or topic, held_by, keys, seconds of the oldest)."""
+    """Replace the blocked keys: (queue or topic, held_by, keys, seconds of the oldest)."""
     shown = sorted(blocked, key=lambda each: -each[3])[:MAX_LANES]
     _replace(keys, [((name, held_by), count) for name, held_by, count, _ in shown])
     _replace(age, [((name, held_by), oldest) for name, held_by, _, oldest in shown])

@@ -1,11 +1,11 @@
-"""The loop monitor: sees from its own thread that the event loop is blocked, and by whom.
+"""The loop monitor: detects from its own thread that the event loop is blocked, and by which code.
 
-Owns the beat of the event loop and its judgement. Promises one warning for each blockage, naming
-the handler and where the code stands, and one call of `on_stall` past the bound. A process that was
-itself stopped (SIGSTOP, a paused machine) has not stalled: only time that the thread saw passing
+Owns the beat of the event loop, and the decision. Promises one warning for each blockage, with the
+handler and the line of code, and one call of `on_stall` past the limit. A process that was stopped
+as a whole (SIGSTOP, a paused machine) has not stalled: only time in which the monitor's thread ran
 counts.
-Known limit: C code that holds the interpreter's lock stops this thread too; the service manager's
-watchdog is for that. *See:* `daemon/process.py`, whose process a stall ends.
+Known limit: C code that holds the interpreter's lock stops this thread, too; the service manager's
+watchdog covers that. *See:* `daemon/process.py`, whose process a stall ends.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ _log = get_logger(__name__)
 
 
 class Running(NamedTuple):
-    """What a task is doing, as the executor says it."""
+    """The current work of a task, set by the executor."""
 
     kind: str
     type: str
@@ -36,7 +36,7 @@ class Running(NamedTuple):
 
 
 class LoopState(Enum):
-    """What a look at the beat says."""
+    """The verdict of a look at the beat."""
 
     FINE = auto()
     BLOCKED = auto()
@@ -44,22 +44,22 @@ class LoopState(Enum):
 
 
 class Blockage:
-    """Pure judgement: how long the beat has stood still, told once for each bound."""
+    """The pure decision: how long the beat has stood still; each limit is reported once."""
 
     def __init__(self, warn_after: float, stall_after: float) -> None:
-        """Warn after, and give up after, so many seconds without a beat."""
+        """Report a blockage, and later a stall, after these seconds without a beat."""
         self.seconds = 0.0
         self._bounds = ((stall_after, LoopState.STALLED), (warn_after, LoopState.BLOCKED))
         self._beats = -1
         self._told: set[LoopState] = set()
 
     def look(self, beats: int, elapsed: float) -> LoopState:
-        """Judge from the beats so far and the seconds since the last look."""
+        """Decide from the beats so far and the seconds since the last look."""
         if beats != self._beats:
             self._beats, self.seconds = beats, 0.0
             self._told.clear()
             return LoopState.FINE
-        # A look that comes far too late says that this thread did not run either.
+        # If a look is far too late, this thread did not run either.
         self.seconds += min(elapsed, 3 * BEAT)
         for bound, verdict in self._bounds:
             if self.seconds >= bound and verdict not in self._told:
@@ -69,7 +69,7 @@ class Blockage:
 
 
 class LoopMonitor:
-    """Watches one event loop; `running` is written by whoever runs handlers."""
+    """Watches one event loop; the code that runs handlers writes `running`."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class LoopMonitor:
 
     @contextmanager
     def watch(self) -> Iterator[None]:
-        """Watch the running loop, whose thread this is called in, until the block ends."""
+        """Watch the running loop, in whose thread this is called, until the block ends."""
         loop = asyncio.get_running_loop()
         home = threading.get_ident()
         handle = loop.call_soon(self._beat, loop, loop.time())
@@ -109,7 +109,7 @@ class LoopMonitor:
             thread.join(timeout=1)
 
     def types(self) -> Counter[str]:
-        """Of which types handlers run now, and how many."""
+        """The types of running handlers, with their numbers."""
         return Counter(each.type for each in self.running.values())
 
     def _beat(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
@@ -146,8 +146,8 @@ class LoopMonitor:
 
 
 def _where(thread: int) -> list[str]:
-    # Without source lines: reading a file may block too. Innermost frame last.
-    frame = sys._current_frames().get(thread)  # noqa: SLF001 - the only way to another's stack
+    # Without source lines: reading a file may block, too. Innermost frame last.
+    frame = sys._current_frames().get(thread)  # noqa: SLF001 - the only way to another thread's stack
     stack: list[str] = []
     while frame is not None and len(stack) < _FRAMES:
         code = frame.f_code

@@ -1,9 +1,8 @@
 """Metrics of relays.
 
-Owns their names, labels and help texts; `docs/metrics.md` is held against them by a test. Promises:
-labels have few values: relays and brokers are those of the settings. How far a relay is behind is
-told as of any topic.
-*See:* `inboxd/events/relays/page.py`, which counts.
+Owns their names, labels and help texts; `make docs` writes `docs/reference/metrics.md` from them.
+Promises: labels have few values: the relays and brokers of the settings. A relay's backlog is its
+topic's backlog. *See:* `inboxd/events/relays/page.py`, which counts.
 """
 
 from collections.abc import Iterable
@@ -15,32 +14,29 @@ _REASONS = ("unroutable", "refused")
 
 
 class RelayMetrics:
-    """What relays count and measure."""
-
     def __init__(self, registry: CollectorRegistry) -> None:
-        """Make all at zero."""
         self._published = Counter(
             "inboxd_relay_published",
-            "Events that a broker confirmed; one that is published again counts again.",
+            "Events that a broker confirmed; an event that is published again counts again.",
             ("relay",),
             registry=registry,
         )
         self._refused = Counter(
             "inboxd_relay_refused",
-            "Events that a broker refused, or that make no message; unroutable: nothing takes "
-            "what is sent to that place.",
+            "Events that a broker refused, or that make no valid message; unroutable: their "
+            "destination has no receiver.",
             ("relay", "reason"),
             registry=registry,
         )
         self._lost = Counter(
             "inboxd_relay_lost_pages",
-            "Pages of which a broker did not confirm all, since it was away or did not answer.",
+            "Pages that a broker did not confirm completely, since it was away or did not answer.",
             ("relay",),
             registry=registry,
         )
         self._confirms = Histogram(
             "inboxd_relay_confirm_duration_seconds",
-            "Time from the first message that was sent together to the last one's confirmation.",
+            "Time from sending the first message of a group to the confirmation of its last one.",
             ("broker",),
             buckets=_BUCKETS,
             registry=registry,
@@ -56,18 +52,18 @@ class RelayMetrics:
             self._confirms.labels(broker)
 
     def published(self, relay: str, events: int) -> None:
-        """So many were confirmed."""
+        """Count events that were confirmed."""
         if events:
             self._published.labels(relay).inc(events)
 
     def refused(self, relay: str, *, unroutable: bool) -> None:
-        """One was refused."""
+        """Count an event that was refused."""
         self._refused.labels(relay, _REASONS[0] if unroutable else _REASONS[1]).inc()
 
     def lost(self, relay: str) -> None:
-        """A page was not confirmed to its end."""
+        """Count a page that was not completely confirmed."""
         self._lost.labels(relay).inc()
 
     def confirmed(self, broker: str, seconds: float) -> None:
-        """What was sent together is confirmed."""
+        """Measure the confirmation of messages that were sent together."""
         self._confirms.labels(broker).observe(seconds)

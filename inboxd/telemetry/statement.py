@@ -1,4 +1,4 @@
-"""The daily statement in the metrics, as the leader knows it."""
+"""Metrics of the daily statement, as the leader knows it."""
 
 from collections.abc import Mapping
 
@@ -6,7 +6,7 @@ from prometheus_client import CollectorRegistry, Gauge
 
 from inboxd.model import daily_statement as names
 
-# All that is ever found, so that each begins at 0.
+# All kinds of findings, so that each begins at 0.
 _WHAT = (
     *(names.MISSING, names.TOO_MANY, names.RECEIPTS_MISSING, names.EVENTS_WITHOUT_RECEIPT),
     *(names.RECEIPTS_WITHOUT_EVENTS, names.PARTITION_GONE, names.SPOOL_LEFT, *names.ONCE),
@@ -14,13 +14,12 @@ _WHAT = (
 
 
 class StatementMetrics:
-    """What does not add up, and how old the newest statement is; nothing where another leads."""
+    """Open findings, and the age of the newest statement; hidden unless this worker leads."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        """Nothing is known yet."""
         self._findings = Gauge(
             "inboxd_statement_findings",
-            "What does not add up in daily statements, and nobody has accepted, by what it is; "
+            "Findings of daily statements that do not add up and were not accepted, by kind; "
             "shown by the leader.",
             ["what"],
             registry=registry,
@@ -34,12 +33,12 @@ class StatementMetrics:
         self.hide()
 
     def show(self, open_: Mapping[str, int], age: float | None) -> None:
-        """Show what is found; age: None if no day has a statement yet."""
+        """Show the open findings by kind; age: None if no day has a statement yet."""
         for what in {*_WHAT, *open_}:
             self._findings.labels(what).set(open_.get(what, 0))
         self._age.set(float("nan") if age is None else age)
 
     def hide(self) -> None:
-        """Another worker leads, and shows them."""
+        """Hide the metrics, when another worker leads."""
         self._findings.clear()
         self._age.set(float("nan"))

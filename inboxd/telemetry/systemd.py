@@ -1,7 +1,7 @@
-"""What the service manager is told: ready, reloading, stopping, status, and that we live.
+"""Notifications to the service manager: ready, reloading, stopping, status, and the watchdog.
 
-Owns the notification protocol of systemd (`sd_notify`). Promises that the daemon runs the same
-without a service manager, and that the watchdog is fed only while the process is healthy.
+Owns systemd's notification protocol (`sd_notify`). Promises that the daemon runs the same without a
+service manager, and that the watchdog is fed only while the process is healthy.
 Known limit: Unix datagram sockets only, path or abstract; no vsock.
 """
 
@@ -17,22 +17,22 @@ class Notifier:
     """Sends states to `$NOTIFY_SOCKET`; without one, every call does nothing."""
 
     def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
-        """Read where to send, and how often the watchdog wants to be fed."""
+        """Read the socket's address, and the watchdog's interval."""
         address = environ.get("NOTIFY_SOCKET", "")
         # "@name" is an abstract socket, whose real name begins with a zero byte.
         self._address = f"\0{address[1:]}" if address.startswith("@") else address
         self.watchdog_interval = _watchdog_interval(environ)
 
     def ready(self) -> None:
-        """Say that start-up, or a reload, is done."""
+        """Report that start-up, or a reload, is done."""
         self._send("READY=1")
 
     def reloading(self) -> None:
-        """Say that the settings are read again; `ready` ends it."""
+        """Report that the settings are being read again; `ready` ends it."""
         self._send(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
 
     def stopping(self) -> None:
-        """Say that the process drains."""
+        """Report that the process drains."""
         self._send("STOPPING=1")
 
     def status(self, text: str) -> None:
@@ -40,11 +40,10 @@ class Notifier:
         self._send(f"STATUS={' '.join(text.split())}")
 
     def alive(self) -> None:
-        """Feed the watchdog once."""
         self._send("WATCHDOG=1")
 
     async def feed_watchdog(self, healthy: Callable[[], bool]) -> None:
-        """Feed the watchdog while `healthy()`, until cancelled; return at once if none asks."""
+        """Feed the watchdog while `healthy()` is true; return if the watchdog is not active."""
         if self.watchdog_interval is None:
             return
         while True:
@@ -60,12 +59,12 @@ class Notifier:
             try:
                 sender.sendto(state.encode(), self._address)
             except OSError:
-                # A manager that does not listen must not stop what it manages.
+                # A manager that does not listen must not stop the daemon.
                 return
 
 
 def _watchdog_interval(environ: Mapping[str, str]) -> float | None:
-    """Half of what systemd allows, in seconds; None if it watches nobody, or another process."""
+    """Half of systemd's limit, in seconds; None if it does not watch this process."""
     allowed = environ.get("WATCHDOG_USEC", "")
     if environ.get("WATCHDOG_PID", str(os.getpid())) != str(os.getpid()):
         return None

@@ -1,12 +1,12 @@
-"""The tally: what the processors count for each row, at the price of three list appends.
+"""The tally: counts of handled rows, at the price of three list appends for each.
 
 Owns the per-row counts, durations and latencies, and shows them twice: to Prometheus (it is a
 collector) and as statistics for the database. Promises that `add` costs well under a microsecond,
 so that 60,000 rows/s can afford it, and that its memory is bounded: types come from producers, so
-beyond `MAX_SERIES` new ones, besides those that are declared, are counted together as `(other)`;
-so are tenants that have no room. When something was counted is told by a clock that nobody sets.
+beyond `MAX_SERIES` undeclared ones, further types are counted together as `(other)`, and so are
+tenants without a place. Times of counts come from a clock that is never set.
 Known limits: it belongs to the event loop's thread; a row counts when it is folded, some seconds
-later; statistics that nobody drains are dropped, the oldest first.
+later; statistics that are not drained are dropped, the oldest first.
 """
 
 import time
@@ -25,16 +25,16 @@ from inboxd.model.durations import Durations
 Kind = Literal["event", "command"]
 Outcome = Literal["succeeded", "retried", "deferred", "failed", "cancelled"]
 
-# What an execution follows: a failed attempt, an operator's replay, or nothing: it is the first.
+# The cause of an execution: a failed attempt, a replay, or "": it is the first.
 After = Literal["", "retry", "replay"]
 REPROCESSED: tuple[After, ...] = ("retry", "replay")
 
 MAX_SERIES = 2000
 MAX_UNFOLDED = 4_000
 MAX_STATISTICS = 50_000
-# Tenants that come for the first time, between two drains.
+# The most new tenants between two drains.
 MAX_NEW_TENANTS = 100
-# Seconds that share a row for the database; once it could not be written, a minute of them does.
+# Seconds that share a row for the database; a minute, once it could not be written.
 PERIOD = 5.0
 WAITING_PERIOD = 60.0
 OTHER = "(other)"
@@ -52,7 +52,7 @@ LATENCY_BUCKETS = (
 
 
 class StatisticKey(NamedTuple):
-    """What is counted apart. counted_at: by the tally's clock; lane: the topic, or the queue."""
+    """The key of a count. counted_at: by the tally's clock; lane: the topic, or the queue."""
 
     counted_at: float
     kind: Kind
@@ -64,10 +64,10 @@ class StatisticKey(NamedTuple):
 
 
 class Statistic(NamedTuple):
-    """Executions for the database: how many, and how long it all took.
+    """Executions for the database: their number and durations.
 
-    run: of the handler. wait: from when they were due. completion: from their creation to their
-    success. What is no execution, such as `ignored`, has none of them.
+    run: of the handler. wait: since they were due. completion: from their creation to their
+    success. A count that is not of executions, such as `ignored`, has none of these.
     """
 
     key: StatisticKey
@@ -107,7 +107,7 @@ class _Histogram:
 
 
 class _Sums:
-    """What becomes a `Statistic`."""
+    """The sums of which a `Statistic` is made."""
 
     __slots__ = ("completion", "rows", "run", "wait")
 
@@ -128,19 +128,19 @@ _Samples = tuple[list[float], list[float], list[float]]
 
 
 class Tally(Collector):
-    """Counts of handled rows; `add` counts each, and who reads or drains folds them into totals."""
+    """Counts of handled rows; `add` counts each, and reading or draining folds them into totals."""
 
     def __init__(
         self, clock: Callable[[], float] = time.monotonic, most_tenants: int = MAX_NEW_TENANTS
     ) -> None:
-        """Count from nothing; `clock` gives seconds, and is never set."""
+        """Start at zero; `clock` gives seconds, and is never set."""
         self.clock = clock
         self._unfolded = 0
         self._samples: dict[tuple[Kind, str, str, Outcome, After, str | None], _Samples] = {}
         self._tenants: set[str] = set()
         self.limit_tenants(most_tenants)
         self._rows: Counter[_Key] = Counter()
-        # How many of them are declared: those are as many as there are handlers.
+        # The number of declared series, which the number of handlers bounds.
         self._declared = 0
         self._failures: Counter[tuple[str, str, str]] = Counter()
         self._durations: dict[tuple[str, str], _Histogram] = defaultdict(
@@ -152,28 +152,28 @@ class Tally(Collector):
         self._completions: dict[tuple[str, str, str], _Histogram] = defaultdict(
             lambda: _Histogram(LATENCY_BUCKETS)
         )
-        # Of rows that ended a branch of their story, since it began, by kind and type.
+        # Durations of stories, for rows that ended a branch of one, by kind and type.
         self._stories: dict[tuple[str, str], _Histogram] = defaultdict(
             lambda: _Histogram(LATENCY_BUCKETS)
         )
         self._ended: dict[tuple[Kind, str], list[float]] = {}
-        # Executions of what had failed before, by kind, type, what they follow, and outcome.
+        # Executions of rows that had failed, by kind, type, cause, and outcome.
         self._reprocessed: Counter[tuple[str, str, After, Outcome]] = Counter()
         self._statistics: dict[StatisticKey, _Sums] = {}
 
     def limit_tenants(self, most: int) -> None:
-        """Count no more tenants than this by name."""
+        """Count at most this many tenants by name."""
         self.most_tenants = most
         self._room = min(most, MAX_NEW_TENANTS)
 
     def admit_tenants(self, admitted: Collection[str]) -> None:
-        """Of those who came, go on with these: the fleet counts them by name."""
+        """Keep the tenants that the fleet counts by name."""
         self._tenants = set(admitted)
         room = max(0, self.most_tenants - len(self._tenants))
         self._room = len(self._tenants) + min(room, MAX_NEW_TENANTS)
 
     def declare(self, kind: Kind, type: str, queue: str = "") -> None:
-        """Show a type from 0 on: a counter that is born at 1 has, to Prometheus, never grown."""
+        """Show a type from 0 on: for Prometheus, a counter that begins at 1 has never grown."""
         for outcome in get_args(Outcome):
             key = _Key(kind, queue, type, outcome)
             self._declared += key not in self._rows
@@ -212,7 +212,7 @@ class Tally(Collector):
             self.fold()
 
     def place_of(self, tenant: str | None) -> str | None:
-        """As what rows of a tenant are counted: it has a place, gets one, or is `(other)`."""
+        """The name under which a tenant is counted: its own, or `(other)` if it gets no place."""
         if tenant is None or tenant in self._tenants:
             return tenant
         if tenant != OTHER and len(self._tenants) < self._room:
@@ -221,7 +221,7 @@ class Tally(Collector):
         return OTHER if self.most_tenants else None
 
     def end_story(self, kind: Kind, type: str, seconds: float) -> None:
-        """Count a row that succeeded and brought nothing about, so long after its story began."""
+        """Count a row that succeeded without further rows, `seconds` after its story began."""
         ended = self._ended.setdefault((kind, type), [])
         ended.append(seconds)
         if len(ended) >= MAX_UNFOLDED:
@@ -242,7 +242,7 @@ class Tally(Collector):
         self._failures[key] += 1
 
     def fold(self) -> None:
-        """Take what was added into the totals."""
+        """Fold the added samples into the totals."""
         samples, self._samples, self._unfolded = self._samples, {}, 0
         now = self.clock()
         counted_at = now - now % PERIOD
@@ -271,7 +271,7 @@ class Tally(Collector):
         self, key: _Key, durations: list[float], ages: list[float], sums: _Sums
     ) -> None:
         took = sorted(map(plus, durations, ages))
-        # Clocks of two machines may disagree by more than it took.
+        # Clocks of two machines may differ by more than the duration.
         total = max(0.0, sum(took))
         self._completions[key.kind, key.queue, key.type].fold(took, total)
         sums.completion.fold(took, total)
@@ -293,7 +293,7 @@ class Tally(Collector):
             del self._statistics[next(iter(self._statistics))]
 
     def drain_statistics(self) -> list[Statistic]:
-        """Give what was counted since the last drain, and forget it."""
+        """Return the counts since the last drain, and reset them."""
         self.fold()
         drained, self._statistics = self._statistics, {}
         return [
@@ -302,7 +302,7 @@ class Tally(Collector):
         ]
 
     def restore_statistics(self, statistics: Iterable[Statistic]) -> None:
-        """Take back what could not be written, so that the next drain has it, by the minute."""
+        """Take back statistics that could not be written, grouped by minute, for the next drain."""
         newer, self._statistics = self._statistics, {}
         for each in statistics:
             counted_at = each.key.counted_at - each.key.counted_at % WAITING_PERIOD
@@ -318,7 +318,7 @@ class Tally(Collector):
         sums.add(counted)
 
     def describe(self) -> Iterator[Metric]:
-        """Name the metrics without their values, as the registry asks at registration."""
+        """Name the metrics without their values, for the registration."""
         counters, histograms = _families()
         yield from (*counters.values(), *histograms.values())
 
@@ -373,7 +373,7 @@ def _families() -> tuple[dict[str, CounterMetricFamily], dict[str, HistogramMetr
         ),
         "reprocessed": counter(
             "inboxd_reprocessed",
-            "Executions of rows that had failed before, by what they follow and by outcome.",
+            "Executions of rows that had failed before, by cause (retry or replay) and by outcome.",
             labels=["kind", "type", "after", "outcome"],
         ),
         "failures": counter(
@@ -384,7 +384,7 @@ def _families() -> tuple[dict[str, CounterMetricFamily], dict[str, HistogramMetr
     }
     histograms = {
         "duration": histogram(
-            "inboxd_handler_duration_seconds", "Time that handlers took.", labels=["kind", "type"]
+            "inboxd_handler_duration_seconds", "Time of handlers.", labels=["kind", "type"]
         ),
         "completion": histogram(
             "inboxd_completion_duration_seconds",
@@ -394,7 +394,7 @@ def _families() -> tuple[dict[str, CounterMetricFamily], dict[str, HistogramMetr
         "story": histogram(
             "inboxd_story_duration_seconds",
             "Time from a story's beginning (a webhook's reception, a producer's row) to the "
-            "success of a row that brought nothing about, by the type of that row.",
+            "success of a row that created no further rows, by the type of that row.",
             labels=["kind", "type"],
         ),
         "event": histogram(

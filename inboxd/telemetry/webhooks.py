@@ -1,8 +1,8 @@
 """Metrics of webhooks that come in.
 
-Owns their names, labels and help texts; `docs/metrics.md` is held against them by a test. Promises:
-labels have few values: sources are those of the settings, and a request for none counts as "".
-*See:* `inboxd/inbound/application.py`, which counts.
+Owns their names, labels and help texts; `make docs` writes `docs/reference/metrics.md` from them.
+Promises: labels have few values: the sources of the settings, and "" for a request to an unknown
+source. *See:* `inboxd/inbound/application.py`, which counts.
 """
 
 import time
@@ -26,43 +26,42 @@ REASONS = (
 
 
 class SpoolGauges(Protocol):
-    """How full a spool is."""
+    """The state of a spool for its gauges."""
 
     @property
-    def waiting(self) -> int: ...  # noqa: D102
+    def waiting(self) -> int: ...
     @property
-    def bytes(self) -> int: ...  # noqa: D102
+    def bytes(self) -> int: ...
     @property
-    def oldest(self) -> float | None: ...  # noqa: D102
+    def oldest(self) -> float | None: ...
     @property
-    def apart(self) -> int: ...  # noqa: D102
+    def apart(self) -> int: ...
     @property
-    def quota(self) -> int: ...  # noqa: D102
+    def quota(self) -> int: ...
     @property
-    def trouble(self) -> object: ...  # noqa: D102
+    def trouble(self) -> object: ...
 
 
 class WebhookMetrics:
-    """What the receiver counts and measures."""
+    """The metrics of the receiver."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        """Make all at zero."""
         self._requests = Counter(
             "inboxd_webhook_requests",
-            "Requests by what became of them; failed: by a fault of the receiver.",
+            "Requests by outcome; failed: by a fault of the receiver.",
             ("source", "outcome"),
             registry=registry,
         )
         self._refused = Counter(
             "inboxd_webhook_refused",
-            "Requests that were not accepted, by reason: what their senders do not send again is "
-            "lost.",
+            "Requests that were not accepted, by reason; a request that its sender does not "
+            "repeat is lost.",
             ("source", "reason"),
             registry=registry,
         )
         self._commit = Histogram(
             "inboxd_webhook_commit_duration_seconds",
-            "Time that writing a page of receipts took, with its commit.",
+            "Time of writing a page of receipts, with its commit.",
             buckets=_COMMIT_BUCKETS,
             registry=registry,
         )
@@ -79,7 +78,7 @@ class WebhookMetrics:
         )
         self._in_flight_bytes = Gauge(
             "inboxd_webhook_in_flight_bytes",
-            "Bytes of bodies that are in memory.",
+            "Bytes of request bodies in memory.",
             registry=registry,
         )
         self._success = Gauge(
@@ -96,7 +95,7 @@ class WebhookMetrics:
         )
         self._held_since = Gauge(
             "inboxd_webhook_held_since_timestamp_seconds",
-            "Since when the oldest receipt that is held of a source waits.",
+            "Time since when the oldest held receipt of a source has waited.",
             ("source",),
             registry=registry,
         )
@@ -107,27 +106,28 @@ class WebhookMetrics:
         )
         self._spool_bytes = Gauge(
             "inboxd_webhook_spool_bytes",
-            "Bytes of this process's spool, with what is drained and not removed yet.",
+            "Bytes of this process's spool, including drained receipts that are not removed yet.",
             registry=registry,
         )
         self._spool_quota = Gauge(
             "inboxd_webhook_spool_quota_bytes",
-            "Most bytes of this process's spool, beyond which webhooks are answered 503.",
+            "Maximum bytes of this process's spool; beyond it webhooks are answered 503.",
             registry=registry,
         )
         self._spool_oldest = Gauge(
             "inboxd_webhook_spool_oldest_timestamp_seconds",
-            "Since about when the oldest receipt of this process's spool waits; 0: none does.",
+            "Approximate time since when the oldest receipt of this process's spool has waited; "
+            "0: the spool is empty.",
             registry=registry,
         )
         self._spool_apart = Gauge(
             "inboxd_webhook_spool_set_apart",
-            "Damaged, refused and too old receipts on this host that an operator has to look at.",
+            "Damaged, refused and too old receipts on this host that an operator must look at.",
             registry=registry,
         )
         self._spool_broken = Gauge(
             "inboxd_webhook_spool_broken",
-            "1 after an error of the spool's disk: nothing is accepted into it any more.",
+            "1 after an error of the spool's disk: the spool accepts nothing more.",
             registry=registry,
         )
         self._outcomes: dict[tuple[str, str], Counter] = {}
@@ -142,12 +142,12 @@ class WebhookMetrics:
                 self._refused.labels(source, reason)
 
     def watch(self, requests: Callable[[], float], size: Callable[[], float]) -> None:
-        """Show what is in flight, asked when somebody looks."""
+        """Show requests and bytes in flight, read at each scrape."""
         self._in_flight.set_function(requests)
         self._in_flight_bytes.set_function(size)
 
     def watch_spool(self, state: Callable[[], SpoolGauges]) -> None:
-        """Show a spool, asked when somebody looks."""
+        """Show a spool, read at each scrape."""
         self._spooled.set_function(lambda: state().waiting)
         self._spool_bytes.set_function(lambda: state().bytes)
         self._spool_quota.set_function(lambda: state().quota)
@@ -156,7 +156,7 @@ class WebhookMetrics:
         self._spool_broken.set_function(lambda: state().trouble is not None)
 
     def show_held(self, held: Iterable[tuple[str, int, datetime]]) -> None:
-        """Replace what is shown as held: (source, receipts, since when)."""
+        """Replace the held receipts: (source, receipts, since when)."""
         self._held.clear()
         self._held_since.clear()
         for source, receipts, since in held:
@@ -171,16 +171,16 @@ class WebhookMetrics:
         self._last[source] = time.time()
 
     def refused(self, source: str, reason: str) -> None:
-        """Count one that was not accepted."""
+        """Count a request that was not accepted."""
         self._outcome(source, "refused").inc()
         self._refused.labels(source, reason).inc()
 
     def failed(self, source: str) -> None:
-        """Count one that the receiver itself failed on."""
+        """Count a request that failed in the receiver itself."""
         self._outcome(source, "failed").inc()
 
     def written(self, receipts: int, seconds: float) -> None:
-        """Measure a page that is committed."""
+        """Measure a page that was committed."""
         self._page.observe(receipts)
         self._commit.observe(seconds)
 

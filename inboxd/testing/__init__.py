@@ -1,9 +1,8 @@
-"""For tests of plugins: handlers run by themselves, or by a real worker on a database of a test's.
+"""For tests of plugins: run single handlers, or a real worker on a test's own database.
 
-Owns the names. `run_event`, `run_command` and `run_chunk` need no PostgreSQL (`running`);
-`TestInbox` is what the fixture `inbox` of the pytest plugin gives (`pytest_plugin`). Names are
-loaded when they are first used: pytest loads the plugin for each test suite, also for those that
-never use it.
+`run_event`, `run_command` and `run_chunk` need no PostgreSQL (`running`); the fixture `inbox` of
+the pytest plugin gives a `TestInbox` (`pytest_plugin`). Names are loaded when they are first used:
+pytest loads the plugin for each test suite, even if that never uses it.
 """
 
 from importlib import import_module
@@ -59,7 +58,7 @@ _HOMES = {
 }
 
 
-# Hidden from type checkers: with a __getattr__ in sight they would accept any misspelt name.
+# Hidden from type checkers, which would accept any misspelt name of a module with __getattr__.
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:

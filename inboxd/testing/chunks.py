@@ -1,9 +1,8 @@
 """The run of a chunk handler in a test.
 
-Owns `run_chunk`. Promises: the events are read as the daemon reads them, and what is known of the
-chunk (its period, what is missing) follows from the topic's declaration. Known limit: the chunk is
-run once, as it is given: whether it would be due, and the halving of one that fails, are the
-daemon's.
+Promises: the events are read as the daemon reads them, and the facts about the chunk (its period,
+missing types) follow from the topic's declaration. Known limit: the chunk is run once, as it is
+given: only the daemon decides when a chunk is due, and halves a failing chunk.
 """
 
 from __future__ import annotations
@@ -56,9 +55,9 @@ async def run_chunk(
 ) -> Result:
     """Run the chunk handler of a batch topic with these events, in this order.
 
-    Each is a type and a payload, and columns of its row if need be, such as `created_at`. `key` is
-    what they have in common; `now`, when the chunk is taken, and what its handler is told;
-    `resources` as in `run_event`. In the result, `items` has the outcome of each event. Raises
+    Each event is a type and a payload, and optionally columns of its row, such as `created_at`.
+    `key` is their ordering key; `now` is the time when the chunk is taken, and of `ctx.now()`;
+    `resources` is as in `run_event`. In the result, `items` has the outcome of each event. Raises
     PluginError for wrong declarations.
     """
     registry = build_registry([(f"Handlers({handlers.name!r})", handlers)])
@@ -66,7 +65,7 @@ async def run_chunk(
     if handler is None:
         raise NoHandler(f"{handlers!r} has no handler for chunks of the topic {topic!r}.")
     if not events:
-        raise UsageError("A chunk has an event at least.")
+        raise UsageError("A chunk has at least one event.")
     run = composed(handler.runs, GivenResources(registry, resources))
     taken_at = now or clock.now()
     rows = [

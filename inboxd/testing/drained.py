@@ -1,8 +1,8 @@
-"""What came of a drain: which rows changed and how, and what is left.
+"""The report of a drain: the changed rows, and the rows that are left.
 
-Owns the report, and the words for what failed and for what is still due. Promises: a row is in one
-of the lists; a handler's failure shows with the handler's own traceback.
-Known limit: of a row that ran more than once, the newest run counts.
+Owns the report, and the texts for failed and overdue rows. Promises: a row is in exactly one of the
+lists; a failure shows the handler's own traceback. Known limit: if a row ran more than once, its
+newest run counts.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -15,19 +15,19 @@ from inboxd.testing.stored import StoredCommand, StoredEvent
 
 Stored = StoredEvent | StoredCommand
 Key = tuple[str, int]
-# How a row was before: its run_at, when it was changed, its errors.
+# Rows as they were before the drain.
 Before = Mapping[Key, Stored]
 
-_SHOWN = 10
+_ROWS_SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drained:
-    """The rows that a drain settled or tried, by outcome; and those that are left, unsettled.
+    """The rows that a drain settled or tried, by outcome; and the unsettled rows that are left.
 
-    succeeded; dead: dead letters; retrying: failed, and run again later; deferred; cancelled, also
-    those that were not needed; dismissed. left: those that did not run: due later, paused, blocked,
-    without a handler here.
+    succeeded; dead: dead letters; retrying: failed, and run again later; deferred; cancelled: also
+    commands that were not needed; dismissed. left: rows that did not run: due later, paused,
+    blocked, or without a handler here.
     """
 
     succeeded: list[Stored] = field(default_factory=list)
@@ -40,12 +40,12 @@ class Drained:
 
     @property
     def failed(self) -> list[Stored]:
-        """Those whose handler failed, whether they are tried again or not."""
+        """The rows whose handler failed, whether or not they are tried again."""
         return [*self.dead, *self.retrying]
 
 
 def sorted_out(before: Before, after: Iterable[Stored]) -> Drained:
-    """Each row of `after` in its list; what was settled before is in none."""
+    """Put each row of `after` in its list; rows that were settled before are in none."""
     drained = Drained()
     settled = {
         "succeeded": drained.succeeded,
@@ -70,7 +70,7 @@ def sorted_out(before: Before, after: Iterable[Stored]) -> Drained:
 
 
 def _was_deferred(old: Stored | None, row: Stored) -> bool:
-    """Whether a row that did not fail is to run later than it was."""
+    """Whether a row that did not fail will run later than it was going to."""
     if isinstance(row, StoredEvent) and row.mode == "batch":
         return False  # it waits for its chunk
     if old is not None:
@@ -79,27 +79,27 @@ def _was_deferred(old: Stored | None, row: Stored) -> bool:
 
 
 def failures(drained: Drained, now: datetime) -> str:
-    """What the error of a drain says of handlers that failed."""
+    """The text of HandlersFailed."""
     rows = drained.failed
     handlers = "A handler" if len(rows) == 1 else f"{len(rows)} handlers"
     parts = [f"{handlers} failed (drain(check=False) returns them instead):"]
-    for row in rows[:_SHOWN]:
+    for row in rows[:_ROWS_SHOWN]:
         tries = f"attempt {row.attempts}"
         then = "a dead letter" if row in drained.dead else f"again in {row.run_at - now}"
         parts.append(f"{row}\n{tries}, then {then}:\n{row.traceback or row.error}")
-    if len(rows) > _SHOWN:
-        parts.append(f"… and {len(rows) - _SHOWN} more.")
+    if len(rows) > _ROWS_SHOWN:
+        parts.append(f"… and {len(rows) - _ROWS_SHOWN} more.")
     return "\n\n".join(parts)
 
 
 def overdue(within: float, running: Sequence[Running], due: Iterable[tuple[Stored, str]]) -> str:
-    """What the error of a drain says that did not end in time."""
+    """The text of DrainTimeout."""
     runs = {(each.kind, each.id) for each in running}
-    lines = [f"{each.kind} {each.id} {each.type}: its handler runs still" for each in running]
+    lines = [f"{each.kind} {each.id} {each.type}: its handler is still running" for each in running]
     lines += [f"{row}: {why}" for row, why in due if (row.kind, row.id) not in runs]
     shown = [
-        *lines[:_SHOWN],
-        *([f"… and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []),
+        *lines[:_ROWS_SHOWN],
+        *([f"… and {len(lines) - _ROWS_SHOWN} more"] if len(lines) > _ROWS_SHOWN else []),
     ]
     what = "\n- ".join(["Still due:", *shown]) if shown else "Nothing is due now."
     return f"The inbox was not drained within {within:g} s. {what}"
@@ -108,7 +108,7 @@ def overdue(within: float, running: Sequence[Running], due: Iterable[tuple[Store
 def still_due(
     drained: Drained, registry: Registry, paused: Collection[tuple[str, str]], now: datetime
 ) -> Iterator[tuple[Stored, str]]:
-    """The rows that may run now, and did not; with why, as far as that is seen."""
+    """The rows that can run now but did not; with the reason, as far as it is known."""
     for row in (*drained.left, *drained.retrying, *drained.deferred):
         place = "topic" if isinstance(row, StoredEvent) else "queue"
         held = {(place, row.lane), ("type", row.type)} & set(paused)
@@ -131,5 +131,5 @@ def _why(drained: Drained, row: Stored) -> str:
     if row in drained.retrying:
         return f"failed {row.attempts} times, and due again at once; {row.error}"
     if row.status == "waiting":
-        return "it waits in its line: for a transaction that is open, or behind another row"
-    return "another session holds it locked, or its queue or topic lets no more run"
+        return "it waits in its line: for an open transaction, or behind another row"
+    return "another session has locked it, or its queue or topic is at its limit"

@@ -1,12 +1,12 @@
-"""A real worker that works until nothing is due any more.
+"""A real worker that runs until no row is due.
 
-Owns the judgement that an inbox is drained: maintenance has looked for what time has made due, both
-processors have since looked at everything from its beginning and found nothing that may run, and
-nothing is under way. Promises: what is blocked, paused, kept or due later holds nothing up; what
-others keep (rows that are locked, producers that are open, a rate) is waited for until the time is
-up; a hook that ignores its cancellation is left, and named. Known limit: a handler that blocks the
-event loop, or ignores its cancellation, is the caller's to give up.
-*See:* `inbox`, before it; `daemon/incarnation.py`, after it.
+Owns the decision that an inbox is drained: maintenance has looked for rows that have become due,
+both processors have since looked at all rows and found none that may run, and no row is in flight.
+Promises: rows that are blocked, paused, kept or due later delay nothing; rows that other sessions
+hold back (by locks, open producers, a rate) are waited for until the time limit; a hook that
+ignores its cancellation is abandoned, and named. Known limit: the caller must give up on a handler
+that blocks the event loop, or ignores its cancellation. *See:* `inbox`, before it;
+`daemon/incarnation.py`, after it.
 """
 
 import asyncio
@@ -37,11 +37,11 @@ from inboxd.store.statements import Statements
 from inboxd.telemetry.metrics import Metrics
 from inboxd.telemetry.monitor import LoopMonitor, Running
 
-# Seconds between two looks whether all rests: nobody says so, and a look costs nothing.
-_LOOK = 0.002
-# Seconds before what is due, and held by others, is asked for again.
-_AGAIN = 0.02
-# What finds things that time made due and that are no row's yet.
+# Seconds between two looks whether the worker rests: there is no notification, and a look is cheap.
+_LOOK_SECONDS = 0.002
+# Seconds before due rows that other sessions hold back are asked for again.
+_RETRY_SECONDS = 0.02
+# Maintenance tasks that find work that is not in a row yet.
 _MAINTENANCE = ("intakes", "schedules", "batches", "dedup")
 _THREADS = 40
 _PROCESSES = 2
@@ -56,11 +56,10 @@ async def drain(
     time: Callable[[], datetime],
     resources: Mapping[Any, object],
 ) -> Sequence[Running] | None:
-    """Run a worker until nothing is due: None. Or until `within` seconds are up: what still runs.
+    """Run a worker until no row is due; after `within` seconds, return the handlers still running.
 
-    connection: to look at what is due; time: what handlers are told; resources: in place of what
-    lifespans would yield, which are opened otherwise. Raises DrainTimeout for a hook that does not
-    end.
+    connection: to look for due rows; time: for `ctx.now()`; resources: in place of the lifespans'
+    own; other lifespans are opened. Raises DrainTimeout for a hook that does not end.
     """
     clock.set(time)
     monitor = LoopMonitor(stall_timeout=within, on_stall=_nothing, on_lag=_nothing)
@@ -79,11 +78,11 @@ async def drain(
                 resources=open_,
             )
             hooks = Hooks(registry.hooks, open_, metrics)
-            # Without folders of migrations: what they make is in the template.
+            # No folders of migrations: their tables are in the template.
             incarnation = Incarnation(
                 settings, registry, default_policy(settings), metrics, executions, hooks, []
             )
-            # In no task group: that would wait for a hook that ignores its cancellation.
+            # Not in a task group, which would wait for a hook that ignores its cancellation.
             calls = asyncio.create_task(hooks.run())
             try:
                 with monitor.watch():
@@ -120,19 +119,19 @@ async def _live(
 
 
 async def _until_drained(incarnation: Incarnation, may_run: Callable[[], Awaitable[bool]]) -> None:
-    """Wait until all that is due has run, and what that brought about."""
+    """Wait until all due rows have run, and the rows that they created."""
     while True:
         before = incarnation.done
         await incarnation.maintain(_MAINTENANCE)
         passed_by = await _until_at_rest(incarnation)
         if passed_by and await may_run():
-            await anyio.sleep(_AGAIN)
+            await anyio.sleep(_RETRY_SECONDS)
         elif incarnation.done == before:
             return
 
 
 async def _until_at_rest(incarnation: Incarnation) -> bool:
-    """Wait until all was looked at and nothing may run; whether something due was passed by."""
+    """Wait until all rows were looked at; returns whether due rows were passed by."""
     done, since = incarnation.done, monotonic()
     while True:
         rests = [processor.rest for processor in incarnation.processors]
@@ -145,14 +144,14 @@ async def _until_at_rest(incarnation: Incarnation) -> bool:
             for processor, rest in zip(incarnation.processors, rests, strict=True):
                 if rest is not None and rest.looked_at <= since:
                     processor.sweep()
-        await anyio.sleep(_LOOK)
+        await anyio.sleep(_LOOK_SECONDS)
 
 
 async def _may_run(incarnation: Incarnation, connection: Connection, sql: Statements) -> bool:
-    """Whether a row is due that this worker would run, if others let it."""
+    """Whether a row is due that this worker would run if other sessions did not hold it back."""
     rows = await store.due(connection, sql)
     return any(incarnation.serves(row["kind"], row["lane"], row["type"]) for row in rows)
 
 
 def _nothing(_: object) -> None:
-    """A test ends no process, and measures nothing."""
+    """Do nothing: a test ends no process, and measures nothing."""

@@ -1,7 +1,8 @@
-"""What may stand for a handler's connection in a test: anything with a method that it calls.
+"""Types of fakes for a handler's connection: any object with a method that the handler calls.
 
-Owns these protocols, one for each method of `Connection`, so that a type checker takes a fake which
-has only what its handler needs. Known limit: which methods that are is seen when it runs.
+Owns these protocols, one for each method of `Connection`, so that a type checker accepts a fake
+that has only the methods which its handler needs. Known limit: a missing method is found when the
+handler runs.
 """
 
 from collections.abc import Iterable, Sequence

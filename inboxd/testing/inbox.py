@@ -1,9 +1,9 @@
-"""What a test is given: an inbox of its own, to write into, to drain, and to look at.
+"""A test's own inbox: to write to, to drain, and to inspect.
 
-Owns `TestInbox`. Promises: its methods block, in sync and async tests alike; what it runs is the
-daemon's own worker with the plugins' handlers, on a database that no other test sees.
-Known limits: while a method blocks, so does the event loop of an async test; what is written in a
-transaction that is open is not seen. *See:* `draining`, `drained`, `matching`.
+Owns `TestInbox`. Promises: its methods block, in sync and async tests alike; it runs the daemon's
+own worker with the plugins' handlers, on a database that no other test uses.
+Known limits: while a method blocks, so does the event loop of an async test; rows of an open
+transaction are not seen. *See:* `draining`, `drained`, `matching`.
 """
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
@@ -37,6 +37,7 @@ from inboxd.model.naming import Named, command_of, event_of
 from inboxd.registry.plugins import build_registry, configured
 from inboxd.registry.registry import Registry
 from inboxd.settings import Settings
+from inboxd.settings.wording import problem
 from inboxd.store import controls, partitions
 from inboxd.store import testing as store
 from inboxd.store.connections import Connection, connect
@@ -59,12 +60,12 @@ from inboxd.testing.stored import StoredCommand, StoredEvent
 T = TypeVar("T")
 S = TypeVar("S", StoredEvent, StoredCommand)
 
-# Seconds that a worker may take to give back what it has when its time is up, and its hooks to end.
-_GOODBYE = 20.0
-# Days of history that are made where a test travels to; the worker makes more.
-_DAYS = 1
-# A test's worker is found by nobody, and told of new rows by who drains; what it settled stays to
-# be looked at, however far the test travels.
+# Seconds that a worker may take after its time limit to release its rows and end its hooks.
+_GOODBYE_SECONDS = 20.0
+# Days of history that are made at the time to which a test travels; the worker makes more.
+_HISTORY_DAYS = 1
+# A test's worker needs no HTTP port and no wake-ups, since `drain` makes it look; settled rows stay
+# for inspection, however far ahead in time the test travels.
 _OWN: Mapping[str, Mapping[str, Any]] = {
     "history": {"events": "forever", "commands": "forever"},
     "http": {"enabled": False},
@@ -76,7 +77,7 @@ _OWN: Mapping[str, Mapping[str, Any]] = {
 class TestInbox:
     """An inbox for one test. `dsn`: its database's URL, for the code that is tested."""
 
-    __test__ = False  # pytest takes no class of this name for tests
+    __test__ = False  # pytest must not collect this class as tests
 
     def __init__(
         self,
@@ -85,9 +86,9 @@ class TestInbox:
         settings: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
         resources: Mapping[Any, object] = MappingProxyType({}),
     ) -> None:
-        """Open the inbox in a migrated database, and declare what the plugins declare.
+        """Open the inbox in a migrated database, and declare the plugins there.
 
-        resources: by type, in place of what lifespans would yield.
+        resources: by type, in place of the lifespans' own.
         """
         logs.follow()
         self.dsn = dsn
@@ -108,7 +109,7 @@ class TestInbox:
         return f"TestInbox({self.dsn!r})"
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the connection to the database."""
         if not self._loop.stuck:
             self._loop.run(self._connection.close)
         self._loop.close()
@@ -122,7 +123,7 @@ class TestInbox:
     def emit(self, type: EventPayload, **fields: Unpack[EventFields]) -> Emitted: ...
 
     def emit(self, type: Any, payload: object = None, **fields: Unpack[EventFields]) -> Emitted:
-        """Write an event, as a producer does; the arguments are those of `inboxd.client`."""
+        """Write an event, as a producer does; the arguments are as in `inboxd.client`."""
         return self._write(lambda to: self._client.emit(to, type, payload, **fields))
 
     def emit_many(self, events: Iterable[NewEvent | EventPayload]) -> list[Emitted]:
@@ -136,7 +137,7 @@ class TestInbox:
     def send(self, type: CommandPayload, **fields: Unpack[CommandFields]) -> Sent: ...
 
     def send(self, type: Any, payload: object = None, **fields: Unpack[CommandFields]) -> Sent:
-        """Write a command, as a producer does; the arguments are those of `inboxd.client`."""
+        """Write a command, as a producer does; the arguments are as in `inboxd.client`."""
         return self._write(lambda to: self._client.send(to, type, payload, **fields))
 
     def send_many(self, commands: Iterable[NewCommand | CommandPayload]) -> list[Sent]:
@@ -149,7 +150,7 @@ class TestInbox:
         commands: Iterable[NewCommand | CommandPayload],
         **fields: Unpack[BatchFields],
     ) -> BatchSent:
-        """Write a batch of commands, with what runs when it has ended."""
+        """Write a batch of commands, with its continuations."""
         return self._write(lambda to: self._client.send_batch(to, name, commands, **fields))
 
     def send_workflow(
@@ -161,15 +162,15 @@ class TestInbox:
     # ----------------------------------------------------------------------------------- draining
 
     def drain(self, *, check: bool = True, timeout: Duration = "30s") -> Drained:
-        """Run a worker until nothing is due any more, with what its handlers send and emit.
+        """Run a worker until no row is due, including rows that its handlers send and emit.
 
         Raises HandlersFailed when a handler failed, with its traceback, unless `check` is False;
-        DrainTimeout when something is due still after `timeout`, with what and why, or when a hook
-        does not end.
+        DrainTimeout when rows are still due after `timeout`, with the reasons, or when a hook does
+        not end.
         """
         __tracebackhide__ = True
         within = duration.seconds(timeout)
-        drained, late, now = self._loop.run(partial(self._drain, within), within + _GOODBYE)
+        drained, late, now = self._loop.run(partial(self._drain, within), within + _GOODBYE_SECONDS)
         if late is not None:
             raise DrainTimeout(late)
         if check and drained.failed:
@@ -181,32 +182,32 @@ class TestInbox:
     def travel(self, by: Duration | None = None, *, to: datetime | None = None) -> datetime:
         """Move the time of the database and of `ctx.now()`: `travel("1h")`, or to a time.
 
-        Nothing runs by itself: `drain` then runs what has become due. Returns the time that it is.
+        Nothing runs by itself: `drain` then runs rows that have become due. Returns the new time.
         """
         __tracebackhide__ = True
         if (by is None) is (to is None):
-            raise UsageError('Say how far, travel("1h"), or to which time, travel(to=…).')
+            raise UsageError('Give a duration, travel("1h"), or a time, travel(to=…).')
         if to is not None and to.tzinfo is None:
             raise UsageError(f"{to!r} has no time zone: give it one, such as UTC.")
         seconds = None if by is None else duration.seconds(by)
         return self._loop.run(partial(self._travel, seconds, to))
 
     def now(self) -> datetime:
-        """The time that it is in the database and for `ctx.now()`."""
+        """The time in the database and for `ctx.now()`."""
         return datetime.now(UTC) + self._travelled
 
     # ------------------------------------------------------------------------------------- looking
 
     def events(self, type: str | None = None, **columns: object) -> list[StoredEvent]:
-        """All events of a type, or all there are, whatever became of them, in the order of ids.
+        """All events of a type, or of all types, in any status, in the order of ids.
 
-        `columns` choose among them: `topic="loyalty"`, `status="succeeded"`.
+        `columns` filter them: `topic="loyalty"`, `status="succeeded"`.
         """
         checked(StoredEvent, columns)
         return _chosen(self._loop.run(partial(self._events, type)), columns)
 
     def commands(self, type: str | None = None, **columns: object) -> list[StoredCommand]:
-        """All commands of a type, or all there are, as `events`: `queue="http"`."""
+        """All commands of a type, or of all types, as `events`: `queue="http"`."""
         checked(StoredCommand, columns)
         return _chosen(self._loop.run(partial(self._commands, type)), columns)
 
@@ -220,7 +221,8 @@ class TestInbox:
     ) -> StoredEvent:
         """Assert that there is such an event (or exactly `count`); returns the newest.
 
-        `payload` is a dict of what must be in it, or a model or dataclass that it must equal.
+        `payload` is a dict of members that it must have, or a model or dataclass that it must
+        equal.
         """
         __tracebackhide__ = True
         checked(StoredEvent, columns)
@@ -245,7 +247,7 @@ class TestInbox:
         count: int | None = None,
         **columns: object,
     ) -> StoredCommand:
-        """Assert that there is such a command, as `assert_emitted`."""
+        """Assert that there is such a command; see `assert_emitted`."""
         __tracebackhide__ = True
         checked(StoredCommand, columns)
         wanted = _wanted("command", type, payload, columns, command_of(type.__class__))
@@ -266,11 +268,11 @@ class TestInbox:
         return self._loop.run(lambda: self._connection.execute(sql, *arguments))
 
     def fetch(self, sql: str, *arguments: object) -> Sequence[Record]:
-        """The rows of a statement."""
+        """Return the rows of a query."""
         return self._loop.run(lambda: self._connection.fetch(sql, *arguments))
 
     def fetchval(self, sql: str, *arguments: object) -> Any:
-        """The first value of a statement's first row."""
+        """Return the first value of a query's first row."""
         return self._loop.run(lambda: self._connection.fetchval(sql, *arguments))
 
     # ----------------------------------------------------------------------------- in the loop's
@@ -311,7 +313,7 @@ class TestInbox:
             )
         travelled = await store.travel(self._connection, seconds, to)
         self._travelled = timedelta(seconds=travelled.seconds)
-        await partitions.make(self._connection, self._sql, _DAYS)
+        await partitions.make(self._connection, self._sql, _HISTORY_DAYS)
         return travelled.now
 
     async def _events(self, type_: str | None) -> list[StoredEvent]:
@@ -333,7 +335,7 @@ def registry_of(given: Handlers | Sequence[Handlers]) -> Registry:
 
 
 def _settings(dsn: str, given: Mapping[str, Mapping[str, Any]]) -> Settings:
-    """Those of a test's worker: a test's own come before ours. Raises SettingsError."""
+    """The settings of a test's worker; the test's own win. Raises SettingsError."""
     sections = {*_OWN, *given, "database"}
     values = {
         name: {**_OWN.get(name, {}), **given.get(name, {})} for name in sections - {"database"}
@@ -342,7 +344,7 @@ def _settings(dsn: str, given: Mapping[str, Mapping[str, Any]]) -> Settings:
     try:
         return Settings.merged(values, {})
     except ValidationError as error:
-        wrong = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()]
+        wrong = [problem(each, ()) for each in error.errors()]
     raise SettingsError("\n".join(["inboxd_settings:", *wrong]))
 
 

@@ -1,8 +1,8 @@
-"""Which rows a test means, and what it is told when they are not there.
+"""Matching of rows in assertions, and the texts of failed assertions.
 
-Promises: a dict names what is asked of a payload, and more may be in it, at every level; a model or
-a dataclass names all of it. A failed assertion shows the rows that there are, and of those of the
-type what differs.
+Promises: a dict names members that a payload must have, at every level, and the payload may have
+more; a model or a dataclass names all members. A failed assertion shows the existing rows, with the
+differences if they have the same type.
 """
 
 from collections import Counter
@@ -20,11 +20,11 @@ from inboxd.testing.stored import StoredCommand, StoredEvent
 S = TypeVar("S", StoredEvent, StoredCommand)
 
 ANYTHING: Any = object()
-_SHOWN = 10
+_ROWS_SHOWN = 10
 
 
 class WantedRow:
-    """What a test asks for: a type, a payload, columns."""
+    """A test's criteria: a type, a payload, columns."""
 
     def __init__(
         self, noun: str, type_: str, payload: object, columns: Mapping[str, object]
@@ -45,7 +45,7 @@ class WantedRow:
         return " ".join(parts)
 
     def differences(self, row: StoredEvent | StoredCommand) -> list[str]:
-        """What of a row of this type is otherwise than it was asked for."""
+        """The differences between a row of this type and the criteria."""
         found = []
         for name, value in self._columns.items():
             if (is_ := getattr(row, name)) != value:
@@ -64,21 +64,21 @@ def checked(row: type[StoredEvent | StoredCommand], columns: Mapping[str, object
 
 
 def matching(rows: Sequence[S], wanted: WantedRow) -> list[S]:
-    """Those that are as they are wanted."""
+    """Return the rows that fit the criteria."""
     return [row for row in rows if row.type == wanted.type and not wanted.differences(row)]
 
 
 def missing(rows: Sequence[S], wanted: WantedRow, there: int, count: int | None) -> str:
-    """What an assertion says that found fewer, or more, than it asked for."""
+    """The text of an assertion that found fewer, or more, rows than it asked for."""
     many = "no" if not there else str(there)
     asked = "" if count is None else f", not {count}"
     lines = [f"There is {many} {wanted}{asked}."]
     same = [row for row in rows if row.type == wanted.type]
-    for row in same[:_SHOWN]:
+    for row in same[:_ROWS_SHOWN]:
         lines.append(f"- {row}")
         lines += [f"    {each}" for each in wanted.differences(row)]
-    if len(same) > _SHOWN:
-        lines.append(f"… and {len(same) - _SHOWN} more of this type.")
+    if len(same) > _ROWS_SHOWN:
+        lines.append(f"… and {len(same) - _ROWS_SHOWN} more of this type.")
     others = Counter(row.type for row in rows if row.type != wanted.type)
     if others:
         listed = ", ".join(f"{type_} ({count})" for type_, count in sorted(others.items()))
@@ -89,12 +89,14 @@ def missing(rows: Sequence[S], wanted: WantedRow, there: int, count: int | None)
 
 
 def unwanted(rows: Sequence[S], wanted: WantedRow) -> str:
-    """What an assertion says that found what should not be there."""
-    return "\n".join([f"Not expected: {wanted}. There is:", *(f"- {row}" for row in rows[:_SHOWN])])
+    """The text of an assertion that found rows which should not exist."""
+    return "\n".join(
+        [f"Not expected: {wanted}. There is:", *(f"- {row}" for row in rows[:_ROWS_SHOWN])]
+    )
 
 
 def type_of(noun: str, given: object, named: Named | None) -> str:
-    """The type that a test means: by its name, or by a payload's class that names it."""
+    """The type of a test's criteria: given by name, or by a payload's class."""
     if isinstance(given, str):
         return given
     if named is None:

@@ -1,10 +1,10 @@
-"""The pytest plugin: options, and the fixtures `inbox` and what it is made of.
+"""The pytest plugin: options, and the fixture `inbox` with its parts.
 
-Promises: a test suite that does not use the fixtures pays for the import of this module alone,
-which imports nothing but pytest; what is missing (the server's wheel, a right of the role, a plugin
-that does not import) fails the tests that need it, with what to do, and no others.
-Known limit: with pytest-xdist each process that needs one starts an embedded server of its own.
-*See:* `template`, the databases; `inbox`, what a test is given.
+Promises: a test suite that does not use the fixtures pays only for the import of this module, which
+imports nothing but pytest; missing requirements (the server's wheel, a right of the role, a plugin
+that cannot be imported) fail the tests that need them, with a remedy, and no other tests. Known
+limit: with pytest-xdist each process that needs an embedded server starts its own. *See:*
+`template`, the databases; `inbox`, the object that a test gets.
 """
 
 import os
@@ -24,7 +24,7 @@ _DSN = "INBOXD_TEST_DSN"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Say which options there are."""
+    """Add the options of the plugin."""
     group = parser.getgroup("inboxd", "inboxd: databases for tests of plugins")
     group.addoption(
         "--inboxd-dsn",
@@ -35,7 +35,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini("inboxd_dsn", "URL of a PostgreSQL server for tests (see --inboxd-dsn).")
     parser.addini(
         "inboxd_plugins",
-        "Plugins (names of entry points) whose handlers `inbox` runs; none: all installed ones.",
+        "Plugins (names of entry points) whose handlers `inbox` runs; empty: all installed ones.",
         type="args",
         default=[],
     )
@@ -61,9 +61,9 @@ def inboxd_server(request: pytest.FixtureRequest) -> "Iterator[TestServer]":
 def inboxd_template(
     request: pytest.FixtureRequest, inboxd_server: "TestServer"
 ) -> "Iterator[TestDatabase]":
-    """The database that is copied for each test; override it to put your own tables into it.
+    """The database that is copied for each test; override it to add your own tables.
 
-    It has inboxd's schema, and what the plugins' migrations make. Leave no connection to it open.
+    It has inboxd's schema, and the tables of the plugins' migrations. Close all connections to it.
     """
     with _explained():
         template = inboxd_server.make_template(request.config.getini("inboxd_plugins"))
@@ -74,7 +74,7 @@ def inboxd_template(
 @pytest.fixture
 def inboxd_database(inboxd_template: "TestDatabase") -> "Iterator[TestDatabase]":
     """A database of the test's own, a copy of the template; its URL is `.dsn`."""
-    # Not the fixture's: a folder that overrides it may come after the template was made, or before.
+    # Not `inboxd_server`: a folder may override that after the template was made, or before.
     server = inboxd_template.server
     with _explained():
         database = server.copy(inboxd_template)
@@ -84,7 +84,7 @@ def inboxd_database(inboxd_template: "TestDatabase") -> "Iterator[TestDatabase]"
 
 @pytest.fixture
 def inboxd_handlers() -> "Handlers | Sequence[Handlers] | None":
-    """What `inbox` runs: None for installed plugins; override it to give `Handlers` of your own."""
+    """The handlers that `inbox` runs, None for installed plugins; override it with `Handlers`."""
     return None
 
 
@@ -96,7 +96,7 @@ def inboxd_settings() -> Mapping[str, Mapping[str, Any]]:
 
 @pytest.fixture
 def inboxd_resources() -> Mapping[Any, object]:
-    """Fakes, by type, in place of what the plugins' lifespans yield; override it."""
+    """Fakes, by type, in place of the resources of the plugins' lifespans; override it."""
     return {}
 
 
@@ -116,7 +116,7 @@ def inbox(
     inboxd_settings: Mapping[str, Mapping[str, Any]],
     inboxd_resources: Mapping[Any, object],
 ) -> "Iterator[TestInbox]":
-    """An inbox of the test's own: emit, send, drain, travel in time, and see what was written."""
+    """An inbox of the test's own: emit, send, drain, travel in time, and inspect rows."""
     from inboxd.testing.inbox import TestInbox, registry_of
 
     with _explained():
@@ -133,7 +133,7 @@ def inbox(
 
 @contextmanager
 def _explained() -> Iterator[None]:
-    """What is missing fails the test with a message, without the way to it."""
+    """Fail the test with the message of an error, without its traceback."""
     from inboxd.errors import InboxdError
 
     try:

@@ -1,7 +1,7 @@
-"""The resources of a test: what it gives stands in for what the plugin's lifespans yield.
+"""The resources of a test: its values replace the values that the plugin's lifespans yield.
 
-Promises that no lifespan is opened, and that what is missing, or what nothing yields, is the test's
-own mistake: an error, never an outcome of the handler.
+Promises that no lifespan is opened, and that a missing value, or a value that no lifespan yields,
+is a mistake of the test: an error, never an outcome of the handler.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +20,7 @@ class GivenResources:
     """Values by the types that handlers take."""
 
     def __init__(self, registry: Registry, given: Mapping[Any, object] | None) -> None:
-        """Raises UsageError for a type that no lifespan yields."""
+        """Check the types. Raises UsageError for a type that no lifespan yields."""
         self._given = dict(given or {})
         known = [each.yields for each in registry.lifespans]
         for type_ in self._given:
@@ -28,12 +28,12 @@ class GivenResources:
                 there = ", ".join(map(full_name, known)) or "none"
                 raise UsageError(
                     f"resources= has {full_name(type_)}, which no lifespan of the plugin yields; "
-                    f"those that they yield: {there}."
+                    f"they yield: {there}."
                 )
         self._resources = Resources(given=self._given)
 
     def bound(self, handler: Handler) -> tuple[Callable[..., Any], Sequence[Middleware]]:
-        """The handler's function and its middleware. Raises UsageError for what is not given."""
+        """The handler's function and its middleware. Raises UsageError for a missing value."""
         for each in (handler, *handler.middleware):
             self._check(each)
         chain = [self._resources.bound(each) for each in handler.middleware]

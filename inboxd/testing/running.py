@@ -1,10 +1,11 @@
-"""The run of one handler in a test: rows, contexts, calls, and what comes of them.
+"""The run of one handler in a test: rows, contexts, calls, and outcomes.
 
-Owns what `run_event`, `run_command` and `run_chunk` share. Promises: the payload is encoded,
-upcast, decoded and checked as the daemon does it; middleware runs; sync handlers run in a thread;
-the outcome is decided by the same code, with the wait unjittered, so that a test can name it.
-Known limit: a handler declared for a process runs in a thread, where nothing can kill it; settings
-are not read, so a type's timeout and policy are its declaration's, or none and `Exponential()`.
+Owns the code that `run_event`, `run_command` and `run_chunk` share. Promises: the payload is
+encoded, upcast, decoded and checked as the daemon does it; middleware runs; sync handlers run in a
+thread; the outcome is decided by the same code, with the wait unjittered, so that a test can name
+it. Known limit: a handler declared for a process runs in a thread, where it cannot be killed;
+settings are not read, so a type has the timeout and policy of its declaration, or else no timeout
+and `Exponential()`.
 """
 
 from __future__ import annotations
@@ -44,9 +45,9 @@ from inboxd.testing.sent import AllSent, GivenResults, look
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Result(AllSent):
-    """How it ended, and what it sent; that is empty unless it succeeded: nothing else is written.
+    """The outcome of a handler, and the rows that it sent: none unless it succeeded.
 
-    `progress` is all that it reported, however it ended. `items`: of a chunk, what becomes of
+    `progress` is everything that it reported, for any outcome. `items`: for a chunk, the outcome of
     each of its events.
     """
 
@@ -56,7 +57,7 @@ class Result(AllSent):
     items: tuple[Outcome, ...] = ()
 
     def __repr__(self) -> str:
-        """In a line: how it ended, and the types of what it sent."""
+        """The outcome, and the types of the sent rows, in one line."""
         parts = [_shown(self.outcome)]
         parts += [f"sent {each.type}" for each in self.commands]
         parts += [f"emitted {each.type}" for each in self.events]
@@ -88,15 +89,15 @@ async def run_event(
     now: datetime | None = None,
     **fields: Any,
 ) -> Result:
-    """Run the handlers that a topic has of the event `type`; they succeed or fail together.
+    """Run all handlers of a topic for the event `type`; they succeed or fail together.
 
     `payload` is anything that fits JSON, or bytes that are JSON already. `fields` are columns of
     the event's row, such as `tenant`, `attempts` or `schema_version`. A handler declared with
-    `as_command` is run at once, as its command would be. `topic` is needed only where handlers of
-    several topics take the type: each topic has a row of its own. `connection` is anything with the
-    methods that the handlers call; `now`, the time that they are told. `resources` has what
-    handlers and middleware take of the plugin's lifespans, by type: `{httpx.AsyncClient: fake}`.
-    Raises PluginError for wrong declarations.
+    `as_command` is run at once, as its command would be. `topic` is needed only if handlers of
+    several topics take the type: each topic has its own row. `connection` is any object with the
+    methods that the handlers call; `now` is the time of `ctx.now()`. `resources` has the values
+    that handlers and middleware take from the plugin's lifespans, by type: `{httpx.AsyncClient:
+    fake}`. Raises PluginError for wrong declarations.
     """
     registry = build_registry([(f"Handlers({handlers.name!r})", handlers)])
     topic = fields["topic"] if "topic" in fields else _only_topic(registry, type)
@@ -109,11 +110,11 @@ async def run_event(
 
 
 def _only_topic(registry: Registry, type_: str) -> str:
-    """The topic to which an event of the type goes. Raises UsageError where there are several."""
+    """The topic of an event of the type. Raises UsageError if there are several."""
     topics = sorted({each.topic or DEFAULT for each in registry.events.get(type_, ())})
     if len(topics) > 1:
         raise UsageError(
-            f"{type_} goes to {len(topics)} topics, a row to each: say whose handlers are to run, "
+            f"{type_} goes to {len(topics)} topics, a row to each: name the topic to run, "
             f"topic={' or topic='.join(map(repr, topics))}."
         )
     return topics[0] if topics else DEFAULT
@@ -153,7 +154,7 @@ async def run_command(
 ) -> Result:
     """Run the handler of the command `type`; the arguments are as in `run_event`.
 
-    `results` are what `ctx.result` finds: of earlier steps, by name.
+    `results` are the values of `ctx.result`: of earlier steps, by name.
     """
     registry = build_registry([(f"Handlers({handlers.name!r})", handlers)])
     handler = registry.commands.get(type)
@@ -166,7 +167,7 @@ async def run_command(
 
 
 def well(outcome: Outcome, sent: AllSent, **more: Any) -> Result:
-    """The result of a handler that ended well."""
+    """The result of a handler that succeeded."""
     parts = {each.name: getattr(sent, each.name) for each in fields(AllSent)}
     return Result(outcome=outcome, **parts, **more)
 
@@ -231,7 +232,7 @@ def _decode(handler: Handler, row: Mapping[str, Any], raw: str) -> Any:
 
 
 def composed(handler: Handler, given: GivenResources) -> Invoke:
-    """It where it asked to run, with its middleware. Raises UsageError for what is not given."""
+    """Call the handler in its executor, with middleware. Raises UsageError for a missing value."""
     func, chain = given.bound(handler)
 
     async def invoke(payload: Any, context: AnyContext) -> object:
@@ -245,7 +246,7 @@ def composed(handler: Handler, given: GivenResources) -> Invoke:
 
 
 async def call(handler: Handler, run: Invoke, payload: Any, context: AnyContext) -> object:
-    """Run it within its timeout."""
+    """Run the handler within its timeout."""
     with anyio.move_on_after(handler.timeout) as scope:
         return await run(payload, context)
     if scope.cancelled_caught:
@@ -261,7 +262,7 @@ def context_of(
     results: Mapping[str, Any] | None,
     said: list[Progress],
 ) -> AnyContext:
-    """The context that fits the handler; without `connection`, its use is the test's mistake."""
+    """The context for the handler; using `connection` without one is a mistake of the test."""
     given = cast("Connection", connection or _NoConnection())
     log = structlog.get_logger("inboxd.testing")
     blocking = handler.executor != "loop"
@@ -279,7 +280,7 @@ def context_of(
 
 @contextmanager
 def told(now: datetime | None) -> Iterator[None]:
-    """Let handlers be told this time in the block. Raises UsageError for one without a zone."""
+    """Set the time of `ctx.now()` for the block. Raises UsageError for a time without a zone."""
     if now is None:
         yield
         return
@@ -298,11 +299,11 @@ def raw_of(payload: object) -> str:
 
 
 def make_row(defaults: dict[str, Any], fields: Mapping[str, Any], **known: Any) -> dict[str, Any]:
-    """A row as the database would have it. Raises UsageError for a column that there is not."""
+    """A row as the database would have it. Raises UsageError for an unknown column."""
     unknown = fields.keys() - defaults.keys()
     if unknown:
         raise UsageError(
-            f"No such column: {', '.join(sorted(unknown))}. There is {list(defaults)}."
+            f"No such column: {', '.join(sorted(unknown))}. Columns: {list(defaults)}."
         )
     now = clock.now()
     fresh: dict[str, Any] = {"event_id": uuid7(), "command_id": uuid7()}
@@ -311,19 +312,19 @@ def make_row(defaults: dict[str, Any], fields: Mapping[str, Any], **known: Any) 
 
 
 class Longest:
-    """The longest wait a jitter could choose, so that a test knows it."""
+    """The longest wait that a jitter could choose, so that a test knows it."""
 
     def uniform(self, a: float, b: float, /) -> float:
-        """The larger one."""
+        """The larger number."""
         return max(a, b)
 
 
 class ConnectionMissing(UsageError):
-    """The test's own mistake, not an outcome of the handler."""
+    """A mistake of the test, not an outcome of the handler."""
 
 
 class _NoConnection:
-    """Stands where the test gave no connection."""
+    """Stands in for a connection that the test did not give."""
 
     def __getattr__(self, name: str) -> NoReturn:
         raise ConnectionMissing(

@@ -1,8 +1,7 @@
-"""What a handler sent, for a test to look at.
+"""Commands, events and batches that a handler sent, for inspection in a test.
 
-Owns the views of commands, events, batches and workflows. Promises: a command is found in one
-place: by itself, in its batch, or as the continuation or step that it is.
-Known limit: they show what was sent, not what would come of it.
+Owns their views. Promises: a command is in one place: by itself, in its batch, or as a continuation
+or step. Known limit: they show sent rows, not the results of these.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from inboxd.model.workflow import Condition
 
 @dataclass(frozen=True, slots=True)
 class SentCommand:
-    """A command that the handler sent; `payload` is decoded JSON, `draft` has all the rest."""
+    """A command that the handler sent; `payload` is decoded JSON, `draft` has all other fields."""
 
     type: str
     queue: str | None
@@ -32,9 +31,9 @@ class SentCommand:
 
 @dataclass(frozen=True, slots=True)
 class EmittedEvent:
-    """An event that the handler emitted; `payload` is decoded JSON, `draft` has all the rest.
+    """An event that the handler emitted; `payload` is decoded JSON, `draft` has all other fields.
 
-    topic: the one that was named; None: those that the type is subscribed to.
+    topic: the topic that was named; None: the topics that subscribe to the type.
     """
 
     type: str
@@ -45,7 +44,7 @@ class EmittedEvent:
 
 @dataclass(frozen=True, slots=True)
 class SentWebhook:
-    """A webhook that the handler sent; `payload` is decoded JSON, `draft` has all the rest."""
+    """A webhook that the handler sent; `payload` is decoded JSON, `draft` has all other fields."""
 
     type: str
     payload: Any
@@ -54,7 +53,7 @@ class SentWebhook:
 
 @dataclass(frozen=True, slots=True)
 class SentStep:
-    """A step of a workflow: a command or a batch, and what it waits for."""
+    """A step of a workflow: a command or a batch, and its prerequisites with conditions."""
 
     what: SentCommand | SentBatch
     after: Mapping[str, str]
@@ -64,7 +63,7 @@ class SentStep:
 class SentBatch:
     """A batch or workflow: members, nested batches, continuations; steps for a workflow.
 
-    `draft` has the rest, such as the tenant; its `expires` is None unless the batch is open.
+    `draft` has the other fields, such as the tenant; `expires` is set only for an open batch.
     """
 
     name: str | None
@@ -79,10 +78,10 @@ class SentBatch:
 
 @dataclass(frozen=True, slots=True)
 class AllSent:
-    """What a handler sent: each command by itself, or where it is: in a batch, as a continuation.
+    """Everything that a handler sent; a command is by itself, in a batch, or a continuation.
 
-    `added` and `closed` are batches that were made elsewhere; `events`, those that it emitted;
-    `webhooks`, before it is known which endpoints get them.
+    `added` and `closed` are batches that were made elsewhere; `events` were emitted; `webhooks` are
+    not assigned to endpoints yet.
     """
 
     events: tuple[EmittedEvent, ...] = ()
@@ -94,7 +93,7 @@ class AllSent:
     webhooks: tuple[SentWebhook, ...] = ()
 
     def and_also(self, other: AllSent) -> AllSent:
-        """With what another handler of the same event sent."""
+        """Combine with the rows that another handler of the same event sent."""
         return AllSent(
             events=self.events + other.events,
             commands=self.commands + other.commands,
@@ -110,25 +109,25 @@ class AllSent:
 
 
 class _Gathered(Protocol):
-    """What a handler's context has gathered."""
+    """The gathered drafts of a handler's context."""
 
     drafts: list[CommandDraft]
     events: list[EmittedDraft]
 
     def plan(self) -> Plan | None:
-        """What it put together."""
+        """The plan of its batches, or None."""
 
 
 class GivenResults:
-    """Results of earlier steps, as the test gave them."""
+    """Results of earlier steps, given by the test."""
 
     def __init__(self, results: Mapping[str, Any], *, blocking: bool) -> None:
-        """Answer with `results`; at once where the handler runs in a thread."""
+        """Answer with `results`; directly if the handler runs in a thread."""
         self._results = results
         self._blocking = blocking
 
     def __call__(self, _row: object, step: str) -> Any:
-        """The result, or something to await that gives it."""
+        """The result, or an awaitable of it."""
         return self._given(step) if self._blocking else self._later(step)
 
     async def _later(self, step: str) -> Any:
@@ -141,7 +140,7 @@ class GivenResults:
 
 
 def look(context: _Gathered) -> AllSent:
-    """What a handler sent, emitted and put together."""
+    """Everything that a handler sent and emitted."""
     events = tuple(_emitted(each) for each in context.events if isinstance(each, EventDraft))
     webhooks = tuple(_webhook(each) for each in context.events if isinstance(each, WebhookDraft))
     plan = context.plan()
@@ -163,7 +162,7 @@ def _webhook(draft: WebhookDraft) -> SentWebhook:
 
 
 class _View:
-    """A plan by batch."""
+    """A plan, arranged by batch."""
 
     def __init__(self, drafts: list[CommandDraft], plan: Plan) -> None:
         self._plan = plan
@@ -172,7 +171,7 @@ class _View:
         self._batches: dict[UUID, SentBatch] = {}
 
     def all(self) -> AllSent:
-        # Parents were made before the batches in them.
+        # Parents were made before their inner batches.
         for draft in reversed(self._plan.batches):
             self._batches[draft.batch_id] = self._batch(draft)
         top = [

@@ -1,7 +1,7 @@
-"""Rows as a test sees them: events and commands, whatever became of them.
+"""Rows as a test sees them: events and commands in any status.
 
-Promises: a payload is what was stored, decoded; a row shows itself in a line.
-Known limit: a row is a picture of the moment when it was asked for.
+Promises: a payload is the stored one, decoded; a row shows itself in a line.
+Known limit: a row is a snapshot of the moment when it was read.
 """
 
 from datetime import datetime
@@ -10,14 +10,14 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
-_SHOWN = 120
+_PAYLOAD_CHARACTERS = 120
 
 
 class StoredRow(BaseModel):
-    """What events and commands have in common.
+    """The columns that events and commands share.
 
-    `kind` is "event" or "command", `lane` its topic or queue. `errors` has an entry for each
-    attempt that failed, the newest last; `error` and `traceback` are that one's.
+    `kind` is "event" or "command", `lane` its topic or queue. `errors` has an entry for each failed
+    attempt, the newest last; `error` and `traceback` belong to the newest.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -46,7 +46,7 @@ class StoredRow(BaseModel):
 
     @property
     def errors(self) -> list[dict[str, Any]]:
-        """What the attempts failed of."""
+        """The errors of failed attempts, the newest last."""
         return self.stored_errors or []
 
     @property
@@ -64,8 +64,8 @@ class StoredRow(BaseModel):
 
     def __str__(self) -> str:
         payload = repr(self.payload)
-        if len(payload) > _SHOWN:
-            payload = f"{payload[:_SHOWN]}…"
+        if len(payload) > _PAYLOAD_CHARACTERS:
+            payload = f"{payload[:_PAYLOAD_CHARACTERS]}…"
         return f"{self.kind} {self.id} {self.type} ({self.lane}, {self.status}) {payload}"
 
 

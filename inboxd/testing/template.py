@@ -1,9 +1,9 @@
 """Servers and databases of tests: one server for a session, a template, a copy for each test.
 
-Promises: an embedded server and its files are gone with the session, however that ends; a copy is
-made of a template that nobody is connected to, and dropped after its test.
-Known limits: on a given server, databases of a session that was killed stay (`inboxd_test_…`); the
-roles that migrations make are the server's, and stay too.
+Promises: an embedded server and its files are gone with the session, however it ends; a copy is
+made from a template without connections, and dropped after its test.
+Known limits: on a given server, databases of a killed session remain (`inboxd_test_…`); the roles
+that migrations make belong to the server, and remain, too.
 *See:* `pytest_plugin`, before it; `inboxd.store.testing`, after it.
 """
 
@@ -22,6 +22,7 @@ from pydantic import ValidationError
 
 from inboxd.embedded import Server
 from inboxd.errors import DatabaseError, UsageError
+from inboxd.model.misfit import in_other_words
 from inboxd.settings import Database
 from inboxd.store import testing as store
 from inboxd.store.connections import Connection, connect
@@ -31,18 +32,18 @@ from inboxd.testing.loop_thread import LoopThread
 
 T = TypeVar("T")
 
-# Memory, where there is enough: each test makes and drops files, three times as fast there.
-_MEMORY = Path("/dev/shm")  # noqa: S108 - mkdtemp makes a folder of its own in it
-_ENOUGH = 1 << 30
-# Processes of one test run make their templates one after the other, each in a second or two.
+# In memory, if there is enough: each test makes and drops files, which is three times as fast.
+_MEMORY = Path("/dev/shm")  # noqa: S108 - mkdtemp makes a private folder in it
+_ENOUGH_BYTES = 1 << 30
+# Processes of one test run make their templates in turn, each in a second or two.
 _TURNS = {"lock_timeout": "120000"}
-_INSTEAD = "or name a server that runs already: --inboxd-dsn, INBOXD_TEST_DSN, or inboxd_dsn"
+_INSTEAD = "or name a running server: --inboxd-dsn, INBOXD_TEST_DSN, or inboxd_dsn"
 
 
 class TestDatabase:
     """A database of tests: `dsn`, the server that it is on, and SQL to prepare or look at it."""
 
-    __test__ = False  # pytest takes no class of this name for tests
+    __test__ = False  # pytest must not collect this class as tests
 
     def __init__(self, name: str, dsn: str, server: "TestServer") -> None:
         """The database `name` of `server`, at `dsn`."""
@@ -54,7 +55,7 @@ class TestDatabase:
         return f"TestDatabase({self.name!r})"
 
     def execute(self, sql: str, *arguments: object) -> None:
-        """Run a statement, or several without arguments, on a connection for just that."""
+        """Run a statement, or several without arguments, on a new connection."""
         self.server.loop.run(partial(self._execute, sql, *arguments))
 
     async def _execute(self, sql: str, *arguments: object) -> None:
@@ -63,12 +64,12 @@ class TestDatabase:
 
 
 class TestServer:
-    """A PostgreSQL server on which tests have their databases."""
+    """A PostgreSQL server for the databases of tests."""
 
     __test__ = False
 
     def __init__(self, dsn_of: Callable[[str], str], dsn: str, *, own: bool) -> None:
-        """`dsn`: where databases are made from; `dsn_of` a database by its name."""
+        """`dsn`: the database of its own connection; `dsn_of`: the DSN of a database by name."""
         self._dsn_of = dsn_of
         self._settings = settings_of(dsn)
         self._own = own
@@ -76,19 +77,19 @@ class TestServer:
         self._connection: Connection | None = None
 
     def dsn(self, database: str) -> str:
-        """The URL of a database on it."""
+        """The URL of a database of the server."""
         return self._dsn_of(database)
 
     def make_template(self, plugins: Collection[str] = ()) -> TestDatabase:
-        """A database with inboxd's schema and the tables of plugins, to be copied.
+        """Make a database with inboxd's schema and the tables of plugins, to be copied.
 
-        plugins: only those of these names; none named: all that are installed. Raises
-        DatabaseError, SchemaError or PluginError.
+        plugins: only plugins of these names; empty: all installed ones. Raises DatabaseError,
+        SchemaError or PluginError.
         """
         return self._run(partial(self._make_template, plugins))
 
     def copy(self, template: TestDatabase) -> TestDatabase:
-        """A new database, like the template. Raises DatabaseError."""
+        """Copy the template to a new database. Raises DatabaseError."""
 
         async def copy(connection: Connection) -> TestDatabase:
             return await self._create(connection, template.name)
@@ -96,11 +97,11 @@ class TestServer:
         return self._run(copy)
 
     def drop(self, database: TestDatabase) -> None:
-        """Drop a database, whoever is connected to it."""
+        """Drop a database, also if it has connections."""
         self._run(lambda connection: store.drop(connection, database.name))
 
     def close(self) -> None:
-        """Leave it."""
+        """Close the connection to the server."""
         if self._connection is not None:
             self.loop.run(self._connection.close)
         self.loop.close()
@@ -121,9 +122,9 @@ class TestServer:
         who = await store.may_create(connection)
         if not who["may"]:
             raise DatabaseError(
-                f"The role {who['role']!r} may not create databases, and each test has one of its "
-                f"own: run ALTER ROLE {who['role']} CREATEDB as a superuser, or leave the DSN out "
-                "and `pip install 'inboxd[embedded]'`."
+                f"The role {who['role']!r} is not allowed to create databases, but each test needs "
+                f"its own: run ALTER ROLE {who['role']} CREATEDB as a superuser, or leave the DSN "
+                "out and `pip install 'inboxd[embedded]'`."
             )
         async with store.alone(connection):
             template = await self._create(connection, "template0")
@@ -169,11 +170,11 @@ def open_server(dsn: str | None) -> Iterator[TestServer]:
 
 
 def settings_of(dsn: str) -> Database:
-    """How a database of tests is reached. Raises UsageError for what is no DSN."""
+    """The settings of a test database. Raises UsageError for an invalid DSN."""
     try:
         return Database.model_validate({"dsn": dsn})
     except ValidationError as error:
-        raise UsageError(f"The DSN for tests: {error.errors()[0]['msg']}") from None
+        raise UsageError(f"The DSN for tests: {in_other_words(error.errors()[0]['msg'])}") from None
 
 
 def _start(folder: Path) -> Server:
@@ -188,7 +189,7 @@ def _on_server(dsn: str, database: str) -> str:
 
 
 def _fast_folder() -> Path | None:
-    """Where files cost least; None: where temporary files go anyway."""
+    """The folder with the fastest files; None: the folder of temporary files."""
     if "TMPDIR" in os.environ or not os.access(_MEMORY, os.W_OK):
         return None
-    return _MEMORY if shutil.disk_usage(_MEMORY).free >= _ENOUGH else None
+    return _MEMORY if shutil.disk_usage(_MEMORY).free >= _ENOUGH_BYTES else None

@@ -1,16 +1,16 @@
--- Accept an event, or refuse it (IB007: its topic has another mode): fill in what its producer left to the
--- declarations, record its dedup key, draw its id.
+-- Accept or refuse an inserted event (IB007: its topic has another mode): fill in columns from the declarations, record its
+-- dedup key, draw its id.
 --
--- bucket is NULL until this has happened, and 0 for single events; producers may not write it. It is -1 where
--- write_events has recorded the key already. The topics after the first get copies.
+-- bucket is NULL until this has happened, and 0 for single events; producers may not write it. It is -1 if write_events has
+-- recorded the key already. The topics after the first get copies.
 --
--- A key that another event has, which said the same: the row is not written. Which said something else: somebody is
--- wrong, and nothing is swallowed: the row is a dead letter at once, which may be dismissed, or replayed, so that it is
--- processed after all.
+-- If another event has the key and the same content, the row is not written. If that event has other content, one of the
+-- senders is wrong, and nothing is dropped silently: the row becomes a dead letter at once, which an operator may dismiss,
+-- or replay to have it processed after all.
 --
--- An event of a line draws its id under shared locks on its topic and then on its bucket, which are held until its transaction
--- ends. Nobody takes them exclusively, so producers never wait for each other; a worker sees in pg_locks whose events may
--- still be missing, and in which topics, and does not pass by them.
+-- An event of a line draws its id under shared locks on its topic and then on its bucket, held until its transaction ends.
+-- No code takes them exclusively, so producers never wait for each other; workers see in pg_locks which transactions may
+-- still commit events, and in which topics, and do not pass them.
 -- called by: trigger events_accept
 -- roles: none
 -- locks: shared, the order of ids in the topic and in the bucket; its record in dedup, for which it waits
@@ -61,7 +61,7 @@ BEGIN
             IF judged.verdict = 'again' THEN
                 RETURN NULL;
             ELSIF judged.verdict = 'contradiction' THEN
-                -- Its bucket is that of its line: there it will stand, if it is replayed.
+                -- It gets the bucket of its line, to which it belongs if it is replayed.
                 NEW.bucket := CASE NEW.mode WHEN 'single' THEN 0
                               ELSE {schema}.bucket_of(NEW.topic, NEW.ordering_key) END;
                 NEW.status := 'failed';

@@ -1,4 +1,4 @@
--- Send what runs when a batch has ended in the way that is wanted.
+-- Insert the commands that run if a batch ends in the wanted way.
 -- called by: open_batch
 -- roles: none
 -- locks: the new rows

@@ -1,4 +1,4 @@
--- Add commands (as for send_commands) to an open batch; returns how many.
+-- Add commands (as for send_commands) to an open batch; returns their number.
 -- called by: send_batch, producers
 -- roles: producer, worker
 -- locks: the batch's row, KEY SHARE; the new rows

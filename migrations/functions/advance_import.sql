@@ -1,5 +1,5 @@
--- Note that an import has come from one line to another, in the transaction that writes those lines. False: it is not at the
--- first one any more, so another process writes the same file, and the caller rolls back. A login moves its own on alone.
+-- Record that an import has come from one line to another, in the transaction that writes those lines. False if it is
+-- not at the first one any more: another process imports the same file, and the caller rolls back. Only for the login's own.
 -- called by: the daemon
 -- roles: producer, worker
 -- locks: the import's row

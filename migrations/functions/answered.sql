@@ -1,6 +1,6 @@
--- What was answered to receipts that are there already; no row for those that are not.
+-- The answers to receipts that exist; no row for those that do not.
 --
--- Planned for its times, which name the partitions that are looked into.
+-- Planned with its times as constants, so that only the partitions of those times are read.
 -- called by: the daemon
 -- roles: receiver, worker
 -- locks: nothing

@@ -1,8 +1,8 @@
--- How a command or a batch ended: NULL as long as it has not, and nothing when there is none, or it is not this login's
+-- How a command or a batch ended: NULL until it has ended, and no row if it does not exist or is not this login's
 -- (is_of_login).
 --
--- Marks it as awaited, which holds it against its settlement until this transaction ends. A dead letter that was
--- replayed as a new row is that row: needs is its uuid then.
+-- Marks it as awaited, which keeps it from being settled until this transaction ends. A dead letter that was replayed as a
+-- new row counts as that row: needs is then its uuid.
 -- called by: send_after
 -- roles: none
 -- locks: the row that is awaited
@@ -33,7 +33,7 @@ BEGIN
                             THEN 'skipped' WHEN c.status = 'cancelled' THEN 'cancelled' END;
             RETURN;
         END IF;
-        -- A new statement: what settled while the first one waited for it is seen here.
+        -- A new statement, whose snapshot shows rows that were settled while the first one waited.
         SELECT s.id, s.status, s.cancel_requested INTO c FROM {schema}.settled_rows(ARRAY[await_end.needs]) s
          WHERE mine OR {schema}.is_of_login(s.sender) ORDER BY s.id DESC LIMIT 1;
         known := FOUND;

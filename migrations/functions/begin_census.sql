@@ -1,10 +1,10 @@
--- Forget what was counted of a partition of history, and any count of it that goes on: it is to be counted, or it changes.
--- Returns the time by which end_census.sql knows whether its count was the last one that began.
+-- Discard the counts of a partition of history, and any count in progress: it is to be counted, or it changes. Returns the
+-- time by which end_census.sql knows whether its count was the last one that began.
 --
--- The day's row in census stays locked until the transaction ends, so no count begins before what that has changed is seen.
+-- The day's row in census stays locked until the transaction ends, so no count begins before the change is visible.
 -- called by: receive, return_partition, trim_partition, the daemon
 -- roles: worker
--- locks: the day's row in census, and what was counted of it
+-- locks: the day's row in census, and its counts
 CREATE OR REPLACE FUNCTION {schema}.begin_census(wanted text, its_parent text) RETURNS timestamptz
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

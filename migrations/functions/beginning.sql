@@ -1,4 +1,4 @@
--- The beginning of a text that no producer may write any more, in full where it is short. Inlined.
+-- The first 2,000 characters of a text that is longer than producers may write; a shorter text in full. Inlined.
 -- called by: the daemon
 -- roles: worker
 -- locks: nothing

@@ -1,6 +1,6 @@
--- What an event says, as a number: by it a second event with its dedup key is told from a contradiction.
+-- The content of an event as a number, by which a duplicate with its dedup key is told apart from a contradiction.
 --
--- jsonb has one text for each value; the hash is not secret and guards nothing but honest senders' mistakes.
+-- jsonb has one text for each value; the hash is not secret, and protects only against honest senders' mistakes.
 -- called by: accept_event, judge_event, take_events, unwritten_event, write_events
 -- roles: worker
 -- locks: nothing

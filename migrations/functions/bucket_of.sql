@@ -1,4 +1,4 @@
--- The bucket of an ordering key in a topic: 64 share the topic's locks.
+-- The bucket of an ordering key in a topic; each topic has 64 buckets.
 -- called by: accept_event, take_events
 -- roles: worker
 -- locks: nothing

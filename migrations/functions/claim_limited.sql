@@ -1,24 +1,23 @@
 -- Lease due commands of one queue, within its limits and in the order of their keys.
 --
--- total: at most so many run over all workers; rate, period: at most so many are claimed in any period; types: what
--- this worker runs; lanes as in claim_commands.sql; keys: whose lines to ask, `share` rows of each at most; at_once:
--- how many of a key may run; blocking: whether a dead letter holds its key (at_once = 1 only: with more there is no
--- order to keep); suspect: also suspects, all of of_group that have room, or one of any group; alone: nothing else runs
--- on this worker. Nothing is waited for.
+-- total: the most that run over all workers; rate, period: the most that are claimed in any period; types: what this
+-- worker runs; lanes as in claim_commands.sql; keys: whose lines to read, at most `share` rows of each; at_once: how many
+-- of a key may run; blocking: whether a dead letter holds its key (only for at_once = 1, otherwise there is no order to
+-- keep); suspect: also suspects, all of of_group that have room, or one of any group; alone: no other command runs on this
+-- worker. It never waits.
 --
--- A claim holds the keys that it asks, by buckets: it tries an advisory lock on each, and passes the keys of buckets
--- that another claim has. What it then reads is read by later statements, whose snapshots show every earlier claim of
--- those keys. There are so many buckets that claims of some dozen keys seldom meet, and so few that all claims of all
--- queues together never fill the server's table of locks. Only queues with a limit over all workers lock their row in
--- limits.
+-- A claim locks its keys by buckets: it tries an advisory lock on each, and skips the keys of buckets that another claim
+-- has locked. Later statements read the rows, whose snapshots show every earlier claim of those keys. There are enough
+-- buckets that claims of some dozen keys seldom collide, and few enough that all claims of all queues together never fill
+-- the server's table of locks. Only queues with a limit over all workers lock their row in limits.
 --
--- following: what the worker itself has claimed of these keys until then (a time of this server's, in seconds) does not
--- hold them, and what it takes runs after that there. What it claimed later does hold them: a claim that it gave up,
--- and that is executed late, does not reach behind that.
+-- following: rows of these keys that this worker claimed until then (a time of this server's, in seconds) do not hold
+-- them, and the claimed rows run after those. Rows that it claimed later do hold them, so that an abandoned claim that is
+-- executed late does not overtake them.
 --
--- Returns the rows in NO order, lane 0 for those of a line; or one row whose held_back says why there are none: 'busy'
--- (another claim has the queue or the keys), 'full', 'rate', and `again` in seconds. passed, in one of the rows: the
--- keys that another claim has just now.
+-- Returns the rows in NO order, lane 0 for those of a line; or one row whose held_back gives the reason why there are none:
+-- 'busy' (another claim has the queue or the keys), 'full', 'rate', and `again` in seconds. passed, in one of the rows: the
+-- keys that another claim has locked.
 -- called by: the daemon
 -- roles: worker
 -- locks: the rows, SKIP LOCKED; the queue's row in limits, if it has a limit; buckets of keys; the worker's row, KEY
@@ -54,11 +53,11 @@ BEGIN
     IF NOT FOUND THEN
         RETURN;
     END IF;
-    -- (No row is looked for without such a limit; held.at is set all the same.)
+    -- (Without such a limit no row is read, but held.at is set.)
     SELECT l.*, clock_timestamp() AS at INTO held FROM {schema}.limits l
      WHERE (total IS NOT NULL OR rate IS NOT NULL) AND l.name = of_queue FOR UPDATE SKIP LOCKED;
     IF NOT FOUND AND (total IS NOT NULL OR rate IS NOT NULL) THEN
-        -- Looked at first: ON CONFLICT waits for a transaction that is changing the row.
+        -- Read first: ON CONFLICT would wait for a transaction that is changing the row.
         IF NOT EXISTS (SELECT FROM {schema}.limits l WHERE l.name = of_queue) THEN
             INSERT INTO {schema}.limits (name) VALUES (of_queue) ON CONFLICT DO NOTHING;
         END IF;
@@ -118,7 +117,7 @@ BEGIN
                        WITH ORDINALITY AS n(id, n)) AS p;
         ids := more.ids;
         IF more.keys IS NOT NULL THEN
-            -- They were picked before their lines were held: those count that are picked again.
+            -- They were picked before their lines were locked: only those that are picked again count.
             SELECT coalesce(array_agg(k.key) FILTER (WHERE k.mine), '{}') AS mine,
                    array_agg(k.key) FILTER (WHERE NOT k.mine) AS others
               INTO more
@@ -182,7 +181,7 @@ BEGIN
     held.at := clock_timestamp();
     RETURN QUERY
     UPDATE {schema}.commands c
-       -- (Told apart by their positions: the rows of a line start in its order, though they are changed in another.)
+       -- (Distinct by their positions: the rows of a line start in its order, though they are updated in another.)
        SET status = 'running', worker_id = worker, fence = c.fence + 1,
            started_at = held.at + found.position * interval '1 microsecond',
            updated_at = clock_timestamp(),
@@ -203,8 +202,8 @@ BEGIN
     END IF;
     GET DIAGNOSTICS taken = ROW_COUNT;
     IF rate IS NOT NULL THEN
-        -- By the time of its last start; claims that are close together count as one, a later one, so
-        -- that there never are more than about 100.
+        -- By the time of its last start; claims that are close together are counted as one, at the later time, so that
+        -- there are at most about 100.
         held.at := clock_timestamp();
         IF held.claimed_at[cardinality(held.claimed_at)] > held.at - make_interval(secs => period / 100) THEN
             held.claimed_at[cardinality(held.claimed_at)] := held.at;

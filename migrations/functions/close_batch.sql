@@ -1,4 +1,4 @@
--- Close a batch: no more will be added. It waits for whoever is adding. Another login's is none.
+-- Close a batch: no more members can be added. Waits for transactions that add some. Raises for another login's batch.
 -- called by: send_batch, send_workflow, the daemon, producers
 -- roles: operator, producer, worker
 -- locks: the batch's row

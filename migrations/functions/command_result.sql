@@ -1,9 +1,9 @@
--- What became of a command, for who sent it and knows its uuid: its status, its result, its newest error. For others there is
--- no such command (is_of_login).
+-- The status, result and newest error of a command, for the login that sent it and knows its uuid. Other logins get
+-- no row (is_of_login).
 --
--- Of several rows with one command_id, the unsettled one, or else the newest. A dead letter that ran again as a new row is
--- answered for by that row. No row: there is no such command that has committed, or its history is gone. What has not ended
--- costs one look into an index; only what has ended is looked for in the days of history.
+-- Of several rows with one command_id, the unsettled one, or else the newest. For a dead letter that was replayed as a new
+-- row, that row counts. No row: no such command has committed, or its history is gone. An unsettled command costs one index
+-- lookup; only a settled one is searched in the days of history.
 -- called by: producers
 -- roles: producer, worker
 -- locks: nothing

@@ -1,7 +1,7 @@
--- Note in batch_progress that a member became a dead letter, or is none any more, and release what waited for that.
+-- Record in batch_progress that a member became or stopped being a dead letter, and release rows that waited for that.
 -- called by: trigger commands_failed
 -- roles: none
--- locks: the new line; what release locks
+-- locks: the new row; what release locks
 CREATE OR REPLACE FUNCTION {schema}.commands_failed() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

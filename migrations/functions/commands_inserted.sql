@@ -1,5 +1,5 @@
--- Wake the command processors, unless one is claiming anyway (0001: wake-ups). The IFs are nested because AND promises
--- no order of evaluation. A session or role that must not notify (two-phase commit cannot) says SET inboxd.notify =
+-- Wake the command processors, unless one is claiming anyway (0001: wake-ups). The IFs are nested because AND does not
+-- guarantee the order of evaluation. A session or role that must not notify (two-phase commit cannot) sets inboxd.notify =
 -- 'off'.
 -- called by: trigger commands_inserted
 -- roles: none

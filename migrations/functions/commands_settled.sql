@@ -1,11 +1,11 @@
--- Note in batch_progress how members ended, and release what waited for commands that ended.
+-- Record in batch_progress how members ended, and release rows that waited for ended commands.
 --
--- Cancelled without a request is skipped (release); dismissed was a dead letter before, and failed is one whose replay
--- took its place: both were counted as failed. What is noted needs no grouping when all are one batch's and succeeded,
--- as nearly always, and as each command that settles in its own transaction is.
+-- Cancelled without a request is skipped (release); dismissed was a dead letter before, and failed is one that a replay
+-- has replaced: both were counted as failed. No grouping is needed if all are members of one batch and succeeded, as
+-- nearly always, and as for each command that settles in its own transaction.
 -- called by: trigger commands_settled
 -- roles: none
--- locks: the new lines; what release locks
+-- locks: the new rows; what release locks
 CREATE OR REPLACE FUNCTION {schema}.commands_settled() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE

@@ -1,4 +1,4 @@
--- The key under which what contradicts a dedup key is recorded.
+-- The key under which a contradiction of a dedup key is recorded.
 -- called by: judge_event, unwritten_event
 -- roles: none
 -- locks: nothing

@@ -1,4 +1,4 @@
--- Tell every worker that something was paused or goes on, or that a breaker or an endpoint changed.
+-- Notify every worker that something was paused or resumed, or that a breaker or an endpoint changed.
 -- called by: trigger breakers_changed, trigger controls_changed, trigger endpoints_changed
 -- roles: none
 -- locks: nothing

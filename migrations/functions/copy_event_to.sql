@@ -1,6 +1,6 @@
--- Copy an event to the topics after its first: each accepted by itself, as if its producer had named that topic.
+-- Copy an event to the topics after its first: each is accepted by itself, as if its producer had named that topic.
 --
--- Where a copy was not written, a key that it took is given back.
+-- If a copy was not written, its recorded key is deleted.
 -- called by: accept_event
 -- roles: none
 -- locks: the new rows

@@ -1,4 +1,4 @@
--- The dedup key of an event whose producer gave none, as its topic declares. A long one is kept as its hash.
+-- The dedup key of an event by its topic's declaration, if its producer gave none. A long one is stored as its hash.
 -- called by: accept_event, take_events, unwritten_event, write_events
 -- roles: none
 -- locks: nothing

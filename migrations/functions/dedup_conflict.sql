@@ -1,4 +1,4 @@
--- The errors of a contradiction, as a dead letter has them.
+-- The errors that a contradiction has as a dead letter.
 -- called by: accept_event, take_events
 -- roles: none
 -- locks: nothing

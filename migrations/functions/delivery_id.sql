@@ -1,4 +1,4 @@
--- The id of the command that delivers a message to an endpoint, where the message id was chosen.
+-- The id of the command that delivers a message to an endpoint, if the message id was chosen.
 -- called by: write_webhooks
 -- roles: none
 -- locks: nothing

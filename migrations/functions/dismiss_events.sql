@@ -1,5 +1,5 @@
--- Dead letters that shall not run again end as dismissed, in history: a function, so that an operator needs
--- no right to write history.
+-- Move dead letters that must not run again into history as dismissed: a function, so that an operator needs
+-- no privilege to write history.
 -- called by: the daemon
 -- roles: operator, worker
 -- locks: the rows (held already)

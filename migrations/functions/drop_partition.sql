@@ -1,6 +1,6 @@
 -- Drop a retired partition that is detached.
 --
--- false: it has more rows than were exported, so it was not dropped; NULL: somebody else has dropped it, or attached it
+-- false: it has more rows than were exported, so it was not dropped; NULL: another session has dropped it, or attached it
 -- again.
 -- called by: the daemon
 -- roles: worker

@@ -1,6 +1,6 @@
--- What an end means for an edge: met; never (it can never be met any more); NULL (it may still be).
+-- The meaning of an end for an edge: met; skipped or cancelled (it can never be met any more); NULL (it may still be met).
 --
--- A dead letter may be replayed, so it leaves «succeeded» open. skipped: ended because nobody needed it.
+-- A dead letter may be replayed, so an edge that waits for its success may still be met. skipped: it was not needed.
 -- called by: hold_in_order, release, send_after
 -- roles: none
 -- locks: nothing

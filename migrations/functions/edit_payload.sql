@@ -1,7 +1,7 @@
--- Give a command another payload that no worker has had yet. A function, so that a worker needs no right to change payloads.
--- Returns its id, or null for any other row.
+-- Replace the payload of a command that no worker has run yet. A function, so that a worker needs no privilege to change
+-- payloads. Returns its id, or null for any other row.
 --
--- The payload stays in the row, however large it is: slower, never lost.
+-- The payload stays in the row, however large it is: slower, but safe.
 -- called by: the daemon
 -- roles: worker
 -- locks: the row

@@ -1,9 +1,9 @@
 -- Emit one event.
 --
 -- duplicate: nothing was written, since an event with this event_id is unsettled, or one with this dedup key is known;
--- id (NULL once it is settled) and event_id are that one's. conflict: the one that has the key said something else, and
--- this one is a dead letter; where both are true, that dead letter was there already, and the answer names it. Of an
--- event for several topics they tell of the first.
+-- id (NULL once it is settled) and event_id are those of that event. conflict: the event that has the key has other
+-- content, and this one is a dead letter; if both are true, that dead letter existed already, and is returned. For an
+-- event that goes to several topics they describe the first one.
 -- called by: the daemon, producers
 -- roles: producer, worker
 -- locks: its record in dedup, for which it waits; the new rows

@@ -1,4 +1,4 @@
--- Emit events: write_events, for those who have no origin to name.
+-- Emit events: write_events, for callers that have no origin to name.
 -- called by: emit_events, producers
 -- roles: producer, worker
 -- locks: as write_events

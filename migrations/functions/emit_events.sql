@@ -1,5 +1,5 @@
--- Emit events from plain SQL: a JSON array of objects whose keys are the arguments of emit_event. Answers as
--- write_events.
+-- Emit events from plain SQL: a JSON array of objects whose keys are the arguments of emit_event. Returns the columns of
+-- emit_event_arrays.
 -- called by: the daemon, producers
 -- roles: producer, worker
 -- locks: as write_events

@@ -1,11 +1,11 @@
--- End one page of a batch's members that have not begun, and request the cancellation of those that run, where their worker
--- lives.
+-- End one page of a batch's members that have not begun, and request the cancellation of those that run, if their worker is
+-- alive.
 --
--- Returns how many were ended, or the page's size where some are left: what was claimed or given back meanwhile is met by
--- the next call, whose transaction is another one.
+-- Returns how many were ended, or the page's size if some are left: the next call, in another transaction, handles rows
+-- that were claimed or released meanwhile.
 -- called by: fold_batch
 -- roles: none
--- locks: batches in it, in the order of ids; then the members and what waits for them, as hold_ending does
+-- locks: batches in it, in the order of ids; then the members and the rows that wait for them, as hold_ending does
 CREATE OR REPLACE FUNCTION {schema}.end_members(batch bigint, ends text, page integer)
     RETURNS bigint LANGUAGE plpgsql
     SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$

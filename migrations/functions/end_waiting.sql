@@ -1,7 +1,7 @@
 -- End waiting commands that can never run.
 --
--- In history awaited is false, so that the trigger there leaves their dependents to the caller's loop; not requested:
--- skipped, not cancelled.
+-- In history awaited is false, so that the trigger there leaves their dependents to the caller's loop; without a request
+-- they count as skipped, not as cancelled.
 -- called by: release
 -- roles: none
 -- locks: the rows

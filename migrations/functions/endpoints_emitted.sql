@@ -1,7 +1,7 @@
--- Write down which types endpoints ask for of what is emitted, when an endpoint has changed.
+-- Record for which emitted types endpoints want webhooks, when an endpoint has changed.
 --
--- Who changes another endpoint at the same time waits: each would see what the other takes away. All is written anew, by
--- hashing: thousands of endpoints are a matter of milliseconds.
+-- A concurrent change of another endpoint waits, since each would see the types that the other removes. All rows are
+-- computed again, by hashing: thousands of endpoints take milliseconds.
 -- called by: trigger endpoints_emitted
 -- roles: none
 -- locks: emitted_types, against other writers

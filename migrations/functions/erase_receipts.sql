@@ -1,6 +1,6 @@
--- Erase what receipts say: body, headers, address. Who sent them, when, and which events they brought stays.
+-- Erase the contents of receipts: body, headers, address. Source, time and event ids stay.
 --
--- One by one: joined with the ids, a day that is believed to be empty would be read as a whole for each.
+-- One by one: in a join with the ids, a day that the planner believes to be empty would be read completely for each.
 -- called by: the daemon
 -- roles: none
 -- locks: the rows

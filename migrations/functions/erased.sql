@@ -1,7 +1,7 @@
--- Which of these subjects were erased since then, as the audit says, and when the last time was.
+-- The subjects among these that were erased since then, by the audit, with the time of the newest erasure.
 --
--- A receiver may ask for subjects that it has in its spool, and reads nothing else of the audit.
--- The time is no index's to look for: subjects are few, and found by audit_erased.
+-- A receiver may ask for subjects that it has in its spool, and can read nothing else of the audit.
+-- The expression on the time keeps its index from being used: subjects are few, and found by audit_erased.
 -- called by: the daemon
 -- roles: receiver, worker
 -- locks: nothing

@@ -1,10 +1,10 @@
--- Let events that are emitted reach the endpoints that ask for them: for each such event one command, in the transaction of
--- the insert, whatever the number of endpoints (write_emitted). A worker makes the deliveries of it.
+-- Send emitted events to the endpoints that want them: for each such event one command, in the transaction of the insert,
+-- whatever the number of endpoints (write_emitted). A worker turns it into deliveries.
 --
--- Where nobody asks, this is a look at an empty table. What is written as a dead letter is told to nobody. A session that
--- writes what customers must not get says SET inboxd.webhooks = 'off'. So do write_received and store_messages, since what
--- was received was not emitted, and take_events, since what it moves was told before: each for its own writes, by
--- set_config, because only superusers may make a function that has such a setting.
+-- Without such endpoints this reads an empty table. Events that are written as dead letters are not sent. A session that
+-- writes events which customers must not get sets inboxd.webhooks = 'off'. So do write_received and store_messages, whose
+-- events were received and not emitted, and take_events, whose events were sent before: each for its own writes, by
+-- set_config, because only superusers may create a function with such a setting.
 -- called by: trigger events_emitted
 -- roles: none
 -- locks: the new rows
@@ -19,7 +19,7 @@ BEGIN
     IF current_setting('inboxd.webhooks', true) = 'off' THEN
         RETURN NULL;
     END IF;
-    -- First by type, of which a page has few: most events are asked for by nobody.
+    -- First by type, of which a page has few: endpoints want few types.
     WITH asked AS MATERIALIZED (
         SELECT one.type, p.patterns
           FROM (SELECT DISTINCT w.type FROM written w) AS one

@@ -1,4 +1,4 @@
--- Give a command whose producer names no queue the one that its handler declares.
+-- Give a command whose producer names no queue the queue that its handler declares.
 -- called by: trigger commands_queue
 -- roles: none
 -- locks: nothing

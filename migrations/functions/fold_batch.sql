@@ -1,10 +1,10 @@
--- Add up what happened to a batch, judge its status, release what waited for it; one page of its members is started or
--- ended, if that is what it is about.
+-- Add up the progress of a batch, decide its status, release rows that waited for it; and start or end one page of its
+-- members, if it is starting or ending.
 --
--- The row is locked first, and read and folded in later statements: what another fold took is gone by then, and what it
--- saw is counted. more: there is more to start or to end, call again; a call that ends members releases nothing, so that
--- all that a call locks is locked in order (hold_in_order). parent: the batch to fold next; its own lock is not taken
--- here, so that folds and cancellations, which go the other way, do not deadlock.
+-- The row is locked first, and read and folded in later statements, which see the result of a concurrent fold. more: there
+-- are more members to start or to end, call again; a call that ends members releases nothing, so that all its locks are
+-- taken in order (hold_in_order). parent: the batch to fold next; it is not locked here, so that folds do not deadlock with
+-- cancellations, which go from parents to members.
 -- called by: close_batch, the daemon
 -- roles: operator, worker
 -- locks: the batch's row; then what start_members, end_members or release lock
@@ -28,7 +28,7 @@ BEGIN
         RETURN;
     END IF;
     was := b.status;
-    IF b.needs > 0 AND b.ending IS NULL THEN  -- what has come of what it waits for
+    IF b.needs > 0 AND b.ending IS NULL THEN  -- prerequisites that have ended
         WITH gone AS (
             DELETE FROM {schema}.batch_progress WHERE batch_id = batch AND (met > 0 OR ending IS NOT NULL)
             RETURNING met, ending
@@ -46,7 +46,7 @@ BEGIN
         moved := {schema}.start_members(b.id, page);
         more := moved >= page;
     END IF;
-    WITH gone AS (  -- what it waits for comes at any time
+    WITH gone AS (  -- prerequisites may end at any time
         DELETE FROM {schema}.batch_progress WHERE batch_id = batch AND (b.needs = 0 OR met = 0 AND ending IS NULL)
         RETURNING *
     )
@@ -60,10 +60,9 @@ BEGIN
     b.cancelled := b.cancelled + d.cancelled;
     b.skipped := b.skipped + d.skipped;
     unsettled := b.size - b.succeeded - b.failed - b.cancelled - b.skipped;
-    -- A member that failed holds up what waits for its success. Once all that is left waits so, nothing
-    -- moves until somebody replays or dismisses it: the batch has come to rest, and it failed. What
-    -- settles between the statements above and this one is unsettled above and no more waiting here,
-    -- so nothing that can move is overlooked.
+    -- A failed member holds up the rows that wait for its success. Once all remaining members wait so, nothing moves until
+    -- an operator replays or dismisses it: the batch counts as failed. A row that is settled after the statements above
+    -- is unsettled in their counts and does not wait in this one, so the sums differ, and no row that can move is missed.
     stuck := unsettled > 0 AND b.failed > 0 AND NOT more AND unsettled
              = (SELECT count(*) FROM {schema}.commands c WHERE c.batch_id = batch AND c.status = 'waiting' AND c.needs > 0)
              + (SELECT count(*) FROM {schema}.batches n WHERE n.parent_id = batch AND n.status = 'waiting' AND n.needs > 0);
@@ -89,10 +88,10 @@ BEGIN
            updated_at = clock_timestamp()
      WHERE id = batch;
     IF more THEN
-        INSERT INTO {schema}.batch_progress (batch_id) VALUES (batch);  -- should nobody come to fold it again, the sweep does
+        INSERT INTO {schema}.batch_progress (batch_id) VALUES (batch);  -- if no later fold comes, the sweep folds it
     END IF;
     IF status <> was THEN
-        -- Ended without anybody's request: nobody needed it.
+        -- It was cancelled without a request, so it was not needed.
         outcome := CASE WHEN status = 'cancelled' AND b.cancelled = 0 AND b.ending IS DISTINCT FROM 'cancelled'
                         THEN 'skipped' ELSE status END;
         IF b.parent_id IS NOT NULL AND (was = 'failed' OR outcome IN ('succeeded', 'failed', 'cancelled', 'skipped')) THEN
@@ -107,7 +106,7 @@ BEGIN
         END IF;
     END IF;
     IF b.ending IS NOT NULL AND NOT more THEN
-        -- It waits for nothing any more. Last, and what others change just now is left to them: nothing is waited for.
+        -- Its own dependencies no longer count. Deleted last, and rows that others have locked are left, so nothing waits.
         WITH free AS MATERIALIZED (
             SELECT needs, condition FROM {schema}.dependencies WHERE waiting = b.batch_id FOR UPDATE SKIP LOCKED
         )

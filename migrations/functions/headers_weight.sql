@@ -1,4 +1,4 @@
--- How large headers may be in memory: no compression leaves less than a 255th. Inlined.
+-- An upper bound of the headers' size in memory: no compression leaves less than a 255th. Inlined.
 -- called by: the daemon
 -- roles: worker
 -- locks: nothing

@@ -1,4 +1,4 @@
--- The topics whose arrivals are to be left alone.
+-- The topics whose arrivals must not be processed yet.
 --
 -- Volatile, so that its snapshot is younger than what the calling statement has read before.
 -- called by: the daemon

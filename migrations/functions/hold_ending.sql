@@ -1,10 +1,11 @@
--- Lock commands of which several are about to end, or to become dead letters, with what that will change (hold_in_order).
+-- Lock commands, several of which are about to end or to become dead letters, and the rows that this will change
+-- (hold_in_order).
 --
--- outcomes: how each ends (NULL: it goes on), or one for all. The end of just one that waits for nothing needs no
--- such call: release locks its dependents, and in order. Those of a second one would be locked after them.
+-- outcomes: how each ends (NULL: it goes on), or one for all. The end of a single command without dependencies needs no
+-- such call, since release locks its dependents in order. Those of a second one would be locked after them.
 -- called by: end_members, replay_commands, resolve_unique_keys, the daemon
 -- roles: operator, worker
--- locks: the commands that are named, and those below them, in the order of hold_in_order
+-- locks: the named commands, and those below them, in the order of hold_in_order
 CREATE OR REPLACE FUNCTION {schema}.hold_ending(ids bigint[], outcomes text[]) RETURNS void
     LANGUAGE sql VOLATILE
     SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$

@@ -1,8 +1,8 @@
--- Lock commands, and with them all that release will change once «ended» have ended so, in the order that everybody keeps
--- (ADR 41): what waits for nothing, then what waits for others; of both the lowest id first.
+-- Lock commands, and all rows that release will change once «ended» have ended so, in the order that all code keeps
+-- (ADR 41): rows without dependencies, then those with some; each by ascending id.
 --
--- In one statement, and before anything is changed: what is found level by level would be locked in another order. Only
--- what can never be met any more is followed further, since release goes no further either.
+-- In one statement, and before anything is changed: rows that are found level by level would be locked in another order.
+-- Only edges that can never be met any more are followed further, as in release.
 -- called by: hold_ending, release
 -- roles: none
 -- locks: the commands, in that order

@@ -1,6 +1,6 @@
--- The batch that a member is added to. Raises when nothing may be added, and that there is none if it is not this login's.
+-- Lock the batch to which a member is added. Raises if no member may be added; another login's batch counts as missing.
 --
--- An appender holds the batch FOR KEY SHARE: that stops a close, which takes the row FOR UPDATE, and no fold.
+-- An appender holds the batch FOR KEY SHARE: that blocks a close, which takes the row FOR UPDATE, but no fold.
 -- called by: add_to_batch, the daemon
 -- roles: worker
 -- locks: the batch's row, KEY SHARE

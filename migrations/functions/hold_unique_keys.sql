@@ -1,5 +1,5 @@
--- Take the locks of unique keys, until the transaction ends: who writes a command with one has its lock, so that who
--- looks under it sees all that is unsettled. In one order, so that two pages with the same keys do not deadlock.
+-- Take the locks of unique keys, until the transaction ends: a writer of a command with such a key holds its lock, so that
+-- a search under the lock sees all unsettled commands. In one order, so that two pages with the same keys do not deadlock.
 -- called by: resolve_unique_keys, unsent_keys, the daemon
 -- roles: operator, worker
 -- locks: the hashes of the keys

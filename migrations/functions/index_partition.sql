@@ -1,13 +1,13 @@
--- Make one index of a partition of history whose day is over, by which lists find its rows of one type, tenant or
--- entity. false: it is there, or the partition is not.
+-- Make one index of a partition of history of a finished day, by which lists find its rows of one type, tenant or entity.
+-- false: it exists, or the partition does not.
 --
--- A day that is over gets no more rows, so the index costs no settlement anything; who still writes to it (retention of
--- types, erasure, bodies that are copied forward) waits while the index is made. An hour later than midnight: a
--- transaction that settled a row before midnight holds the partition until it ends, and this gives up at once.
--- The id has a spelling of its own, so that what looks for rows by their id is never lured to it (ADR 16).
+-- A finished day gets no more rows, so the index costs no settlement anything; other writers (retention of types, erasure,
+-- bodies that are copied forward) wait while the index is made. An hour after midnight: a transaction that settled a row
+-- before midnight locks the partition until it ends, and this call gives up at once.
+-- The id is written as an expression, so that a search by id is never planned with this index (ADR 16).
 -- called by: the daemon
 -- roles: worker
--- locks: the partition, against writers, while the index is made; waited for 50 ms at most
+-- locks: the partition, against writers, while the index is made; waits at most 50 ms for it
 CREATE OR REPLACE FUNCTION {schema}.index_partition(wanted text, what text) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '50ms' AS $$
 DECLARE

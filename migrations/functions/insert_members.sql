@@ -1,4 +1,4 @@
--- Insert commands from JSON, for batches, workflows and what waits. Returns their ids in the order given.
+-- Insert commands from JSON, for batches, workflows and dependents. Returns their ids in the order given.
 -- called by: add_continuations, add_to_batch, send_after, send_workflow
 -- roles: none
 -- locks: the new rows

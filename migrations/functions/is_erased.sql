@@ -1,4 +1,4 @@
--- Whether the errors of a settled row say that what it said was erased (inboxd/operations/erase.py writes that).
+-- Whether the errors of a settled row say that its contents were erased (inboxd/operations/erase.py writes that).
 -- called by: trim_partition, the daemon
 -- roles: worker
 -- locks: nothing

@@ -1,6 +1,6 @@
--- Whether this session may know what became of what a login sent: it is that login, or a member of it; or it reads all results
--- anyway, as workers and operators do, also by SET ROLE. Of what was sent before senders were written down (NULL) whoever
--- knows its id may.
+-- Whether this login may see the outcome of a command or a batch that «sender» sent: it is that login or a member of it, or
+-- it may read all results, as workers and operators do, also by SET ROLE. Rows from before the column sender have NULL: every login that
+-- knows their id may see their outcome.
 -- called by: await_end, close_batch, command_result, hold_open_batch
 -- roles: none
 -- locks: nothing

@@ -1,6 +1,6 @@
--- Whether this very transaction takes events: it has written the intake, which producers may not.
+-- Whether the current transaction moves events between topics: it has changed a row of intakes, which producers may not.
 --
--- What is taken was accepted once, by the bounds of its time.
+-- Events that are moved were accepted before, under the limits of that time.
 -- called by: put_body, refuse_bytes, refuse_headers
 -- roles: none
 -- locks: nothing

@@ -1,8 +1,7 @@
--- Whether no living worker handles events of a type in a topic, while there are some workers: where nobody lives,
--- nothing can be said.
+-- Whether workers are alive and none of them handles events of a type in a topic. False if no worker is alive.
 --
--- A handler without a topic is declared for the default one, and takes the events of every topic, but for the batch
--- topics that its worker has chunks of; workers of a release without topics declare types alone.
+-- A handler without a topic is declared for the topic `default` and handles the events of every topic, except batch topics
+-- for which its worker has a batch handler. Workers of a release before topics declare types only.
 -- called by: the daemon
 -- roles: operator, viewer, worker
 -- locks: nothing

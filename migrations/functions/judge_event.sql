@@ -1,9 +1,9 @@
--- What becomes of an event that could not take its key at once.
+-- Decide about an event whose dedup key could not be recorded at once.
 --
--- 'again': it is not written. 'contradiction': it said something else than first_event, which has the key, and becomes
--- a dead letter; if an event with its event_id is unsettled, it cannot, and is told only. 'first': the key was purged
--- at this very moment. What contradicts is recorded in dedup too, under a key that tells what it said: so it becomes
--- one dead letter, however often and by however many it is sent, for as long as its window.
+-- 'again': the event is not written. 'contradiction': its contents differ from those of first_event, which has the key; the
+-- caller writes it as a dead letter, but if an event with its event_id is unsettled, the verdict is 'again', with a
+-- warning. 'first': the key was purged at this moment. A contradiction is recorded in dedup too, under a key made of its
+-- contents: so the same contradiction becomes one dead letter within the window of its key, however often it is sent.
 -- called by: accept_event, take_events
 -- roles: none
 -- locks: its records in dedup, for which it waits; the new line of duplicates

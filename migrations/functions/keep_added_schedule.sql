@@ -1,5 +1,5 @@
--- A schedule that an operator added is nobody's to mark as undeclared; who declares its name takes it over. Workers of
--- before `added_at` do both without knowing of it.
+-- Keep undeclared_at empty in a schedule that an operator added; forget added_at when code declares a schedule of its name.
+-- A trigger, since workers of a release before `added_at` do not know that column.
 -- called by: trigger schedules_added
 -- roles: none
 -- locks: nothing

@@ -1,11 +1,11 @@
--- Copy bodies of a range that living or late rows need into today's partition, and point the rows to the copies.
+-- Copy bodies of a range that unsettled or late rows need into today's partition, and point the rows to the copies.
 --
--- The same id, a new time. At most «most» rows of each table, each row under its lock, so that a replay or a settlement
--- takes the new place with it; who is busy is left for the next time. Returns how many rows were changed.
+-- A copy keeps its id and has a new time. Changes at most «most» rows of each table, each under its lock, so that a replay
+-- or a settlement takes over the new place; locked rows are left for the next call. Returns how many rows were changed.
 --
--- A late row moves within its day, where a count that goes on may have passed it, or meet it again: such a count is thrown
--- away. What is counted already stays true. The day's row in census is locked in either case, so no count begins before the
--- rows are seen where they are then.
+-- A late row is a row of history that was settled more than a day after its body was written. Its change moves it within
+-- its day's partition, where a running count may miss it or count it twice: such a count is discarded; a finished count
+-- stays true. The day's row in census is locked in either case, so no count begins before it can see the moved rows.
 -- called by: the daemon
 -- roles: worker
 -- locks: the rows, SKIP LOCKED; then, of the days of late rows, the rows in census

@@ -1,7 +1,8 @@
--- Copy what a day's receipts hold of events that are not settled yet, before the day goes; and forget copies whose
--- events have been settled. Returns how many were copied.
+-- Copy a day's receipts that have unsettled events to kept_receipts, before the day's partition is dropped; and delete
+-- copies whose events have all been settled. Returns how many were copied.
 --
--- An event names its receipt, whose id has its time: so the index of causation ids finds those of a day.
+-- An event names its receipt as causation_id, and a receipt's id contains its time: so the index of causation ids finds the
+-- events of a day's receipts.
 -- called by: the daemon
 -- roles: worker
 -- locks: the copies

@@ -1,4 +1,4 @@
--- Remember what a receiver receives.
+-- Remember which sources a receiver receives.
 -- called by: trigger receivers_begin, trigger receivers_receive
 -- roles: none
 -- locks: the new rows

@@ -1,4 +1,5 @@
--- What was there instead of a command that was not written; its snapshot is younger than the insert's.
+-- The existing command that kept another one from being written. The snapshot of this function is younger than the
+-- insert's.
 -- called by: send_command_arrays, write_webhooks
 -- roles: none
 -- locks: nothing

@@ -1,7 +1,7 @@
--- Detach a partition without CONCURRENTLY, which no function can run.
+-- Detach a partition without CONCURRENTLY, which a function cannot run.
 --
--- The lock stops readers and writers, so it is waited for only briefly, held only while the catalogue is written, and
--- tried again later.
+-- The lock stops readers and writers, so this waits for it at most 50 ms and holds it only while the catalogue is written;
+-- the daemon tries again later.
 -- called by: the daemon
 -- roles: worker
 -- locks: the partition and its table, exclusively, waited for 50 ms at most

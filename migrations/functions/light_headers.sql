@@ -1,4 +1,4 @@
--- Headers that are small; NULL for others, which are read when their rows' turn has come. Inlined.
+-- Headers if they are small; NULL for large ones, which a worker reads when the row starts. Inlined.
 -- called by: the daemon
 -- roles: worker
 -- locks: nothing

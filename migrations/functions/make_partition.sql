@@ -1,8 +1,8 @@
--- Make the partition of one day (UTC) of a table. Returns whether it was made; not if a table of its name is there,
+-- Make the partition of one day (UTC) of a table. Returns whether it was made: false if a table of that name exists,
 -- attached or not.
 --
--- By LIKE and ATTACH, which wait for no reader and stop no writer (CREATE … PARTITION OF would lock the parent). No
--- default partition: it would forbid concurrent detach.
+-- LIKE and ATTACH wait for no reader and stop no writer (CREATE … PARTITION OF would lock the parent). There is no default
+-- partition: it would forbid concurrent detach.
 -- called by: make_partitions, make_receipt_days
 -- roles: none
 -- locks: the new table; its parent, without stopping readers or writers; others who make one
@@ -14,9 +14,9 @@ BEGIN
     IF to_regclass('{schema}.' || part) IS NOT NULL THEN
         RETURN false;
     END IF;
-    -- One lock for all: with one a day, two that make several would wait for each other.
+    -- One lock for all days: with one lock a day, two sessions that make several partitions could deadlock.
     PERFORM pg_advisory_xact_lock(hashtext('{schema}.partitions'), 0);
-    -- Was somebody faster? The table is asked: to_regclass would remember that there was none.
+    -- Has another session made it meanwhile? Read pg_class: to_regclass may answer from its cache that no table exists.
     PERFORM FROM pg_class c WHERE c.relnamespace = '{schema}'::regnamespace AND c.relname = part;
     IF FOUND THEN
         RETURN false;

@@ -1,5 +1,5 @@
--- Make the partitions of bodies, history and receipts, one a day (UTC), for some days ahead. Returns how many
--- were made.
+-- Make the partitions of bodies, history and receipts, one a day (UTC), for «days_ahead» days ahead. Returns how many were
+-- made.
 -- called by: the migrations, make_receipt_days, the daemon
 -- roles: worker
 -- locks: as make_partition

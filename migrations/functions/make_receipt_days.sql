@@ -1,11 +1,12 @@
--- Make the partitions for receipts that have none: of days that a host's spool has outlived, or that its clock is ahead
+-- Make the missing partitions for receipts: for days that a host's spool has outlived, or that a host's fast clock is ahead
 -- by. Returns how many were made.
 --
--- Those of today's rows, too, of which any may be the one that is missing: nobody else makes them while no worker runs,
--- and a backup that is restored has days that are long over.
+-- Also makes today's partitions of all tables, any of which may be missing: while no worker runs, only this function makes
+-- them, and a restored backup has partitions of past days only.
 --
--- Refuses (invalid_parameter_value) a day that is a year away, so that no clock and no sender makes partitions without
--- end; and one whose table a person has detached, if it is not about today: it waits for a person.
+-- Refuses (invalid_parameter_value) a day that is more than a year away, so that no wrong clock and no sender makes
+-- partitions without end. Also refuses a detached partition of a day that is more than one day away: the person who
+-- detached it must decide.
 -- called by: the daemon
 -- roles: receiver, worker
 -- locks: as make_partition

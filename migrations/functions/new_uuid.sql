@@ -1,8 +1,8 @@
--- A time-ordered uuid (RFC 9562, version 7). PostgreSQL 18 has them built in: there and here the twelve bits after the
--- milliseconds are their fraction, so that those of one statement are in its order.
+-- A time-ordered uuid (RFC 9562, version 7). PostgreSQL 18 has a built-in function. In both, the twelve bits after the
+-- milliseconds are the fraction of the millisecond, so that the ids of one statement are in its order.
 --
--- Inlined, and so without a search_path, as some others are: each name is qualified, or fits its arguments' types exactly, so
--- that nothing which somebody makes in a schema of the caller's path fits better.
+-- Inlined, hence without a search_path, as some other functions are: each name is qualified, or fits its arguments' types
+-- exactly, so that no object that somebody makes in a schema of the caller's path fits better.
 -- called by: emit_event, insert_members, open_batch, replay_commands, send_command, send_command_arrays, suspect,
 --   write_events, write_webhooks, the migrations, the daemon
 -- roles: producer, worker

@@ -1,7 +1,8 @@
--- The number that a sequence of inboxd's gave last; of one that was set and gave none since, the number before its next.
--- Null: there is no such sequence.
+-- The last number that a sequence of inboxd gave; if it was set and has given no number since, the number before its next
+-- one. NULL if there is no such sequence.
 --
--- What the server says of one that was set is that it gave nothing yet; the sequence itself, only its owner reads.
+-- The server's views say of a sequence that was only set that it gave nothing yet; only its owner may read the sequence
+-- itself.
 -- called by: the daemon
 -- roles: operator, viewer, worker
 -- locks: nothing

@@ -1,7 +1,7 @@
--- Open a batch: add_to_batch fills it, over as many transactions as wanted; close_batch lets it end.
+-- Open a batch: add_to_batch fills it, over any number of transactions; close_batch lets it end.
 --
--- type: what kind of work it is, by which lists are filtered; name is any text. then_send, otherwise_send, finally_send: a
--- command, or an array of them, as for send_commands.
+-- type: the kind of work, a filter of lists; name is any text. then_send, otherwise_send, finally_send: a command, or an
+-- array of commands, as in send_commands.
 -- called by: send_batch, send_workflow, producers
 -- roles: producer, worker
 -- locks: the new rows

@@ -1,5 +1,5 @@
--- How far a login's import of a file has come; a new one is at line 0. Those that nobody went on with for 90 days are forgotten.
--- One of before, which says of no login that it is its own, is the first one's that goes on with it.
+-- How far this login's import of a file has come; a new import is at line 0. Deletes imports without progress for 90 days.
+-- An import of an earlier release, which names no login, belongs to the first login that continues it.
 -- called by: the daemon
 -- roles: producer, worker
 -- locks: the import's row, if it is new, or of before

@@ -1,9 +1,9 @@
--- The declaration of announced intakes: reserves ids. The caller's transaction has their rows locked.
+-- Declare announced intakes: reserve ids for them. The caller's transaction has locked their rows.
 --
--- A topic's block mirrors the ids of all that waits for it, so whoever takes an event knows its new id from the old
--- one. Of what no snapshot shows yet, ids that are not a million older are in it. What is written from then on until
--- the declaration commits has ids above all blocks already: it keeps them in the first of its topics, and the other
--- blocks have room for so many. What is in none gets a new id, behind what came meanwhile.
+-- A topic's block mirrors the ids of all events that wait for it, so an event's old id gives its new one. The block begins
+-- at least 1,048,576 ids before the newest one, for ids that no snapshot shows yet. An event written between this function
+-- and the commit of the declaration has an id above all blocks: it keeps that id in the first of its topics, and each block
+-- has room for 16,384 such events. An event that fits into no block gets a new id, behind the events written meanwhile.
 -- called by: the daemon
 -- roles: worker
 -- locks: the reservation of ids; the intakes' rows
@@ -16,7 +16,7 @@ DECLARE
     lows   bigint[];
     drawn  record;
 BEGIN
-    -- Sequences know no transactions: two who reserve must not do it at once.
+    -- Sequences ignore transactions: two sessions must not reserve ids at the same time.
     PERFORM pg_advisory_xact_lock(hashtext('{schema}.reserve'), 0);
     newest := coalesce(pg_sequence_last_value('{schema}.events_id_seq'), 0);
     FOR n IN 1..cardinality(origins) LOOP
@@ -35,7 +35,7 @@ BEGIN
         END IF;
         lows := lows || lowest;
     END LOOP;
-    -- What producers draw between the two halves of this expression is below the blocks.
+    -- Ids that producers draw between the reading of last_value and setval are below the blocks.
     SELECT s.last_value + 16384 AS newest, setval('{schema}.events_id_seq', s.last_value + 65536 + w.width) AS last, w.width
       INTO drawn
       FROM {schema}.events_id_seq s

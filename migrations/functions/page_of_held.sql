@@ -1,6 +1,6 @@
--- A page of the held receipts of a source: their positions, the oldest first, behind a position. whole: there are no
--- others. It has at most `most` receipts, and ends with the one that has its 5,000th event: what is behind that is not
--- read, since arrays may be large.
+-- One page of a source's held receipts behind the position `past`: their positions, the oldest first. whole: the page has
+-- all of them. It has at most `most` receipts and ends with the one that has its 5,000th event; later receipts are not
+-- read, since arrays of events may be large.
 -- called by: release_receipts
 -- roles: none
 -- locks: nothing

@@ -1,9 +1,9 @@
--- The rows at the front of these lines that may run now: in the order of each line, none if the first is somebody
--- else's.
+-- The rows at the front of these lines that may run now, in the order of each line; no rows of a line whose first row is
+-- locked by another session.
 --
--- A row that an operator has locked, or that this worker cannot run, ends its line. until: what runs at `own`, a
--- worker, since then or before holds nothing, where one of a line runs at a time; then nothing is taken that runs
--- again, since it must not stand behind others. NULL: all holds.
+-- A row that an operator has locked, or that this worker cannot run, ends its line. until: where one row of a line runs at
+-- a time, rows that the worker `own` started at `until` or before do not hold their lines; then rows that run again are not
+-- taken, since they must not stand behind other rows. NULL: every running row holds its line.
 -- called by: claim_limited
 -- roles: worker
 -- locks: the rows, SKIP LOCKED

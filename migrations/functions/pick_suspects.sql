@@ -1,4 +1,4 @@
--- The due suspects of a queue that may run now, of a group; NULL: of any group.
+-- The suspects of a queue that are due and may run now, of one group; of any group if of_group is NULL.
 -- called by: claim_limited
 -- roles: worker
 -- locks: the rows, SKIP LOCKED
@@ -6,7 +6,7 @@ CREATE OR REPLACE FUNCTION {schema}.pick_suspects(
     of_queue text, types text[], at_once integer, blocking boolean, of_group uuid, most integer
 ) RETURNS bigint[] LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    -- (The cases imply the predicate of no other index: there is one way to these rows.)
+    -- (The CASEs imply the predicate of no other index, so the planner has only one way to these rows.)
     RETURN ARRAY(
         SELECT c.id FROM {schema}.commands c
          WHERE c.suspect_group BETWEEN coalesce(of_group, '00000000-0000-0000-0000-000000000000')

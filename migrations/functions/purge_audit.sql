@@ -1,5 +1,5 @@
--- Remove old lines of the audit, which the worker's role may not delete otherwise; none younger than 30 days,
--- nor that of a bulk action that has not ended, whose count still grows.
+-- Delete old lines of the audit; the worker's role has no other right to delete them. Keeps lines younger than 30 days, and
+-- the line of a bulk action that has not ended, since its count still grows.
 -- called by: the daemon
 -- roles: worker
 -- locks: those lines

@@ -1,5 +1,5 @@
--- Commands end without being run: dead letters as dismissed, or those that have not begun as cancelled. Returns those that
--- did. A function, so that an operator needs no right to write history.
+-- End commands without running them: dead letters as dismissed, or commands that have not started as cancelled. Returns the
+-- ids of those that ended. A function, so that an operator needs no privilege to write history.
 -- called by: resolve_unique_keys, the daemon
 -- roles: operator, worker
 -- locks: the rows (held already)

@@ -1,9 +1,9 @@
--- Move a payload to bodies that is large, as it is stored or as text: jsonb keeps 1e308 in a dozen bytes, and writes out all
--- of its digits. What is kept as its size is that of the text, which is what a worker holds in memory.
+-- Move a payload to bodies that is large as it is stored or as text: jsonb stores 1e308 in a dozen bytes and writes all of
+-- its digits. body_bytes is the size of the text, since a worker holds the text in memory.
 --
--- Where the text is much longer than what is stored, numbers that no float holds are refused: no handler can read them, and
--- ten bytes may be 131,000 digits. Not so what was accepted once. Without a partition for today that is attached, the payload
--- stays in the row: slower, never lost.
+-- If the text is much longer than the stored value, refuses numbers that no float holds: no handler can read them, and ten
+-- bytes may become 131,000 digits. Events that are moved between topics were accepted before and are not refused. If no
+-- partition for today is attached, the payload stays in the row: slower, but not lost.
 -- called by: trigger commands_body, trigger events_body
 -- roles: none
 -- locks: the new row
@@ -13,7 +13,7 @@ DECLARE
     written    CONSTANT text := NEW.payload::text;
     text_bytes CONSTANT integer := octet_length(written);
 BEGIN
-    -- Small ones are known by their text: a zero may have as many digits.
+    -- Find numbers near zero by their text, since a zero may have as many digits.
     IF text_bytes > 2 * pg_column_size(NEW.payload)
        AND (strpos(written, '0.' || repeat('0', 400)) > 0
             OR jsonb_path_exists(NEW.payload, 'strict $.** ? (@ > 1.8e308 || @ < -1.8e308)'))

@@ -1,4 +1,4 @@
--- When a receipt was received: the milliseconds that begin its id (RFC 9562, version 7). Inlined.
+-- When a receipt was received: the milliseconds at the start of its id (RFC 9562, version 7). Inlined.
 -- called by: answered, erase_receipts, keep_receipts, make_receipt_days, receive, release_receipts, write_received,
 --   the daemon
 -- roles: operator, viewer, worker

@@ -1,16 +1,16 @@
--- Write a page of receipts and the events that are in them: all, or none. Answers a row for each receipt, in order.
+-- Write a page of receipts and their events: all, or none. Returns one row per receipt, in the given order.
 --
--- One array a column: first those of receipts, then those of their events, in the order of their receipts. A receipt
--- that is there already is refused (unique_violation): `answered` has what was answered then. Receipts come last:
--- whoever writes the same one at the same time waits for the other one's events before.
+-- One array a column: first those of the receipts, then those of their events, in the order of the receipts. A receipt that
+-- exists already is refused (unique_violation): `answered` returns its answer. The receipts are written last: a session
+-- that writes the same receipt at the same time waits for the events of the other one first.
 --
--- Of a source that is paused, or of which anything is held still, the events wait in held_receipts. Whoever holds has
--- the source's lock, shared, and looks again under it: so the release of the last ones, which has it exclusively,
--- leaves nobody behind.
+-- If a source is paused, or has held receipts, the events wait in held_receipts. A session that holds receipts has the
+-- source's lock, shared, and checks again under it; the release of the last ones takes it exclusively. So no receipt stays
+-- behind.
 --
--- What comes a day late, as from a spool, is missing from what was counted of that day, which is counted again.
+-- Receipts of a past day, as from a spool, are missing in the count of that day, so the day is counted again.
 --
--- What is answered is durable: synchronous_commit is raised for this transaction where it is weak, and never lowered.
+-- A receipt is durable when it is answered: if synchronous_commit is weaker than on, it is on for this transaction.
 -- called by: the daemon
 -- roles: receiver, worker
 -- locks: as write_events; the new rows; shared, a held source; of a day that is over, its row in census

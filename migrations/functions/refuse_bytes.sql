@@ -1,4 +1,4 @@
--- Raise that a text is too long, but for what was accepted once.
+-- Raise that a text is too long, except for events that are moved: they were accepted before.
 -- called by: refuse_long, refuse_long_key, write_received
 -- roles: none
 -- locks: nothing

@@ -1,4 +1,4 @@
--- Raise that an event is a fact.
+-- Refuse a change of an event's contents.
 -- called by: trigger events_immutable
 -- roles: none
 -- locks: nothing

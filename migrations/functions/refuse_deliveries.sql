@@ -1,4 +1,4 @@
--- Raise that deliveries, and commands of which they are made, are not sent as other commands are.
+-- Refuse deliveries, which only send_webhook writes, and webhook.emitted, which only events_emitted writes.
 -- called by: insert_members, refuse_delivery, send_command, send_command_arrays
 -- roles: none
 -- locks: nothing

@@ -1,4 +1,4 @@
--- Raise that a delivery is not inserted.
+-- Refuse a plain INSERT of a delivery.
 -- called by: trigger commands_above_delivery
 -- roles: none
 -- locks: nothing

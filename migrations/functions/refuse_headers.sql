@@ -1,4 +1,4 @@
--- Raise what is wrong with headers, but for those that were accepted once.
+-- Raise what is wrong with headers, except for events that are moved: they were accepted before.
 -- called by: trigger events_above_headers
 -- roles: none
 -- locks: nothing

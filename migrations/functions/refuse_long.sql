@@ -1,6 +1,6 @@
--- Raise that a text is too long, naming it. Arguments: the columns that were looked at.
+-- Raise that a text is too long, with the column's name. Arguments: the columns to check.
 --
--- One by one: a row is not read as JSON, which cannot hold all.
+-- Reads the columns one by one: JSON cannot hold every value of a row.
 -- called by: trigger batches_above_text, trigger commands_above_text, trigger events_above_text
 -- roles: none
 -- locks: nothing

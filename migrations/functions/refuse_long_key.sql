@@ -1,6 +1,7 @@
--- Raise that a dedup key, its source or its topic is too long. A contradiction's key is 35 bytes longer at most.
+-- Raise that a dedup key, its source or its topic is too long. The key of a contradiction is up to 35 bytes longer than the
+-- dedup key itself.
 --
--- No SET, which costs each row of accept_event: whoever may insert here has set its path.
+-- No SET, which would cost time for each row of accept_event: every function that may insert here has set its search_path.
 -- called by: trigger dedup_above_text
 -- roles: none
 -- locks: nothing

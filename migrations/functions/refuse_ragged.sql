@@ -1,4 +1,4 @@
--- Raise that arrays of one page have different lengths.
+-- Raise that the arrays of one page have different lengths.
 -- called by: receive, send_command_arrays, write_events, write_webhooks
 -- roles: none
 -- locks: nothing

@@ -1,4 +1,5 @@
--- Raise that a producer's event has the name of a source that is received: its dedup keys would be taken before they come.
+-- Refuse a producer's event that names a source of a receiver or a reader: it would take dedup keys of events still to
+-- come.
 -- called by: trigger events_above_source
 -- roles: none
 -- locks: nothing

@@ -1,4 +1,4 @@
--- Raise that another unsettled command has a unique key. It returns nothing ever; its type is that of an id.
+-- Raise that another unsettled command has a unique key. It never returns; its type is that of an id.
 -- called by: resolve_unique_keys, send_command_arrays
 -- roles: none
 -- locks: nothing

@@ -1,4 +1,4 @@
--- Raise that an object of a JSON array has a key that nobody reads.
+-- Raise that an object of a JSON array has an unknown key.
 -- called by: emit_events, insert_members, send_commands, send_webhooks
 -- roles: none
 -- locks: nothing

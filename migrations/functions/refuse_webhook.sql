@@ -1,4 +1,4 @@
--- Raise that a webhook cannot be sent: its type or message id is not one, or there is no such endpoint.
+-- Refuse a webhook with an invalid type or message id, or for an endpoint that does not exist.
 -- called by: write_webhooks
 -- roles: none
 -- locks: nothing
@@ -10,7 +10,7 @@ BEGIN
         RAISE EXCEPTION 'a webhook of the type %', coalesce(quote_literal(left(type, 40)), 'NULL')
             USING ERRCODE = 'invalid_parameter_value', HINT = 'Name a type of 1 to 255 bytes, such as user.created.';
     END IF;
-    -- It is signed as ID.TIME.BODY, and sent as a header.
+    -- The message id is signed in ID.TIME.BODY, and sent as a header.
     IF message_id !~ '^[!-\-/-~]{1,255}$' THEN
         RAISE EXCEPTION 'the message id %', quote_literal(left(message_id, 40))
             USING ERRCODE = 'invalid_parameter_value',

@@ -1,12 +1,13 @@
--- The prerequisites «ended» ended so: release what waited for nothing else, and end what can never be released any
--- more, and what waits for that, and so on; in a loop, since a graph may be deep.
+-- Release rows that waited only for the prerequisites «ended»; end rows that can never be released any more, and the rows
+-- that wait for those, and so on; in a loop, since a graph may be deep.
 --
--- Runs in the transaction that settles the prerequisites. All commands that it changes are locked first, in the order that
--- everybody keeps (hold_in_order). A batch's row is not locked: what came is noted, and its fold adds it up, so that a
--- settlement never waits for a fold, which locks commands. A released command is due from now on, so that it stands before
--- no worker's cursor.
+-- Runs in the transaction that settles the prerequisites. Locks all commands that it changes first, in the order that all
+-- code keeps (hold_in_order). A batch's row is not locked: its progress is written to batch_progress, and its fold adds it
+-- up, so that a settlement never waits for a fold, which locks commands. A released command is due from now on, so that no
+-- worker's cursor has passed it.
 --
--- An edge is changed only by who has locked what it needs, and the command that waits; a batch's fold waits for none.
+-- An edge is changed only by a transaction that has locked its prerequisite and, if it is a command, its waiting row; a
+-- batch's fold waits for no edge.
 -- called by: commands_failed, commands_settled, fold_batch
 -- roles: worker
 -- locks: what hold_in_order locks; their edges

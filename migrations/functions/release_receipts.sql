@@ -1,11 +1,11 @@
--- Write the events of held receipts of a source, the oldest first, a page. `released` receipts, up to the position
--- `last`; more: others may be held still; busy: somebody else releases them.
+-- Write the events of one page of a source's held receipts, the oldest first. released: how many receipts; last: the
+-- position of the last one; more: others may still be held; busy: another session releases this source.
 --
--- A page has at most `most` receipts, and ends with the one that has its 5,000th event: 500 arrays of a thousand events
--- each would take longer than a statement may, again and again.
+-- A page has at most `most` receipts and ends with the one that has its 5,000th event: 500 arrays of a thousand events each
+-- would exceed the statement timeout again and again.
 --
--- The last page is released under the source's lock: who holds more has committed, or waits, and looks again. What a
--- page skipped, as it committed late, is in that one: it begins from the beginning.
+-- The last page is released under the source's lock: a session that holds more receipts has committed, or waits and then
+-- checks again. That page begins at position 0, so it has receipts that earlier pages missed because they committed late.
 -- called by: the daemon
 -- roles: operator, worker
 -- locks: the source's release; for the last page, its receivers; as write_events

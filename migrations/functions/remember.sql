@@ -1,6 +1,6 @@
 -- Record a dedup key.
 --
--- first_event: of the event that has it already, NULL if this is the first; conflict: that one said something else.
+-- first_event: the event that has the key already, NULL if this is the first; conflict: whether its contents differ.
 -- called by: judge_event
 -- roles: none
 -- locks: the record, for which it waits

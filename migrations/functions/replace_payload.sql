@@ -1,7 +1,7 @@
--- Give a command another payload, whose row this transaction has made as the replay of another, before anybody else has seen
--- it. A function, so that a worker needs no right to change payloads. Returns its id, or null for any other row.
+-- Replace the payload of a command that this transaction has made as a replay, before other sessions see it. Returns its
+-- id, or NULL for any other row. A function, so that a worker needs no privilege to change payloads.
 --
--- The payload stays in the row, however large it is: slower, never lost.
+-- The payload stays in the row, however large it is: slower, but not lost.
 -- called by: the daemon
 -- roles: worker
 -- locks: the row

@@ -1,10 +1,10 @@
--- Dead letters without an ordering key run again as new rows, which take their places: the same payload, batch, unique
--- key and story; the old rows go to history. A function, so that an operator needs no right to write payloads.
+-- Replay dead letters without an ordering key: new rows take their places, with the same payload, batch, unique key and
+-- correlation; the old rows go to history. A function, so that an operator needs no privilege to write payloads.
 --
--- A deadline that has passed is lifted. A row whose unique key another unsettled command holds, or whose batch was
--- cancelled, is left alone. What waits for one of the old rows waits for its successor, and a step's name goes on to it:
--- whoever adds an edge to a row locks the row first, so all edges are seen. Those that wait are locked before their edges
--- are changed, as release does. Whoever calls it for the same rows meanwhile waits, and finds none of them.
+-- A deadline that has passed is removed. A row is skipped if another unsettled command has its unique key, or if its batch
+-- was cancelled. Rows that wait for an old row wait for its successor, which takes over the name of a workflow's step. All
+-- edges are seen, since a session locks a row before it adds an edge to it. Waiting rows are locked before their edges are
+-- changed, as in release. A concurrent call for the same rows waits, and then finds none of them.
 -- called by: the daemon
 -- roles: operator, worker
 -- locks: the rows and the commands that wait for them (hold_ending); the new ones, their edges and steps

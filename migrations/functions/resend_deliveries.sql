@@ -1,5 +1,5 @@
--- Deliver again what an endpoint took: new commands with the same payload, and so the same message id. A function, so that
--- an operator needs no right to write payloads.
+-- Send settled deliveries again: new commands with the same payload, hence the same message id. A function, so that an
+-- operator needs no privilege to write payloads.
 -- called by: the daemon
 -- roles: operator, worker
 -- locks: the new rows

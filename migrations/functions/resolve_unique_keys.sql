@@ -1,8 +1,8 @@
--- Before commands with unique keys are written: which of them are not to be, since another stays.
+-- Decide, before commands with unique keys are written, which of them are not written because another command stays.
 --
--- Senders of a key come one after the other, until each has committed, and so does who replays a dead letter. Of several
--- in one page that replace, the last one counts. What runs is not replaced. Those that are go in one order, whatever
--- their keys are.
+-- Senders of one key, and replays of dead letters with it, run one after another, each until its commit. Of several
+-- commands of one page that replace the same key, the last one is written. Running commands are not replaced. Replaced
+-- commands are locked in one order, whatever their keys are.
 -- called by: send_command_arrays, the daemon
 -- roles: worker
 -- locks: as hold_unique_keys; what is replaced, with what waits for it (hold_ending)

@@ -1,4 +1,4 @@
--- A partition whose range ended at least a day ago and that was written down as retired, or an error.
+-- A partition that is recorded as retired and whose day is over; raises an error for any other name.
 -- called by: leave_partition, return_partition
 -- roles: none
 -- locks: nothing

@@ -1,5 +1,5 @@
--- Attach a retired partition again: what it holds is needed after all. Of history, what was counted of that day is forgotten:
--- who counted it meanwhile did not find its rows.
+-- Attach a retired partition again, since its rows are still needed. For history, the day's count is discarded: a session
+-- that counted meanwhile did not find these rows.
 -- called by: the daemon
 -- roles: worker
 -- locks: the partition; its table, without stopping readers or writers; the day's row in census

@@ -1,5 +1,5 @@
--- Send commands (one, or an array, as for send_commands) that wait for the end of a command or a batch, which may have
--- come already. Returns their ids. What is waited for is this login's own.
+-- Send commands (one, or an array, as in send_commands) that wait for the end of a command or a batch, which may have ended
+-- already. Returns their ids. The login must have sent that command or batch (is_of_login).
 -- called by: producers
 -- roles: producer, worker
 -- locks: what is awaited; the new rows
@@ -19,7 +19,7 @@ BEGIN
     IF jsonb_typeof(commands) = 'object' THEN
         commands := jsonb_build_array(commands);
     END IF;
-    -- Or it would hold what is awaited for nothing.
+    -- An empty array would lock the awaited row for nothing.
     IF jsonb_typeof(commands) = 'array' AND jsonb_array_length(commands) = 0 THEN
         RAISE EXCEPTION 'commands is empty: nothing would wait' USING ERRCODE = 'invalid_parameter_value';
     END IF;

@@ -1,8 +1,8 @@
 -- Send one command.
 --
--- duplicate: nothing was written, since a command with this command_id is there. on_conflict, when a command of this
--- type with this unique key is unsettled: keep (nothing is written; its id is answered, as a duplicate), replace (it is
--- cancelled, unless it runs), reject (the call fails).
+-- duplicate: a command with this command_id exists, so nothing was written. on_conflict, if a command of this type with
+-- this unique key is unsettled: keep (nothing is written; returns that command's id, as a duplicate), replace (that command
+-- is cancelled, unless it runs), reject (the call fails).
 -- called by: the daemon, producers
 -- roles: producer, worker
 -- locks: the new row; with a unique key, what resolve_unique_keys locks

@@ -1,11 +1,11 @@
--- Send commands, a page at once: one array a column, as long as the first; NULL for a column that no row fills.
+-- Send a page of commands: one array a column, as long as the first; NULL for a column that no row fills.
 --
--- Answers a row for each, in the order given. A page of 1,000 costs a quarter less than the same rows as JSON, and
--- plpgsql keeps its plan. A unique key may be taken after all by who holds no lock, a plain INSERT: then that one stays,
--- or the call fails. Rows whose producer chose the command_id are inserted in its order: two producers that send
--- the same ids in different orders would deadlock otherwise. The others keep the order given, so that their ids do. The
--- id of a duplicate is looked up by a volatile function, whose snapshot sees a row that another producer committed
--- meanwhile; it is NULL when that row was settled meanwhile.
+-- Returns a row for each, in the given order. A page of 1,000 costs a quarter less than the same rows as JSON, and plpgsql
+-- keeps its plan. A plain INSERT, which holds no lock on a unique key, may take the key after all: then that command stays,
+-- or the call fails. Rows whose producer chose the command_id are inserted in the order of these ids: two producers that
+-- send the same ids in different orders would deadlock otherwise. Other rows keep the given order, so that their ids do.
+-- The id of a duplicate is looked up by a volatile function, whose snapshot sees a row that another producer committed
+-- meanwhile; it is NULL if that row was settled meanwhile.
 -- called by: send_command, send_commands, producers
 -- roles: producer, worker
 -- locks: the new rows; with unique keys, what resolve_unique_keys locks

@@ -1,4 +1,4 @@
--- Send commands from plain SQL: a JSON array of objects whose keys are the arguments of send_command. Answers as
+-- Send commands from plain SQL: a JSON array of objects whose keys are the arguments of send_command. Returns the same as
 -- send_command_arrays.
 -- called by: the daemon, producers
 -- roles: producer, worker

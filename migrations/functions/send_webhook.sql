@@ -1,8 +1,8 @@
--- Send one webhook: a command `webhook.deliver` for each enabled endpoint whose types match, in the caller's
--- transaction. Answers a row for each; none: nobody gets it.
+-- Send one webhook: a command `webhook.deliver` for each enabled endpoint whose types match, in the caller's transaction.
+-- Returns a row for each; none if no endpoint matches.
 --
--- message_id: sending the same one again writes nothing for an endpoint that has it (duplicate). endpoint: that one
--- alone, whatever its types are. occurred_at is the timestamp that the endpoint reads.
+-- message_id: a repeated one writes nothing for an endpoint that has it (duplicate). endpoint: only this one, whatever its
+-- types are. occurred_at is the timestamp that the endpoint reads.
 -- called by: the daemon, producers
 -- roles: producer, worker
 -- locks: as write_webhooks

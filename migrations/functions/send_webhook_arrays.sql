@@ -1,4 +1,4 @@
--- Send webhooks: write_webhooks, for those who have no origin to name.
+-- Send webhooks as write_webhooks does, without their origins.
 -- called by: send_webhooks, producers
 -- roles: producer, worker
 -- locks: as write_webhooks

@@ -1,4 +1,4 @@
--- Send webhooks from plain SQL: a JSON array of objects whose keys are the arguments of send_webhook. Answers as
+-- Send webhooks from plain SQL: a JSON array of objects whose keys are the arguments of send_webhook. Returns the same as
 -- send_webhook_arrays.
 -- called by: producers
 -- roles: producer, worker

@@ -1,8 +1,8 @@
--- Send a workflow: steps are commands with a name and, in "after", what they wait for.
+-- Send a workflow: steps are commands with a name and, in "after", their prerequisites.
 --
--- That is a step's name, or {"step": …, "when": "succeeded" | "failed" | "finished"}, or an array of these. A step may
--- only wait for steps listed before it, so that there can be no cycle. Joins of 10,000 steps, of which the planner
--- expects 100, would be loops in loops.
+-- "after" is a step's name, or {"step": …, "when": "succeeded" | "failed" | "finished"}, or an array of these. A step may
+-- only wait for steps listed before it, so that there can be no cycle. Nested loops are off: the planner expects 100 steps,
+-- and would join 10,000 steps by loops in loops.
 -- called by: producers
 -- roles: producer, worker
 -- locks: the new rows
@@ -66,7 +66,7 @@ BEGIN
       FROM {schema}.workflow_edges(steps) AS e
       JOIN {schema}.steps AS after ON after.batch_id = b.id AND after.name = e.step
       JOIN {schema}.steps AS before ON before.batch_id = b.id AND before.name = e.needs;
-    -- Only this transaction sees them yet.
+    -- No other transaction sees these rows yet.
     UPDATE {schema}.commands AS c
        SET needs = given.needs, awaited = given.awaited,
            status = CASE WHEN given.needs > 0 THEN 'waiting' ELSE c.status END

@@ -1,8 +1,8 @@
 -- Settle a command inside its handler's own transaction.
 --
--- It raises when the claim does not hold the lease any more, so that «settle; COMMIT» in one round trip cannot commit a
--- stale worker's effects (promise 3). It runs in handlers' sessions, whose planner is left alone: a plan kept from when
--- the table was small would read all of it at each settlement, hence enable_seqscan.
+-- Raises if the claim does not hold the lease any more, so that «settle; COMMIT» in one round trip cannot commit a stale
+-- worker's effects (promise 3). It runs in handlers' sessions, whose planner settings are not changed: a plan kept from
+-- when the table was small would read all of it at each settlement, so enable_seqscan is off.
 -- called by: the daemon
 -- roles: worker
 -- locks: the row

@@ -1,4 +1,4 @@
--- What history has of some commands, by their uuids or by their ids: those of the newest days first (settled_rows).
+-- The rows in history of some commands, by their uuids or by their ids; rows of the newest days first (settled_rows).
 -- called by: write_webhooks, the daemon
 -- roles: worker
 -- locks: nothing when it has ended

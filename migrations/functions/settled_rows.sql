@@ -1,9 +1,9 @@
--- What history has of some commands, by their uuids or by their ids, and who sent them: those of the newest days first.
+-- The rows in history of some commands, by their uuids or by their ids, with their senders; rows of the newest days first.
 --
--- A look at all days at once locks the table and the indexes of each day until the transaction ends; years of days, and a
--- few sessions that look, use up the locks of the whole server. So the newest days come first, which have most of what is
--- looked for. Then a short history is looked at together, by a plan that is kept, and a long one stretch by stretch. Each
--- look is a subtransaction, which is undone to give its locks back.
+-- A query of all days at once locks the table and the indexes of each day until the transaction ends; with years of days, a
+-- few such sessions use up the locks of the whole server. So the first query reads the newest days, which have most of the
+-- commands. Then one query with a kept plan reads a short history, or several queries read a long one in stretches of days.
+-- Each query is a subtransaction, which is rolled back to release its locks.
 -- called by: await_end, command_result, settled_commands
 -- roles: none
 -- locks: nothing when it has ended
@@ -56,7 +56,8 @@ BEGIN
                             AS f(id, command_id, status, cancel_requested, result, error, sender);
         command_ids := ARRAY(SELECT unnest(command_ids) EXCEPT SELECT unnest(uuids));
         row_ids := CASE WHEN row_ids IS NOT NULL THEN ARRAY(SELECT unnest(row_ids) EXCEPT SELECT unnest(ids)) END;
-        -- The last look is ahead of the time, for what was settled before the clock was set back; or at all of a short history.
+        -- The last query reads days in the future, for commands settled before the clock was set back; or all of a short
+        -- history.
         EXIT WHEN coalesce(cardinality(row_ids), cardinality(command_ids)) = 0 OR low = ahead;
         IF days IS NULL THEN
             SELECT count(*), min(to_date(right(c.relname, 8), 'YYYYMMDD')) INTO days, oldest

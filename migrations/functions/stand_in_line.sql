@@ -1,6 +1,6 @@
--- Let a keyed command wait in the line of its key, where others would be pending.
+-- Let a keyed command wait in the line of its key, where other commands would be pending.
 --
--- A new one is due when it comes, not when its transaction began: others came since.
+-- A new command is due when it is inserted, not when its transaction began: other commands came since.
 -- called by: trigger commands_wait
 -- roles: none
 -- locks: nothing

@@ -1,5 +1,6 @@
--- Which database this is, and how often its server was promoted or recovered to a time: both change when another one, or a
--- backup, takes its place. A server that does not tell them is known by the numbers of the database and the schema.
+-- An id of this database, and the timeline of its server, which changes with each promotion or recovery to a point in time.
+-- If another database or a backup takes its place, the id or the timeline changes. If the server does not tell its system
+-- identifier, the id is made of the oids of the database and the schema.
 -- called by: the daemon
 -- roles: worker
 -- locks: nothing

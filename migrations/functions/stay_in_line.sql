@@ -1,4 +1,4 @@
--- Let an event that is tried again wait in its line, where others would be pending.
+-- Let an event that is retried wait in its line, where other events would be pending.
 -- called by: trigger events_wait
 -- roles: none
 -- locks: nothing

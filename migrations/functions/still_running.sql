@@ -1,9 +1,8 @@
--- Which of a queue's commands run: those claimed and not ended yet, looked up only when there may be more of them than
--- `enough`.
+-- Which of a queue's commands run: the claimed ones that have not ended, looked up only if more than `enough` were claimed.
 --
--- From time to time all are counted, since workers that do not know the limit may have claimed some. A row with a
--- worker is running (a constraint says so): asking for the status would invite the planner to the index of running
--- rows, whose dead entries it would join.
+-- Every 10 seconds this counts all running commands, since workers that do not know the limit may have claimed some. A row
+-- with a worker is running (by a constraint): a condition on the status would let the planner use the index of running rows
+-- and read its dead entries.
 -- called by: claim_limited
 -- roles: worker
 -- locks: nothing

@@ -1,19 +1,20 @@
--- Store a page of messages of one source: their events, and up to where their streams are stored. All, or nothing.
+-- Store a page of messages of one source: their events, and the positions up to which their streams are stored. All, or
+-- nothing.
 --
--- One array a column: first those of streams, then those of events, in the order of their messages. It raises (IB001)
--- when a stream has another fence, or is stored up to elsewhere, than its reader knows: so of two readers one stores
--- nothing, however late it comes. The streams' rows are locked until the end, so whoever opens one of them meanwhile
--- reads what is stored then.
+-- One array a column: first those of streams, then those of events, in the order of their messages. Raises IB001 if a
+-- stream's fence or stored position differs from what its reader knows: so of two readers one stores nothing, however late
+-- it comes. The streams' rows stay locked until the end, so a reader that opens one of them meanwhile reads the new
+-- position.
 --
--- An id that a sender gave, and an unsettled event has, makes no two messages one: what is new here has its other id.
--- Where another transaction wrote that event meanwhile, the page is written again: it is seen then.
+-- Two messages stay two events if their sender gave them the same id: if an unsettled event has the given id, the new event
+-- gets its other id. If another transaction wrote that event meanwhile, the page is written again, with that event visible.
 --
--- What is broken is a dead letter at once, whatever its topic: written as any other, so that its dedup key counts, and
--- failed before anybody can see it. What was there already was written by an earlier statement, and may have been
--- replayed.
+-- A broken message becomes a dead letter at once, whatever its topic: it is written as any other event, so that its dedup
+-- key counts, and failed in the same transaction. An event that an earlier statement wrote is left as it is: it may have
+-- been replayed.
 --
--- A message is acknowledged after the commit: synchronous_commit is raised for this transaction where it is weak, and
--- never lowered.
+-- A message is acknowledged after the commit: sets synchronous_commit to on for this transaction if it is weaker, and never
+-- lowers it.
 -- called by: the daemon
 -- roles: worker
 -- locks: the streams' rows; as write_events

@@ -1,8 +1,8 @@
--- When the head has left its line, the next in it is the head; when it stays, it gives way to what was lined up in front
--- of it.
+-- If the head has left its line, make the next event the head; if it stays, at another position, give way to an event that
+-- was put in front of it.
 --
--- The caller should hold the bucket's lock already; who does not gets it here, so that no arrival is lined up behind a
--- head that is gone. The next is looked for behind the one that is gone: before it, only dead entries can be.
+-- The caller should hold the bucket's lock already; if not, it is taken here, so that no arriving event is put behind a
+-- head that is gone. The search for the next head begins behind the old one: there are only dead entries before it.
 -- called by: trigger events_head_left, trigger events_head_gone
 -- roles: none
 -- locks: the line's bucket; the next head

@@ -1,6 +1,7 @@
 -- Put a command that outlived its worker into a group of suspects, and take it out when it is cleared.
 --
--- Whoever takes commands back, of whatever release, and whoever clears them: a row is in a group while crashes > 0.
+-- A trigger, since any code may take commands back or clear them, also that of older releases: a row is in a group while
+-- crashes > 0.
 -- called by: trigger commands_suspect, trigger commands_suspect_new
 -- roles: none
 -- locks: nothing
@@ -15,7 +16,7 @@ BEGIN
     ELSIF NEW.status = 'failed' THEN
         NEW.suspect_group := NULL;
     ELSIF NEW.suspect_group IS NOT DISTINCT FROM OLD.suspect_group THEN
-        -- By code of an older release: the group of its worker; who was left by itself stays so.
+        -- Written by an older release: use the group of its worker; a suspect in a group of one stays alone.
         NEW.suspect_group := CASE WHEN OLD.lone_crashes IS NULL
                                   THEN coalesce(OLD.worker_id, OLD.suspect_group, {schema}.new_uuid())
                                   ELSE {schema}.new_uuid() END;

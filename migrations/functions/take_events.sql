@@ -1,11 +1,11 @@
--- Take up to `most` events that wait in a topic, or those of one type, to where they go by now. Returns how many left
--- it, NULL when somebody else is taking them just now.
+-- Move up to `most` events that wait in a topic, or those of one type, to the topics that declarations name now. Returns
+-- how many left the topic; NULL if another session moves them at this moment.
 --
--- As accept_event would have it, had the declaration been there: mode, ordering key, dedup key, judgement of
--- duplicates; and a topic that has an event already does not get it twice. A key moves along, with the time at which it
--- was seen; an event whose key is recorded for another one, or not any more, was judged before. It gives way to
--- producers with the same keys before the server looks for a deadlock. By how many rows events of days that are over become
--- more, or fewer, is kept for the daily statement.
+-- The result is as if accept_event had known the declaration: mode, ordering key, dedup key, judgement of duplicates; and a
+-- topic that has the event already does not get it twice. A dedup key moves along, with the time at which it was seen; an
+-- event whose key is recorded for another event, or not recorded any more, was judged before. The short lock timeout lets
+-- producers with the same keys go first, before the server looks for a deadlock. The changed numbers of events of past days
+-- are kept in statement_moves for the daily statement.
 -- called by: the daemon
 -- roles: worker
 -- locks: the intake; the rows, SKIP LOCKED; their records in dedup, waited for 200 ms at most
@@ -42,12 +42,12 @@ BEGIN
     there := ARRAY(SELECT (SELECT count(*) FROM {schema}.events e WHERE e.event_id = w.event_id)
                      FROM unnest(page) WITH ORDINALITY AS w ORDER BY w.ordinality);
     DELETE FROM {schema}.events e WHERE e.id = ANY (ids);
-    -- Who asks for these events was told of them when they were written (events_emitted).
+    -- Endpoints were told of these events when they were written (events_emitted).
     PERFORM set_config('inboxd.webhooks', 'off', true);
-    -- Before anything is written: `is_taking` looks for it, and from here on nobody finishes the intake.
+    -- Before any other write: `is_taking` looks for this change, and from here on no other session can finish the intake.
     UPDATE {schema}.intakes i SET taken = i.taken + cardinality(ids)
      WHERE i.origin = of_origin AND i.type = of_type;
-    -- What takes its key at once, or has none, is written together; the rest is judged one by one.
+    -- Write events together that have no key or take it at once; judge the others one by one.
     FOR rest IN
         WITH moved AS (
             DELETE FROM {schema}.dedup d USING unnest(page) AS w
@@ -84,7 +84,7 @@ BEGIN
                    FROM (SELECT coalesce(w.payload, (SELECT o.payload FROM {schema}.bodies o
                                                       WHERE o.id = w.body_id AND o.created_at = w.body_at))
                          OFFSET 0) AS b(payload)) AS said
-             -- (A sub-select for each is no join: no statistics make a walk over all events of it.)
+             -- (A sub-select, not a join: the planner reads one event per row, whatever the statistics are.)
              WHERE (SELECT e.id FROM {schema}.events e
                      WHERE e.event_id = w.event_id AND e.topic = g.topic) IS NULL
         ), resolved AS MATERIALIZED (

@@ -1,5 +1,5 @@
--- Remove rows of some types from some pages of a partition whose day is over, from a page on; what was counted of that day
--- is forgotten, and what the daily statement needs of them is kept. Returns how many.
+-- Delete rows of some types from `pages` pages of a past day's partition, from the page `page` on. Discards the count of
+-- that day, and keeps the numbers that the daily statement needs of the rows. Returns how many rows it deleted.
 -- called by: the daemon
 -- roles: worker
 -- locks: those rows; the day's row in census; what was removed of the same days and sources

@@ -1,4 +1,4 @@
--- By what endpoints may ask for a type: itself, what it begins with up to each dot and an asterisk, and `*`.
+-- The patterns by which endpoints may ask for a type: itself, its beginning up to each dot with an asterisk, and `*`.
 -- called by: events_emitted, write_emitted
 -- roles: none
 -- locks: nothing

@@ -1,4 +1,4 @@
--- A batch's running members whose cancellation nobody has requested yet, where their worker lives.
+-- A batch's running members whose worker is alive and whose cancellation has not been requested yet.
 -- called by: end_members
 -- roles: none
 -- locks: nothing

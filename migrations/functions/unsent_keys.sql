@@ -1,5 +1,5 @@
--- The unique keys of a page's commands, but of those whose command_id is there: these are sent once more, and replace and
--- reject nothing. The keys are held, so that of two senders of one command the later one sees the other's.
+-- The unique keys of a page's commands; NULL for commands whose command_id exists: they are sent once more, so they replace
+-- and reject nothing. Holds the keys first, so that of two senders of one command the later one sees the other's command.
 -- called by: send_command_arrays
 -- roles: none
 -- locks: as hold_unique_keys

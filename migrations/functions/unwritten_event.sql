@@ -1,7 +1,8 @@
--- What was there instead of an event that was not written; its snapshots are younger than the insert's.
+-- The existing event that kept another one from being written. The snapshots of this function are younger than the
+-- insert's.
 --
--- A key that this event took, though the row that has its event_id has another one, is given back: it took it in this
--- transaction, before it was dropped.
+-- If the given event took a key in this transaction, but the row with its event_id has another key, the taken key is
+-- released: the event was dropped after it took the key.
 -- called by: copy_event_to, emit_event, write_events
 -- roles: none
 -- locks: the record that is given back

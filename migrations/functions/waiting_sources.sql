@@ -1,5 +1,5 @@
--- Of these sources, those whose events are to wait: a receipt says so, an operator paused it, or others of it wait still.
--- NULL: none.
+-- The names of these sources whose events must wait: a receipt asks for it, an operator paused the source, or other
+-- receipts of it still wait. NULL if there are none.
 -- called by: receive
 -- roles: none
 -- locks: nothing

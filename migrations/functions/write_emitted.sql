@@ -1,8 +1,8 @@
 -- Write a command `webhook.emitted` for each of these events, which this transaction has just written.
 --
--- An event that goes to several topics is several rows with one event_id, written by one statement or by several: of an
--- event_id one command is unsettled, by its unique key. The key of its order goes along where an endpoint wants an order, so
--- that commands without one run side by side.
+-- An event that goes to several topics is several rows with one event_id, written by one statement or by several; the
+-- unique key allows one unsettled command per event_id. The ordering key is set only if an endpoint wants an order, so that
+-- other commands run side by side.
 -- called by: events_emitted
 -- roles: none
 -- locks: the new rows

@@ -1,15 +1,14 @@
--- Write a page of events, and with each what emitted it. Answers a row for each, in the order given, as emit_event
--- does.
+-- Write a page of events, each with its origin. Returns a row for each, in the given order, as emit_event does.
 --
--- One array a column, as long as the first; NULL for a column that no row fills. Single events are resolved here, a
--- page at once; the trigger is called for what goes into a line and for a key that somebody has, the rest of the
--- judgement. Keys are recorded in their order, and what has an event_id of its producer's is inserted in theirs and
--- that of topics, so that producers with the same keys do not deadlock; what goes into a line keeps the order given,
--- which is its order there. What was not written, or was in the page before, is looked for in each of its topics, since
--- it may have taken a key in each.
+-- One array a column, as long as the first; NULL for a column that no row fills. Events of the mode `single` are resolved
+-- here, a page at once; the trigger handles events in lines, and keys that another event has. Keys are recorded in the
+-- order of keys, and events with an event_id from their producer are inserted in the order of ids and topics, so that
+-- producers with the same keys do not deadlock. Events in lines keep the given order, which is their order in the line. An
+-- event that was not written, or was in the page before, is looked up in each of its topics, since it may have taken a key
+-- in each.
 --
--- The page is joined with itself by hashing, in the daemon's sessions too, which join by nested loops only (ADR 16):
--- 1,000 rows would be compared a million times.
+-- The page is joined with itself by hashing, also in the daemon's sessions, which otherwise join by nested loops only (ADR
+-- 16): 1,000 rows would need a million comparisons.
 -- called by: emit_event_arrays, store_messages, write_received, the daemon
 -- roles: worker
 -- locks: the events' records in dedup, for which it waits; the new rows

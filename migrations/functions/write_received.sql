@@ -1,8 +1,9 @@
--- Write the events of receipts, and answer for each receipt that has any: their ids, the outcome, and whether all of
--- them were there already. Those of sources that wait are not written; their ids are answered.
+-- Write the events of receipts. Returns, for each receipt that has events: their ids, the outcome, and whether all of them
+-- existed already. Events of waiting sources are not written; their ids are returned.
 --
--- What is broken is a dead letter at once, whatever its topic: written as any other, so that its dedup key counts, and
--- failed before anybody can see it. It stands in no line until it is replayed, as what contradicts a dedup key does.
+-- A broken event becomes a dead letter at once, whatever its topic: it is written as any other event, so that its dedup key
+-- counts, and failed in the same transaction. Like an event that contradicts a dedup key, it stands in no line until it is
+-- replayed.
 -- called by: receive, release_receipts
 -- roles: none
 -- locks: as write_events
@@ -21,7 +22,7 @@ DECLARE
     conflicts  boolean[];
     tells      text := coalesce(current_setting('inboxd.webhooks', true), '');
 BEGIN
-    -- What comes with an origin is asked for fewer bounds (events_above_text).
+    -- Events with an origin pass fewer checks of lengths (events_above_text), so check the tenant here.
     IF longest > 255 THEN
         PERFORM {schema}.refuse_bytes('tenant', longest);
     END IF;

@@ -1,15 +1,15 @@
--- Write a page of webhooks, and with each what sent it: a command `webhook.deliver` for each enabled endpoint whose
--- types match. Answers a row for each delivery, in the order given; none for a webhook that nobody gets.
+-- Write a page of webhooks, each with its origin: a command `webhook.deliver` for each enabled endpoint whose types match.
+-- Returns a row for each delivery, in the given order; none for a webhook without such an endpoint.
 --
 -- One array a column, as long as the first; NULL for a column that no row fills. All deliveries of a webhook have its
--- message id. Of a message id that its sender chose each endpoint gets one delivery for as long as history has it: the
--- command's id is made of both. A delivery moves to history meanwhile, so sent_webhooks decides, of which nothing moves;
--- history is asked for what sent_webhooks has forgotten. Who sends the same one waits until the other has committed; the
--- ids are written in their order, so that two pages with the same ones do not deadlock.
+-- message id. If the sender chose the message id, each endpoint gets one delivery of it for as long as history has it: the
+-- command's id is made of both. Since deliveries move to history meanwhile, sent_webhooks decides, from which no row moves;
+-- history is read for older message ids, which sent_webhooks has forgotten. A sender of the same message id waits until the
+-- other one has committed; ids are written in their order, so that two pages with the same ids do not deadlock.
 --
--- emitted: it is an event that was emitted, so only endpoints that ask for events get it.
+-- emitted: the webhook comes from an emitted event, so only endpoints that ask for events get it.
 --
--- The page is joined with itself by hashing, in the daemon's sessions too, as in write_events.
+-- The page is joined with itself by hashing, also in the daemon's sessions, as in write_events.
 -- called by: send_webhook, send_webhook_arrays, the daemon
 -- roles: worker
 -- locks: in sent_webhooks, the deliveries whose message id was chosen, for which it waits; the new rows

@@ -58,6 +58,7 @@ def test_drain(name: str) -> None:
     [
         ("bursts", 500, []),
         ("consume", 1_500, []),
+        ("counting", 400, ["--lines=no-op"]),
         ("dedup", 1_000, ["--set=wal_compression=pglz", "--set=max_wal_size=64MB"]),
         ("emit", 1_000, []),
         ("growth", 500, ["--lines=alone"]),
@@ -75,8 +76,10 @@ def test_others(script: str, rows: int, options: list[str]) -> None:
     lines = lines_of(script, *options, rows=rows)
     assert lines
     assert all(
-        re.match(r"[\d,.]+( \([\d,.]+ to [\d,.]+\))?( MB| ms|/s)", line[1]) for line in lines
+        re.match(r"[\d,.]+( \([\d,.]+ to [\d,.]+\))?( MB| ms| µs|/s)", line[1]) for line in lines
     )
+    if script in ("consume", "relay"):
+        assert all(re.match(r"[\d.]+ \+ [\d.]+", line[6]) for line in lines), "worker + server"
 
 
 @pytest.mark.long

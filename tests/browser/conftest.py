@@ -1,7 +1,6 @@
-"""A real browser before the screens of a school, as uvicorn serves them.
+"""Fixtures: Chromium, and the screens of a school, served by uvicorn.
 
-Chromium is Debian's (`apt install chromium`), driven by playwright; a test that asks for it is
-skipped where it is missing.
+Playwright drives Debian's Chromium (`apt install chromium`); without it the tests are skipped.
 """
 
 import os
@@ -19,13 +18,13 @@ from tests.browser.tabs import Tabs
 from tests.support import Database, ExternalServer, create, drop
 from tests.support.waiting import patient
 
-# Milliseconds that an expectation waits: for broken code, as all bounds.
+# Milliseconds that an expectation waits before it fails.
 expect.set_options(timeout=1000 * patient())
 
 
 @pytest.fixture(scope="module")
 async def browser(anyio_backend: object) -> AsyncIterator[Browser]:
-    """One for all tests of a module."""
+    """Chromium, for all tests of a module."""
     program = shutil.which("chromium")
     if program is None:
         pytest.skip("Chromium is not installed: apt install chromium")
@@ -35,14 +34,14 @@ async def browser(anyio_backend: object) -> AsyncIterator[Browser]:
             executable_path=program, args=[*sandbox, "--disable-dev-shm-usage"]
         )
         yield running
-        # It may never answer; playwright kills it when it ends itself.
+        # Chromium may never answer; playwright kills it at its own end.
         with move_on_after(patient(5), shield=True):
             await running.close()
 
 
 @pytest.fixture(scope="module")
 def school(server: Server | ExternalServer, template: Database) -> Iterator[Database]:
-    """A database that the tests of a module share."""
+    """The database of a module."""
     fresh = create(server, template.name)
     yield fresh
     drop(server, fresh)
@@ -50,7 +49,7 @@ def school(server: Server | ExternalServer, template: Database) -> Iterator[Data
 
 @pytest.fixture(scope="module")
 async def site(anyio_backend: object, school: Database) -> AsyncIterator[Site]:
-    """Its screens."""
+    """Screens of a school, for all tests of a module."""
     await fill(school)
     async with serving(school) as site:
         yield site
@@ -59,7 +58,7 @@ async def site(anyio_backend: object, school: Database) -> AsyncIterator[Site]:
 
 @pytest.fixture
 async def tabs(browser: Browser, site: Site) -> AsyncIterator[Tabs]:
-    """Tabs of the test's own, which hold at the end that nothing went wrong in any of them."""
+    """Tabs of one test, which fails if an error happened in one of them."""
     tabs = Tabs(browser, site.url)
     yield tabs
     await tabs.close()

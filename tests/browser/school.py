@@ -1,7 +1,10 @@
-"""A school in a test's database, in the middle of a day: what the screens have to show.
+"""A school in the middle of a day, as rows for the screens to show.
 
-Owns rows, statistics and samples such as workers would have written, an hour of them, without one
-being started. Promises that the same is written each time, up to what the database's clock says.
+Example:
+    await fill(database)
+
+Owns rows, and one hour of statistics and samples, as workers would write them; no worker is
+started. Promises the same rows each time, except for times, which follow the database's clock.
 """
 
 import math
@@ -17,7 +20,7 @@ from tests.support.databases import Database
 from tests.support.rows import SQL, daemon_session
 from tests.support.sampled import counted
 
-# Kind, lane, type, how many a minute, seconds each.
+# Kind, lane, type, rows a minute, seconds a row.
 _DONE: tuple[tuple[Kind, str, str, int, float], ...] = (
     ("event", "default", "activity.published", 4, 0.012),
     ("event", "default", "activity.delivered", 4, 0.004),
@@ -32,7 +35,7 @@ _MINUTES = 62
 
 
 async def fill(database: Database) -> None:
-    """Write it."""
+    """Write the school into an empty inbox."""
     await database.execute(Path(__file__).with_name("school.sql").read_text())
     async with daemon_session(database) as connection:
         await _write_statistics(connection)
@@ -70,7 +73,7 @@ def _statistic(
 
 
 async def _write_samples(connection: Connection) -> None:
-    """One of each minute; the newest is what is there."""
+    """Write one sample for each minute; the newest one agrees with the rows."""
     counts = await counted(connection)
     now = await connection.fetchval("select now()")
     totals = counts["totals"]

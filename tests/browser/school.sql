@@ -17,7 +17,7 @@ insert into inboxd.declared_types (kind, type, queue, title, description) values
     ('command', 'school.seed_users', 'default', 'Set up users', 'Make the users of a new institution.')
 on conflict (kind, type) do update set title = excluded.title, description = excluded.description;
 
--- What is settled: an activity, its batch of e-mails, and what followed.
+-- Settled rows: activities and answers, with their e-mails and grades.
 insert into inboxd.events_history (id, event_id, topic, mode, type, schema_version, tenant, entity_type, entity_id, payload, status,
                                    attempts, crashes, run_at, correlation_id, occurred_at, created_at, updated_at, finished_at, duration)
 select nextval(pg_get_serial_sequence('inboxd.events', 'id')), md5('event' || n)::uuid, 'default', 'single',
@@ -40,7 +40,7 @@ select nextval(pg_get_serial_sequence('inboxd.commands', 'id')), md5('command' |
   from (select n, now() - make_interval(secs => 4 + (170 - n) * 18) as at from generate_series(1, 170) n) t
   join inboxd.events_history e on e.event_id = md5('event' || n)::uuid;
 
--- What waits.
+-- Waiting rows.
 insert into inboxd.events (topic, type, tenant, entity_type, entity_id, payload, run_at, created_at, occurred_at)
 select 'default', t.type, t.tenant, t.entity, n::text, jsonb_build_object('activity_id', n, 'title', 'Reading, part ' || n),
        now() - make_interval(secs => n), now() - make_interval(secs => n + 3), now() - make_interval(secs => n + 4)
@@ -57,13 +57,13 @@ select t.queue, t.type, t.tenant,
                ('grading', 'school.grade_answer', 'malta', 0.1, 0, 48), ('default', 'school.tell_teacher', 'malta', 1.0, 0, 2))
        as t(queue, type, tenant, late, attempts, rows), generate_series(1, t.rows) n;
 
--- What runs.
+-- Running commands.
 update inboxd.commands set status = 'running', worker_id = (select id from inboxd.workers order by name limit 1), fence = fence + 1,
        attempts = attempts + 1, started_at = now() - interval '1 s',
        progress = case when id % 5 = 0 then jsonb_build_object('done', 30, 'of', 100, 'note', 'waits for the mail server') end
  where id in (select id from inboxd.commands where type = 'school.send_email' and status = 'pending' and attempts = 0 order by id limit 16);
 
--- What is dead.
+-- Dead letters.
 insert into inboxd.commands (queue, type, tenant, payload, created_at, attempts, errors, fingerprint, status)
 select t.queue, t.type, t.tenant, jsonb_build_object('student_id', n, 'address', 'student' || n || '@school.example'),
        now() - make_interval(mins => n), t.attempts, jsonb_build_array(jsonb_build_object('attempt', t.attempts, 'error', t.error,
@@ -74,16 +74,17 @@ select t.queue, t.type, t.tenant, jsonb_build_object('student_id', n, 'address',
                ('grading', 'school.grade_answer', 'malta', 1, 'KeyError: ''answer''', '9917d0ce5a12', 1))
        as t(queue, type, tenant, attempts, error, fingerprint, rows), generate_series(1, t.rows) n;
 
--- What stands still, and why.
+-- A paused queue and an open breaker.
 insert into inboxd.controls (kind, name, paused_at, actor, reason) values
     ('queue', 'grading', now() - interval '23 min', 'ana', 'the rubric is being changed');
 insert into inboxd.breakers (name, state, opens, open_until, reason, uses) values
     ('mail', 'open', 1, now() + interval '30 min', '5 of 6 calls failed', '{command school.send_email}');
 
 -- Batches of e-mails, and a workflow that sets up an institution.
-insert into inboxd.batches (kind, name, tenant, status, size, succeeded, failed, origin_kind, origin_id, causation_id, correlation_id,
-                            created_at, closed_at, finished_at, failed_at)
-select t.kind, t.name, t.tenant, t.status, t.size, t.succeeded, t.failed, 'event', e.id, e.event_id, e.correlation_id,
+insert into inboxd.batches (kind, type, name, tenant, status, size, succeeded, failed, origin_kind, origin_id, causation_id,
+                            correlation_id, created_at, closed_at, finished_at, failed_at)
+select t.kind, case t.kind when 'batch' then 'school.mails' else 'school.setup' end, t.name, t.tenant, t.status, t.size, t.succeeded,
+       t.failed, 'event', e.id, e.event_id, e.correlation_id,
        e.created_at, e.created_at + interval '1 s', case when t.status in ('succeeded', 'failed') then e.created_at + t.took end,
        case when t.failed > 0 then e.created_at + t.took end
   from (values ('batch', 'e-mails of activity 12', 'malta', 'succeeded', 30, 30, 0, 72, interval '14 s'),
@@ -122,5 +123,5 @@ insert into inboxd.audit (at, actor, action, target, reason, count) values
 insert into inboxd.actions (kind, verb, selection, actor, reason, audit_id, status, goes_on_as, note, starts_at, rate, canary, above, first_id,
                             last_id, counted, whole, done, left_out, next_at, created_at, began_at)
 values ('command', 'replay', '{"statuses": ["failed"], "type": "school.send_email", "error": "mailbox", "since": "2026-01-31T08:00:00+00:00"}', 'bruno',
-        'mailboxes were made', 2, 'paused', 'running', 'the canary did not hold: of the first 10, 1 did not succeed: command 4711 is failed',
+        'mailboxes were made', 2, 'paused', 'running', 'the canary failed: 1 of the first 10 did not succeed: command 4711 is failed',
         now() - interval '2 h', 50, 10, 30, 1, 90, 24, true, 10, 1, now(), now() - interval '2 h', now() - interval '2 h');

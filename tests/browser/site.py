@@ -1,4 +1,10 @@
-"""The screens of a test's database on a socket, and the pages that links lead to."""
+"""Screens of a test's database on a socket, and a crawl of their pages.
+
+Example:
+    async with serving(database) as site:
+        found = await crawl(site)
+    assert found.dead == []
+"""
 
 import re
 import socket
@@ -28,13 +34,13 @@ from tests.support import Database, ExternalServer
 from tests.support.rows import settings_of
 from tests.support.waiting import patient
 
-# Of each page, with and without a query: a crawl ends.
+# A crawl opens at most two addresses of each page without a query, and two with one.
 _MOST = 2
-# What keeps a choice, and leads back; what asks for an action (test_acting.py).
-_NO_PAGES = ("/preferences", "/act/")
+# Not pages: the form of preferences leads back; test_acting.py and test_views.py test the others.
+_NO_PAGES = ("/preferences", "/act/", "/views")
 _NO_HTML = (".json", ".md", ".mmd")
 _PATTERNS = {screen.path: compile_path(screen.path)[0] for screen in SCREENS}
-# What the navigation will lead to once there is a page for it.
+# Pages that the navigation names and no module has yet.
 _PLANNED = tuple(
     each.path
     for _, group in GROUPS
@@ -45,7 +51,7 @@ _PLANNED = tuple(
 
 @dataclass(frozen=True)
 class Site:
-    """Where it is, and its database."""
+    """The address of the screens, and their database."""
 
     url: str
     database: Database
@@ -55,7 +61,7 @@ class Site:
 async def serving(
     database: Database, port: int = 0, spool: HostSpool | None = None
 ) -> AsyncIterator[Site]:
-    """The screens, served in this loop. port: 0 is a free one. spool: of this host."""
+    """Serve the screens in this event loop. port: 0 takes a free one; spool: of this host."""
     settings = Settings(database=settings_of(database))
     async with open_looks(settings.database, "screens", 3, timedelta(seconds=30)) as looks:
         application = Screens(settings, looks, Everybody(), SCREENS, spool).application()
@@ -65,7 +71,7 @@ async def serving(
 
 @asynccontextmanager
 async def listening(application: ASGIApp, port: int = 0) -> AsyncIterator[str]:
-    """An application on a socket, served in this loop; its URL."""
+    """Serve an application in this event loop; yield its URL."""
     config = uvicorn.Config(application, log_config=None, timeout_graceful_shutdown=1)
     server = uvicorn.Server(config)
     with socket.socket() as bound:
@@ -81,7 +87,7 @@ async def listening(application: ASGIApp, port: int = 0) -> AsyncIterator[str]:
 
 @asynccontextmanager
 async def away(server: Server | ExternalServer, database: Database) -> AsyncIterator[None]:
-    """The database takes nobody, and whoever was connected is not any more."""
+    """The database refuses connections, and those that were open are ended."""
     name = database.name
     async with Database("postgres", server.dsn()).connect() as connection:
         try:
@@ -97,7 +103,7 @@ async def away(server: Server | ExternalServer, database: Database) -> AsyncIter
 
 
 async def _serve(server: uvicorn.Server, listening: socket.socket) -> None:
-    """Without signal handlers, which are the test runner's."""
+    """Serve without signal handlers: signals belong to the test runner."""
     config = server.config
     config.load()
     server.lifespan = config.lifespan_class(config)
@@ -112,7 +118,6 @@ class _Links(HTMLParser):
         self.found: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Note where a link or a form leads."""
         leads = dict(attrs).get({"a": "href", "form": "action"}.get(tag, ""))
         if leads:
             self.found.append(leads)
@@ -120,14 +125,14 @@ class _Links(HTMLParser):
 
 @dataclass
 class Crawl:
-    """Addresses by the page that they are of, and links that lead nowhere."""
+    """Opened addresses by the path of their page's route, and links that lead to no page."""
 
     addresses: dict[str, list[str]]
     dead: list[str]
 
 
 async def crawl(site: Site) -> Crawl:
-    """From the first page on, by links alone: some addresses of each page."""
+    """Follow links from the first page; open a few addresses of each page."""
     found, dead = defaultdict[str, list[str]](list), list[str]()
     left, known = ["/"], {_key("/")}
     async with httpx.AsyncClient(
@@ -161,7 +166,7 @@ async def crawl(site: Site) -> Crawl:
 
 
 def _key(address: str) -> str:
-    """Addresses of one page that differ in the values of their queries alone are one."""
+    """The address without the values of its query."""
     parts = urlsplit(address)
     return f"{parts.path}?{re.sub(r'=[^&]*', '=', parts.query)}"
 

@@ -1,7 +1,12 @@
-"""Tabs of a browser that tell what went wrong in them.
+"""Tabs of a browser that fail a test if an error happened in them.
 
-Promises that a test fails if a page of it opened a dialog, broke the content security policy, told
-an error on the console, or asked another host for anything.
+Example:
+    tab = await tabs.open("/events", width=360, theme="dark")
+    assert await barriers(tab) == []
+    assert await overflow(tab) <= 0
+
+Promises that a test fails if one of its pages opened a dialog, violated the content security
+policy, logged an error or a warning on the console, or sent a request to another host.
 """
 
 from pathlib import Path
@@ -23,10 +28,9 @@ document.addEventListener("securitypolicyviolation",
 
 
 class Tabs:
-    """Those of one test."""
+    """The tabs that one test opens."""
 
     def __init__(self, browser: Browser, url: str) -> None:
-        """Open none yet."""
         self.wrong: list[str] = []
         self.url = url
         self._browser = browser
@@ -42,9 +46,9 @@ class Tabs:
         zone: str | None = None,
         zoom: int = 1,
     ) -> Page:
-        """A tab of a browser of its own, which shows a page.
+        """Open a tab of a browser of its own at `path`.
 
-        zone: where it is, such as "UTC". zoom: how many times as large the page is shown.
+        zone: the visitor's time zone, such as "UTC". zoom: magnification, as a whole number.
         """
         context = await self._browser.new_context(
             base_url=self.url,
@@ -61,7 +65,7 @@ class Tabs:
         return await self._show(context, path)
 
     async def beside(self, tab: Page, path: str = "/") -> Page:
-        """One more tab of the same browser."""
+        """Open one more tab of the same browser."""
         return await self._show(tab.context, path)
 
     async def _show(self, context: BrowserContext, path: str) -> Page:
@@ -94,9 +98,9 @@ class Tabs:
             self.wrong.append(f"another host was asked: {url}")
 
     async def close(self) -> None:
-        """Close all, and hold that nothing went wrong.
+        """Close all tabs, and fail if an error happened in one.
 
-        Chromium may never answer, where a page is just being loaded; it ends with its module.
+        Chromium may never answer while a page loads; it ends after the module.
         """
         for context in self._contexts:
             with move_on_after(patient(5)):
@@ -105,7 +109,7 @@ class Tabs:
 
 
 async def barriers(page: Page) -> list[str]:
-    """What keeps people from using a page, as axe finds it: WCAG 2.2, levels A and AA."""
+    """Violations of WCAG 2.2, levels A and AA, and of best practices, as axe finds them."""
     await page.evaluate(_AXE)
     found = await page.evaluate(
         "(tags) => axe.run({runOnly: {type: 'tag', values: tags}, resultTypes: ['violations']})",
@@ -119,7 +123,7 @@ async def barriers(page: Page) -> list[str]:
 
 
 async def overflow(page: Page) -> int:
-    """By how many pixels the page is wider than its window."""
+    """Pixels by which the page is wider than its window."""
     return int(
         await page.evaluate(
             "document.documentElement.scrollWidth - document.documentElement.clientWidth"

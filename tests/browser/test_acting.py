@@ -1,4 +1,4 @@
-"""Actions in a browser: by keyboard alone, without a script, and without barriers."""
+"""Actions in a browser: by keyboard, without a script, and without accessibility barriers."""
 
 import pytest
 from playwright.async_api import Page, expect
@@ -21,7 +21,7 @@ async def _dead(site: Site, count: int) -> list[int]:
 
 
 async def _tab_to(tab: Page, name: str) -> None:
-    """By the tab key alone, from where the focus is."""
+    """Press Tab until the element with this name has the focus."""
     for _ in range(80):
         await tab.keyboard.press("Tab")
         focused = tab.locator(":focus")
@@ -52,7 +52,7 @@ async def test_a_row_is_replayed_by_keyboard_without_a_script(tabs: Tabs, site: 
 
 
 async def test_chosen_rows_are_dismissed_by_keyboard(tabs: Tabs, site: Site) -> None:
-    """With a script: what is chosen stays chosen while the list keeps itself up to date."""
+    """Chosen rows stay chosen while the script refreshes the list."""
     ids = await _dead(site, 2)
     tab = await tabs.open("/commands?status=failed&type=school.send_email")
     for each in reversed(ids):
@@ -77,7 +77,7 @@ async def test_pages_of_actions_have_no_barriers(tabs: Tabs, site: Site) -> None
         assert await barriers(tab) == []
         await tab.goto(f"/act/commands/replay-with?id={first}")
         await tab.locator("textarea").fill('{"note": "mended"}')
-        await tab.get_by_role("button", name="See what differs").click()
+        await tab.get_by_role("button", name="Show the changes").click()
         await expect(tab.locator(".diff ins")).to_have_text('+   "note": "mended"')
         assert await barriers(tab) == []
         await tab.goto(f"/commands/{first}")
@@ -128,7 +128,7 @@ async def test_pages_of_bulk_actions_have_no_barriers(tabs: Tabs, site: Site) ->
 
 
 async def test_why_an_email_is_not_sent_is_known_after_three_clicks(tabs: Tabs, site: Site) -> None:
-    """By who knows the number of an order alone: from the field to the sentence."""
+    """The operator knows only the number of an order."""
     await site.database.execute(
         "insert into inboxd.commands (type, queue, correlation_id)"
         " values ('school.send_email', 'email', 'order-17');"
@@ -147,3 +147,22 @@ async def test_why_an_email_is_not_sent_is_known_after_three_clicks(tabs: Tabs, 
     await expect(tab.locator("#why")).to_contain_text("by ana")
     assert clicks <= 3
     await site.database.execute("delete from inboxd.controls where name = 'email'")
+
+
+async def test_secret_of_a_new_endpoint_is_shown_once(tabs: Tabs) -> None:
+    for theme, width in (("light", 1440), ("dark", 360)):
+        tab = await tabs.open("/endpoints", theme=theme, width=width)
+        await tab.get_by_role("link", name="Add an endpoint").click()
+        await tab.locator("input[name=name]").fill(f"crm-{theme}")
+        await tab.locator("input[name=url]").fill("https://crm.example/in")
+        await tab.locator("input[name=types]").fill("user.*")
+        assert await barriers(tab) == []
+        await tab.locator("form.confirm").get_by_role("button").click()
+        secret = await tab.locator("#secret code").inner_text()
+        assert secret.startswith("whsec_")
+        assert await barriers(tab) == []
+        assert not await tab.evaluate("document.documentElement.scrollWidth > innerWidth")
+        await tab.get_by_role("link", name="Continue").click()
+        await expect(tab.get_by_role("heading", level=1)).to_contain_text(f"crm-{theme}")
+        assert secret not in await tab.content()
+        assert await barriers(tab) == []

@@ -1,4 +1,4 @@
-"""Charts in a real browser: their moments lead to rows, and what happened meanwhile is marked."""
+"""Charts in a browser: links of their steps and slices, and markers of acts and breakers."""
 
 import os
 from pathlib import Path
@@ -15,7 +15,7 @@ LONG = "the provider says that it is down, and that nobody knows for how long: "
 
 @pytest.fixture(scope="module", autouse=True)
 async def eventful(site: Site) -> Site:
-    """Something happened in the last hour."""
+    """Acts of operators and changes of a breaker in the last hour."""
     await site.database.execute(
         "insert into inboxd.audit (at, actor, action, target, reason, count) values"
         " (now() - interval '41 min', 'ana@node-a', 'pause', 'queue grading', $1, 48),"
@@ -35,7 +35,7 @@ async def test_a_moment_of_a_chart_leads_to_its_rows(tabs: Tabs) -> None:
     tab = await tabs.open("/commands?queue=email")
     await tab.locator("#dashboard").evaluate("(part) => part.open = true")
     moments = tab.locator("#dashboard .over a:has(.point)")
-    assert await moments.count() == 59  # not the minute that is not over
+    assert await moments.count() == 59  # without the minute that has not ended
     leads = [await each.get_attribute("href") for each in (await moments.all())[:3]]
     told = tab.locator("#dashboard .numbers tbody th a")
     assert await told.count() == 59
@@ -61,7 +61,7 @@ async def test_a_slice_leads_to_its_rows(tabs: Tabs) -> None:
 
 
 @pytest.mark.parametrize(("theme", "width"), [("light", 1440), ("dark", 360)])
-async def test_what_happened_meanwhile_is_marked_and_told(
+async def test_markers_are_drawn_and_listed(
     tabs: Tabs, tmp_path: Path, theme: str, width: int
 ) -> None:
     folder = Path(os.environ.get("INBOXD_TEST_SCREENSHOTS", tmp_path))
@@ -82,7 +82,7 @@ async def test_what_happened_meanwhile_is_marked_and_told(
         await tab.screenshot(path=folder / f"charts{address.replace('/', '-')}-{theme}.png")
 
 
-async def test_without_a_script_all_of_it_is_there(tabs: Tabs, eventful: Site) -> None:
+async def test_markers_work_without_a_script(tabs: Tabs, eventful: Site) -> None:
     tab = await tabs.open("/", script=False)
     await tab.locator("details.happened summary").click()
     await tab.locator("details.happened li a", has_text="replay commands of group").click()

@@ -1,4 +1,4 @@
-"""What is drawn in a real browser: the times of a story, and the steps of a workflow."""
+"""Drawings in a browser: bars of a story's times, and the graph of a workflow."""
 
 import orjson
 import pytest
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def _flow(site: Site, names: list[str]) -> str:
-    """The page of a workflow whose steps wait each for the one before."""
+    """The page of a workflow whose steps each wait for the step before."""
     steps = [
         {"name": name, "type": "school.seed_users", "queue": "default", "after": names[:n][-1:]}
         for n, name in enumerate(names)
@@ -44,7 +44,7 @@ async def test_bars_stand_below_each_other_and_leave_room_for_their_figures(
         tab = await tabs.open(f"/story/event/{story.event}", width=width)
         boxes = [await bar.bounding_box() for bar in await tab.locator("svg.bars").all()]
         assert len(boxes) == len(story.rows)
-        assert len({(box["x"], box["width"]) for box in boxes if box}) == 1, "one axis"
+        assert len({(box["x"], box["width"]) for box in boxes if box}) == 1, "one time axis"
         assert all(box and box["width"] > 200 for box in boxes)
 
 
@@ -59,7 +59,7 @@ async def test_a_workflow_is_a_drawing_and_on_a_telephone_a_table(site: Site, ta
     assert await narrow.locator("#steps td strong", has_text="second").is_visible()
 
 
-async def test_they_are_there_without_a_script(site: Site, tabs: Tabs) -> None:
+async def test_drawings_are_there_without_a_script(site: Site, tabs: Tabs) -> None:
     story = await write_known_story(site.database)
     tab = await tabs.open(f"/story/event/{story.event}", script=False)
     assert await tab.locator("svg.bars").count() == len(story.rows)
@@ -76,7 +76,7 @@ async def test_a_drawing_shows_what_has_changed_by_itself(site: Site, tabs: Tabs
         " (select member from inboxd.steps where batch_id = $1 and name = 'first')",
         int(flow.rpartition("/")[2]),
     )
-    # Read again when a number of the overview has changed, and after 15 seconds at the latest.
+    # The page is read anew when the overview changes, and every 15 s at the latest.
     await tab.locator(".graph a.failed").wait_for()
 
 

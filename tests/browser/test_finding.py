@@ -1,4 +1,4 @@
-"""Somebody new to the screens asks why an e-mail is not sent, and is told in three clicks."""
+"""A newcomer finds out in three clicks why an e-mail is not sent."""
 
 import re
 
@@ -11,7 +11,7 @@ from tests.browser.tabs import Tabs
 pytestmark = pytest.mark.anyio
 
 _MOST = 3
-# What holds them: their breaker is open, or an operator has paused them.
+# The command's breaker is open, or an operator has paused its queue.
 _WHY = re.compile("breaker|paused", re.IGNORECASE)
 _PENDING = "select {} from inboxd.commands where type = 'school.send_email' and status = 'pending'"
 _ROW = "main tbody tr:has-text('pending') a[href^='/commands/']"
@@ -19,7 +19,7 @@ _GRADES = _ROW.replace("tr:", "tr:has-text('Grade answer'):")
 
 
 async def _ask(tabs: Tabs, text: str) -> Page:
-    """Type it into the field that every page has."""
+    """Search by the field that each page has."""
     tab = await tabs.open("/")
     field = tab.locator("#find")
     await field.fill(text)
@@ -29,7 +29,7 @@ async def _ask(tabs: Tabs, text: str) -> Page:
 
 
 @pytest.mark.parametrize("column", ["id", "command_id::text"])
-async def test_by_its_number_or_uuid_it_is_told_at_once(
+async def test_a_number_or_uuid_leads_to_the_cause_at_once(
     site: Site, tabs: Tabs, column: str
 ) -> None:
     found = await site.database.fetchval(_PENDING.format(column) + " order by id desc limit 1")
@@ -45,7 +45,7 @@ async def test_by_its_number_or_uuid_it_is_told_at_once(
         ("email", ["main a[href^='/commands?status=pending&queue=email']", _ROW]),
     ],
 )
-async def test_by_what_it_is_or_whose_it_is_told_in_a_few_clicks(
+async def test_a_type_tenant_or_queue_leads_to_the_cause_in_a_few_clicks(
     tabs: Tabs, asked: str, clicks: list[str]
 ) -> None:
     tab = await _ask(tabs, asked)
@@ -55,6 +55,6 @@ async def test_by_what_it_is_or_whose_it_is_told_in_a_few_clicks(
     await tab.wait_for_url("**/commands/*")
     await expect(tab.locator("#why")).to_contain_text(_WHY)
     assert (await tab.locator("#why b").inner_text()).endswith(".")
-    # What holds it is a link, of which its own page tells more.
+    # The reason links to the page of the paused queue or open breaker.
     await tab.locator("#why a").first.click()
     await expect(tab.get_by_role("heading", level=1)).to_be_visible()

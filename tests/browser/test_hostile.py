@@ -1,4 +1,4 @@
-"""Hostile strings in every field that others fill: they are text on every page, no more."""
+"""Hostile strings in each field that senders and operators fill: each page shows them as text."""
 
 import orjson
 import pytest
@@ -26,7 +26,7 @@ DEEP = "[" * 500 + "]" * 500
 
 
 async def _fill(site: Site) -> None:
-    """One event, one command of each string, dead and pending; and all else that has a name."""
+    """Write events and commands, dead and pending, and all named rows with each string."""
     database = site.database
     for string in STRINGS:
         error = orjson.dumps([{"attempt": 1, "error": string, "traceback": string}]).decode()
@@ -125,4 +125,4 @@ async def test_names_without_a_break_fit_a_telephone(site: Site, tabs: Tabs) -> 
         assert await overflow(tab) <= 0, address
         values = tab.locator("main .tile .value:not(:has(time))")
         heights = await values.evaluate_all("(all) => all.map((one) => one.offsetHeight)")
-        assert max(heights, default=0) < 48, address  # a number stays in one line
+        assert max(heights, default=0) < 48, address  # numbers stay on one line

@@ -1,6 +1,8 @@
-"""A new operator at work, with the screens alone: real workers, real e-mails, real deaths.
+"""A new operator works with the screens alone: with real workers, e-mails and dead letters.
 
-What is seen on the way are the pictures of docs/operators-guide.md: `make screenshots` keeps them.
+Each test begins on the overview and continues by clicks; it opens no other address.
+
+`make screenshots` writes the pictures of docs/screens.md by this test.
 """
 
 import os
@@ -46,13 +48,13 @@ select 'test.ledger', 'default', 'failed', 1,
   from generate_series(1, $1)
 """
 ROWS: Final = 10_000
-# Milliseconds until a page shows by itself what workers did.
+# Milliseconds until an open page shows the work of workers.
 _LIVE: Final = 1000 * patient()
 
 
 @pytest.fixture
 async def site(database: Database) -> AsyncIterator[Site]:
-    """The screens of the test's own database."""
+    """The screens on the database of this test."""
     async with serving(database) as site:
         yield site
     await database.end_sessions()
@@ -60,7 +62,7 @@ async def site(database: Database) -> AsyncIterator[Site]:
 
 @pytest.fixture
 async def tab(browser: Browser, site: Site) -> AsyncIterator[Page]:
-    """The operator's."""
+    """The tab in which the operator works."""
     tabs = Tabs(browser, site.url)
     yield await tabs.open(width=1280)
     await tabs.close()
@@ -68,7 +70,7 @@ async def tab(browser: Browser, site: Site) -> AsyncIterator[Page]:
 
 @pytest.fixture
 async def mailbox(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Mailbox]:
-    """The mail server, which knows no Bob yet."""
+    """A mail server that does not know Bob yet."""
     async with open_mailbox() as (box, address):
         monkeypatch.setenv("SCHOOL_SMTP", address)
         box.unknown = {"bob@school.example"}
@@ -76,18 +78,18 @@ async def mailbox(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Mailbox]:
 
 
 async def _picture(tab: Page, folder: Path, name: str) -> None:
-    """As it is seen now, without what points at it."""
+    """Save a screenshot of the tab, without hover effects."""
     folder = Path(os.environ.get("INBOXD_TEST_SCREENSHOTS", folder))
     await tab.mouse.move(0, 0)
     await tab.screenshot(path=folder / f"guide-{name}.png")
 
 
 async def _click(tab: Page, name: str, *, role: str = "link") -> None:
-    """Click what has this name, as a person would: the first of those in the page's content."""
+    """Click the first element of the page's content with this name."""
     await tab.locator("main").get_by_role(role, name=name).first.click()  # type: ignore[arg-type]
 
 
-async def test_an_email_that_was_not_sent_is_found_understood_and_sent_and_its_teacher_is_told(
+async def test_an_email_that_failed_is_found_and_sent_and_its_teacher_is_told(
     tab: Page, database: Database, start_worker: StartWorker, mailbox: Mailbox, tmp_path: Path
 ) -> None:
     await migrate(settings_of(database), ["school"])
@@ -98,31 +100,31 @@ async def test_an_email_that_was_not_sent_is_found_understood_and_sent_and_its_t
         " ('activity.published', '{\"activity_id\": 1}')"
     )
 
-    # Found: the overview says that something waits for a decision.
+    # Find it: the overview shows a dead letter that waits for a decision.
     newest = tab.locator("main section", has_text="Newest failures")
     await expect(newest.get_by_role("link").first).to_contain_text(
         "refused for good", timeout=_LIVE
     )
     dead = tab.locator("main .tile", has_text="Dead letters")
-    await expect(dead).to_contain_text("wait for a decision", timeout=_LIVE)  # sampled each 10 s
+    await expect(dead).to_contain_text("wait for a decision", timeout=_LIVE)  # sampled every 10 s
     await _picture(tab, tmp_path, "overview")
     await newest.get_by_role("link").first.click()
     await expect(tab.get_by_role("heading", level=1)).to_contain_text("refused for good")
     await _picture(tab, tmp_path, "failure")
 
-    # Understood: what it was, why it does not run, and what waits for it.
+    # Understand it: its error, the reason why it does not run, and the batch that waits for it.
     await tab.locator("main .tile", has_text="Latest").get_by_role("link").click()
-    await expect(tab.locator("main .banner")).to_contain_text("To run it again")
+    await expect(tab.locator("main .banner")).to_contain_text("To replay it")
     await _picture(tab, tmp_path, "command")
-    command = tab.url
     await _click(tab, "batch 1")
     await expect(tab.locator("main .head .status")).to_have_text("failed", timeout=_LIVE)
     await _picture(tab, tmp_path, "batch")
-    batch = tab.url
 
-    # Sent: the mail server knows Bob now.
+    # Send it: the mail server knows Bob now. The batch lists its dead letters.
     mailbox.unknown.clear()
-    await tab.goto(command)
+    letters = tab.locator("main section:has(> h2:has-text('Dead letters'))")
+    await letters.locator("a[href^='/commands/']").first.click()
+    await expect(tab.locator("main .banner")).to_contain_text("To replay it")
     await _click(tab, "Replay")
     await tab.locator("[name=reason]").fill("Bob has a mailbox now")
     await expect(tab.locator("main")).to_contain_text("batch")
@@ -130,8 +132,8 @@ async def test_an_email_that_was_not_sent_is_found_understood_and_sent_and_its_t
     await tab.locator("form.confirm").get_by_role("button").first.click()
     await expect(tab.locator("#told")).to_contain_text("runs again as")
 
-    # Healed, and the teacher told: both are seen without a reload.
-    await tab.goto(batch)
+    # The batch heals and the teacher is told; the open page shows both without a reload.
+    await _click(tab, "batch 1")
     await expect(tab.locator("main .head .status")).to_have_text("succeeded", timeout=_LIVE)
     teacher = tab.locator("main section", has_text="Next command").get_by_role("link").first
     await expect(teacher).to_be_visible()
@@ -148,7 +150,7 @@ async def test_an_email_that_was_not_sent_is_found_understood_and_sent_and_its_t
 
 
 async def _follow(tab: Page, beside: str, to: str, heading: str) -> None:
-    """Click the first link to such an address that stands in one line with these words."""
+    """Click the first link beside these words whose address begins with `to`."""
     link = tab.locator(f"main :is(tr, li, p):has-text('{beside}') a[href^='{to}']").first
     await link.click()
     await tab.wait_for_url(f"**{to}*")
@@ -156,7 +158,7 @@ async def _follow(tab: Page, beside: str, to: str, heading: str) -> None:
     await expect(title).to_contain_text(re.compile(heading, re.IGNORECASE))
 
 
-async def test_from_what_came_last_back_to_the_activity_and_forward_again_by_clicks_alone(
+async def test_links_lead_from_the_last_event_to_the_activity_and_back(
     tab: Page, database: Database, start_worker: StartWorker, mailbox: Mailbox
 ) -> None:
     mailbox.unknown.clear()
@@ -170,15 +172,14 @@ async def test_from_what_came_last_back_to_the_activity_and_forward_again_by_cli
     delivered = "select count(*) = 1 from inboxd.events_history where type = 'activity.delivered'"
     await eventually(lambda: database.fetchval(delivered))
 
-    await tab.goto("/")
     await tab.get_by_role("link", name="Events", exact=True).first.click()
     await _follow(tab, "delivered", "/events/", "delivered")
-    # Back: each page names what it came from.
+    # Back: each page links to its origin.
     await _follow(tab, "It came from a", "/commands/", "teacher")
     await _follow(tab, "of a batch had ended", "/batches/", "activity 1")
     await _follow(tab, "It came from a", "/commands/", "announce")
     await _follow(tab, "It came from a", "/events/", "published")
-    # Forward: each page names what came of it.
+    # Forward: each page links to the rows that it created.
     await _follow(tab, "announce", "/commands/", "announce")
     await _follow(tab, "batch", "/batches/", "activity 1")
     await tab.locator("#members a[href^='/commands/']").first.click()
@@ -186,7 +187,7 @@ async def test_from_what_came_last_back_to_the_activity_and_forward_again_by_cli
     await _follow(tab, "It belongs to a batch", "/batches/", "activity 1")
     await _follow(tab, "teacher", "/commands/", "teacher")
     await _follow(tab, "delivered", "/events/", "delivered")
-    # And all of it at once.
+    # The story shows all of them.
     await _click(tab, "Story")
     story = tab.locator("main")
     for words in ("published", "announce", "teacher", "delivered"):
@@ -202,7 +203,7 @@ async def test_ten_thousand_dead_letters_are_replayed_with_a_canary_while_a_work
     await database.execute(DEAD.replace("$1", str(ROWS)))
     first = await start_worker()
 
-    await tab.goto("/failures")
+    await tab.get_by_role("link", name="Failures", exact=True).first.click()
     await _click(tab, "the ledger does not answer")
     await expect(tab.locator("main .tile", has_text="Dead letters")).to_contain_text("10,000")
     await _click(tab, "Replay all that match")
@@ -215,7 +216,7 @@ async def test_ten_thousand_dead_letters_are_replayed_with_a_canary_while_a_work
     await tab.locator("form.confirm").get_by_role("button").first.click()
     await expect(tab.locator("#told")).to_contain_text("Until then it can be undone here")
 
-    # Killed in the middle; another one goes on.
+    # Kill the worker in the middle; another worker continues.
     done = tab.locator("main .tile", has_text="Done")
     await expect(done).to_contain_text(re.compile(r"[1-9],\d{3}"), timeout=2 * _LIVE)
     await _picture(tab, tmp_path, "progress")

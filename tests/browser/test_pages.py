@@ -1,4 +1,4 @@
-"""Every page in a real browser: both themes, three widths, without barriers, without a script."""
+"""Each page in a browser: both themes, three widths, no accessibility barriers, no script."""
 
 import pytest
 from playwright.async_api import Request
@@ -35,7 +35,7 @@ async def test_the_first_page_is_without_barriers(tabs: Tabs) -> None:
     assert await barriers(await tabs.open("/")) == []
 
 
-# Looking for barriers takes a second a page: CI has each theme, and the narrowest and widest.
+# A check for barriers takes 1 s a page, so CI checks the narrowest and the widest width.
 @pytest.mark.long
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ _CUT = """() => [...document.querySelectorAll("main .scroll")].filter(
 async def test_no_table_is_cut_off_where_there_is_room(
     pages: Crawl, tabs: Tabs, language: str
 ) -> None:
-    """Words of Portuguese are longer."""
+    """Portuguese words are longer, so tables are wider."""
     tab = await tabs.open("/", width=1280)
     await tab.goto(f"/preferences?language={language}&back=/")
     assert await tab.locator("html").get_attribute("lang") == language
@@ -105,7 +105,7 @@ async def test_no_table_is_cut_off_where_there_is_room(
         assert await tab.evaluate(_CUT) == [], address
 
 
-async def test_what_is_printed_fits_the_paper(tabs: Tabs) -> None:
+async def test_a_printed_page_fits_the_paper(tabs: Tabs) -> None:
     tab = await tabs.open("/", width=760)
     for address in ("/", "/events", "/commands?status=failed", "/queues"):
         await tab.goto(address)
@@ -113,7 +113,7 @@ async def test_what_is_printed_fits_the_paper(tabs: Tabs) -> None:
         assert await overflow(tab) <= 0, address
 
 
-async def test_rows_that_are_looked_for_stand_on_the_first_screen(tabs: Tabs) -> None:
+async def test_found_rows_are_on_the_first_screen(tabs: Tabs) -> None:
     tab = await tabs.open("/commands?status=failed&type=school.send_email", width=1280)
     first = await tab.locator("main > .scroll tbody tr").first.bounding_box()
     assert first is not None

@@ -1,4 +1,4 @@
-"""The spool of this host in a browser: without barriers, on narrow screens, without a script."""
+"""The spool of this host in a browser: no accessibility barriers, narrow screens, no script."""
 
 from collections.abc import AsyncIterator
 
@@ -20,14 +20,14 @@ async def site(
     school: Database,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> AsyncIterator[Site]:
-    """Screens that have the spool of their host at hand."""
+    """Screens on a host that has a spool."""
     await fill(school)
     async with serving(school, spool=host_spool(tmp_path_factory.mktemp("spool"))) as site:
         yield site
     await school.end_sessions()
 
 
-async def test_its_pages_fit_and_have_no_barriers(tabs: Tabs) -> None:
+async def test_pages_of_a_spool_fit_and_have_no_barriers(tabs: Tabs) -> None:
     for theme, width in (("light", 1440), ("dark", 360)):
         tab = await tabs.open("/spools", theme=theme, width=width)
         for path in (
@@ -42,7 +42,7 @@ async def test_its_pages_fit_and_have_no_barriers(tabs: Tabs) -> None:
             assert await overflow(tab) <= 0, path
 
 
-async def test_what_is_set_apart_is_discarded_without_a_script(tabs: Tabs, site: Site) -> None:
+async def test_a_receipt_set_apart_is_discarded_without_a_script(tabs: Tabs, site: Site) -> None:
     tab = await tabs.open("/spools", script=False, width=360, theme="dark")
     await tab.get_by_role("link", name="Discard it").press("Enter")
     await tab.get_by_label("To confirm, type: discard").fill("discard")

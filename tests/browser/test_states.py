@@ -1,6 +1,6 @@
-"""Pages with nothing to show, pages that are refused, and pages twice as large: for everybody.
+"""Empty pages, refused pages and pages at 200 percent have no accessibility barriers.
 
-Pages with rows are in `test_pages.py`.
+*See:* `test_pages.py`, for pages with rows.
 """
 
 from collections.abc import AsyncIterator
@@ -20,7 +20,7 @@ from tests.support.rows import send
 pytestmark = pytest.mark.anyio
 
 PAGES = [link.path for _, group in GROUPS for link in group]
-# Where something is looked for that is not there.
+# Filters and searches that match no row.
 NOTHING = [
     *("/events?type=none", "/commands?error=none", "/events?by=failed&type=none", "/find?q=none"),
     *("/failures?q=none", "/failures?archived=1", "/audit?actor=nobody", "/batches?tenant=none"),
@@ -47,49 +47,51 @@ async def _tabs(browser: Browser, url: str) -> AsyncIterator[Tabs]:
     await tabs.close()
 
 
-async def _is_for_everybody(tab: Page, address: str) -> None:
+async def _is_accessible(tab: Page, address: str) -> None:
     assert await barriers(tab) == [], address
     assert await overflow(tab) <= 0, address
 
 
 async def _refused(tabs: Tabs, tab: Page, address: str, status: int) -> None:
-    """The page says why; the browser says on its console that it got no 200."""
+    """The page gives the reason; only the status is an error on the browser's console."""
     answer = await tab.goto(address)
     assert answer is not None
     assert answer.status == status, address
     assert await tab.locator("main h1").count() == 1, address
-    await _is_for_everybody(tab, address)
+    await _is_accessible(tab, address)
     tabs.wrong[:] = [each for each in tabs.wrong if f"status of {status}" not in each]
 
 
 @pytest.mark.parametrize(("theme", "width"), LOOKS)
-async def test_an_inbox_in_which_nothing_is(
+async def test_an_empty_inbox_has_no_barriers(
     browser: Browser, database: Database, theme: str, width: int
 ) -> None:
     async with serving(database) as site, _tabs(browser, site.url) as tabs:
         tab = await tabs.open("/", theme=theme, width=width)
         for address in PAGES:
             await tab.goto(address)
-            await _is_for_everybody(tab, address)
+            await _is_accessible(tab, address)
 
 
 @pytest.mark.parametrize(("theme", "width"), LOOKS)
-async def test_a_search_that_finds_nothing(tabs: Tabs, theme: str, width: int) -> None:
+async def test_a_search_without_hits_has_no_barriers(tabs: Tabs, theme: str, width: int) -> None:
     tab = await tabs.open("/", theme=theme, width=width)
     for address in NOTHING:
         await tab.goto(address)
-        await _is_for_everybody(tab, address)
+        await _is_accessible(tab, address)
 
 
 @pytest.mark.parametrize(("theme", "width"), LOOKS)
-async def test_a_page_that_is_refused(tabs: Tabs, theme: str, width: int) -> None:
+async def test_a_refusal_has_no_barriers(tabs: Tabs, theme: str, width: int) -> None:
     tab = await tabs.open("/", theme=theme, width=width)
     for address, status in REFUSED:
         await _refused(tabs, tab, address, status)
 
 
-async def test_whoever_may_not(browser: Browser, database: Database) -> None:
-    """Before the sign-in, with a wrong password, and with a role that is not enough."""
+async def test_sign_in_and_refusals_by_role_have_no_barriers(
+    browser: Browser, database: Database
+) -> None:
+    """The form, the form after a wrong password, and the refusals of a role that is too low."""
     [command] = await send(database, 1)
     async with (
         visiting(database, users=[user("eve")]) as visited,
@@ -103,21 +105,21 @@ async def test_whoever_may_not(browser: Browser, database: Database) -> None:
                 await tab.get_by_label("Password").fill(password)
                 await tab.locator("main form button").click()
             await expect(tab.locator("main h1")).to_be_visible()
-            await _is_for_everybody(tab, f"password {password}")
-        tabs.wrong.clear()  # the browser's own words on what was refused
+            await _is_accessible(tab, f"password {password}")
+        tabs.wrong.clear()  # the browser's own errors about refused requests
         await _refused(tabs, tab, f"/commands/{command}?payload=1", 403)
         await _refused(tabs, tab, f"/act/commands/cancel?id={command}", 403)
 
 
-async def test_the_database_is_away(
+async def test_pages_without_a_database_have_no_barriers(
     server: Server | ExternalServer, browser: Browser, database: Database
 ) -> None:
-    """What is kept is shown with a banner, and what was never read is a page that says so."""
+    """An open page keeps its content with a banner; an opened page says that it cannot be read."""
     async with serving(database) as site, _tabs(browser, site.url) as tabs:
         tab = await tabs.open("/", width=360)
         async with away(server, database):
             await expect(tab.locator("#trouble")).to_be_visible()
-            await _is_for_everybody(tab, "/")
+            await _is_accessible(tab, "/")
             await _refused(tabs, tab, "/events", 503)
             tabs.wrong.clear()
 
@@ -128,7 +130,7 @@ async def pages(site: Site) -> Crawl:
 
 
 async def test_each_page_fits_at_200_percent(pages: Crawl, tabs: Tabs) -> None:
-    """A window of 1280 pixels, as WCAG 1.4.4 has it."""
+    """WCAG 1.4.4 asks for a window of 1280 pixels."""
     tab = await tabs.open("/", width=1280, zoom=2)
     assert await tab.evaluate("[innerWidth, devicePixelRatio]") == [640, 2]
     assert await barriers(tab) == []
@@ -142,10 +144,8 @@ async def test_each_page_fits_at_200_percent(pages: Crawl, tabs: Tabs) -> None:
 @pytest.mark.long
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("theme", ["light", "dark"])
-async def test_each_page_is_for_everybody_at_200_percent(
-    pages: Crawl, tabs: Tabs, theme: str
-) -> None:
+async def test_each_page_is_accessible_at_200_percent(pages: Crawl, tabs: Tabs, theme: str) -> None:
     tab = await tabs.open("/", width=1280, theme=theme, zoom=2)
     for address in (each for some in pages.addresses.values() for each in some):
         await tab.goto(address)
-        await _is_for_everybody(tab, address)
+        await _is_accessible(tab, address)

@@ -1,7 +1,6 @@
-"""Times and ages as people see them: in zones far east and far west, and in the night of a change.
+"""Times and ages: in zones far east and far west, and in nights when clocks change.
 
-The server tells instants in UTC and ages in seconds; what a browser believes of the clock, or of
-where it is, changes neither.
+The server sends instants in UTC and ages in seconds; the browser's clock changes neither.
 """
 
 import re
@@ -15,7 +14,7 @@ from tests.browser.tabs import Tabs
 pytestmark = pytest.mark.anyio
 
 EAST, WEST = "Pacific/Kiritimati", "Pacific/Pago_Pago"
-# An instant, a zone, and how its local time is told: the hour that comes twice, and none between.
+# Instant, zone, local time: nights with an hour that comes twice or not at all; zones far away.
 NIGHTS = [
     ("2026-03-29T00:59:59Z", "Europe/Berlin", "2026-03-29 01:59:59 GMT+1"),
     ("2026-03-29T01:00:00Z", "Europe/Berlin", "2026-03-29 03:00:00 GMT+2"),
@@ -27,14 +26,14 @@ NIGHTS = [
     ("2026-03-01T10:30:00Z", WEST, "2026-02-28 23:30:00 GMT-11"),
     ("2026-03-01T10:30:00Z", "Asia/Kolkata", "2026-03-01 16:00:00 GMT+5:30"),
 ]
-# A second before the clocks of Berlin go back, and forward; and before a year ends.
+# One second before clocks in Berlin go back, before they go forward, and before a year ends.
 CHANGES = ["2026-10-25T00:59:59Z", "2026-03-29T00:59:59Z", "2025-12-31T22:59:59Z"]
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)(ms|d|h|m|s)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
 async def _event(site: Site, occurred_at: str) -> str:
-    """The page of an event that occurred then."""
+    """Write an event that occurred then; return the path of its page."""
     id_ = await site.database.fetchval(
         "insert into inboxd.events (type, payload, occurred_at) values"
         " ('answer.given', '{}', $1::text::timestamptz) returning id",
@@ -44,12 +43,12 @@ async def _event(site: Site, occurred_at: str) -> str:
 
 
 async def _shown_as(tab: Page, how: str, url: str) -> None:
-    """Have a visitor's times so."""
+    """Set the visitor's preference for times: local, utc or relative."""
     await tab.context.add_cookies([{"name": "inboxd_times", "value": how, "url": url}])
 
 
 def _seconds(told: str) -> float:
-    """An age in words, in seconds."""
+    """Parse an age such as "1h 5m" to seconds."""
     found = _SPAN.findall(told)
     assert found, told
     return sum(float(number) * _SECONDS[unit] for number, unit in found)
@@ -89,7 +88,7 @@ async def test_ages_and_relative_times_are_the_same_everywhere(site: Site, tabs:
         assert age is not None
         assert age.endswith("UTC")
     minutes = {int(number) for told in found for number in re.findall(r"^(\d+) minutes ago$", told)}
-    # One of them may have been opened on the other side of a full minute.
+    # A full minute may have passed between two pages.
     assert len(found) <= 2, found
     assert minutes
     assert max(minutes) - min(minutes) <= 1, found
@@ -97,14 +96,14 @@ async def test_ages_and_relative_times_are_the_same_everywhere(site: Site, tabs:
 
 @pytest.mark.parametrize("now", CHANGES)
 async def test_an_age_goes_on_by_seconds_while_clocks_are_changed(tabs: Tabs, now: str) -> None:
-    """Neither is an hour lost nor won by what is open in that night."""
+    """An open page neither loses nor gains an hour in that night."""
     tab = await tabs.open("about:blank", zone="Europe/Berlin")
     await tab.clock.install(time=now)
     await tab.goto("/")
-    await tab.keyboard.press("r")  # paused: what is shown grows by the browser alone
+    await tab.keyboard.press("r")  # paused, so only the browser counts the age on
     age = tab.locator("main data.age").first
     before = _seconds(await age.inner_text())
     await tab.clock.run_for(5_000)
-    assert abs(_seconds(await age.inner_text()) - before) <= 65, "by seconds, as they are told"
+    assert abs(_seconds(await age.inner_text()) - before) <= 65, "5 s more, up to rounding"
     assert _seconds(await tab.locator("#live .age").inner_text()) >= 4
     assert _seconds(await tab.locator("#live .age").inner_text()) < 60

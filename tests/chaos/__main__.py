@@ -13,7 +13,7 @@ from tests.chaos.schedule import describe
 
 
 def main() -> int:
-    """Run, and say what came of it; the exit code is 1 if a promise was broken."""
+    """Run, and print the result; the exit code is 1 if a promise was broken."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
     parser.add_argument("--minutes", type=float, default=5)
     parser.add_argument("--seed", type=int, default=random.randrange(10_000))

@@ -1,7 +1,7 @@
-"""The faults themselves, done when the schedule says.
+"""The faults, injected at the times of the schedule.
 
-Promises: a fault ends when its time is over, whatever became of the server meanwhile; what it found
-nothing to hurt is noted. Known limit: a fault on connections hurts those that are there.
+Promises: a fault ends after its time, whatever happens to the server meanwhile; a fault without a
+target is noted. Known limit: a fault on connections affects only those that are open.
 """
 
 import random
@@ -36,7 +36,7 @@ _WORKERS_SESSIONS = """
 select pid from pg_stat_activity
 where datname = current_database() and application_name like 'inboxd %' || $1 order by pid
 """
-# Without SKIP LOCKED and without a wait: a row that somebody works on is the hottest.
+# Without SKIP LOCKED and without a wait: rows in use matter most.
 _HOT_ROWS = (
     "select id from inboxd.commands where status = 'running' order by id limit 5 for update",
     "select id from inboxd.commands where status = 'pending' order by run_at limit 5 for update",
@@ -47,7 +47,7 @@ _HOT_ROWS = (
 
 @dataclass
 class Faults:
-    """What can be hurt; `done` counts what was. Each sleep is a fault's time or length."""
+    """The targets; `done` lists the faults so far. Each sleep is a fault's time or length."""
 
     server: Server
     database: Database
@@ -58,7 +58,7 @@ class Faults:
     _restarting: anyio.Lock = field(default_factory=anyio.Lock)
 
     async def run(self, schedule: Sequence[Fault]) -> None:
-        """Do all of a schedule; returns when the last fault has ended."""
+        """Inject all faults of a schedule; return when the last one has ended."""
         began = time.monotonic()
         async with anyio.create_task_group() as tasks:
             for fault in schedule:
@@ -72,8 +72,8 @@ class Faults:
             await self._ways[fault.kind](fault)
         except LOST as error:
             if fault.kind in _OF_THE_SERVER:
-                raise  # it did not come back
-            # Another fault was there first.
+                raise  # the server did not come back
+            # Another fault came first.
             self.say(f"{fault.kind} met {type(error).__name__}")
 
     @property
@@ -122,9 +122,9 @@ class Faults:
             service.signal(signal.SIGCONT)
 
     async def _declare_dead(self, fault: Fault) -> None:
-        """Declare a worker dead that lives and does not know: only the fence stops it now."""
+        """Declare a living worker dead without its knowledge: only the fence stops it."""
 
-        async def declared_dead() -> bool:  # what it does just now is a sign of life
+        async def declared_dead() -> bool:  # each of its acts is a sign of life
             living = await self.database.fetch(_LIVING, fault.target)
             return None not in [
                 await workers.declare_dead(pool, SQL, row["id"], row["heartbeat"], CRASH_LIMIT)
@@ -152,7 +152,7 @@ class Faults:
         self._way(fault.target).cut("" if fault.target == "producers" else fault.purpose)
 
     async def _hush(self, fault: Fault) -> None:
-        """No notification reaches anybody."""
+        """Keep all notifications from all workers."""
         with ExitStack() as silence:
             for service in self.services.values():
                 silence.enter_context(service.way.silence("listener"))
@@ -161,7 +161,7 @@ class Faults:
     # --------------------------------------------------------------------------------- server
 
     async def _stale_flags(self, _: Fault) -> None:
-        """As a worker leaves them that was killed while producers were silent."""
+        """A worker that is killed while producers are silent leaves the flags so."""
         await self.database.execute(
             "select setval('inboxd.events_flag', 0), setval('inboxd.commands_flag', 0)"
         )
@@ -171,7 +171,7 @@ class Faults:
             await _end_some(operator, fault)
 
     async def _slots(self, fault: Fault) -> None:
-        """Take every connection slot, also those of a few sessions that are ended for it."""
+        """Take every connection slot, also those of a few sessions that are ended for this."""
         held: list[asyncpg.Connection] = []
         try:
             async with self.database.connect() as operator:
@@ -190,7 +190,7 @@ class Faults:
 
     async def _lock(self, fault: Fault) -> None:
         statement = _HOT_ROWS[int(fault.choice * len(_HOT_ROWS))]
-        # Heartbeats wait for the workers' rows: well below a lease.
+        # Heartbeats wait for the workers' rows, so the lock must be much shorter than a lease.
         most = LEASE / 3 if "workers" in statement else fault.seconds
         async with self._holding("read_committed", statement):
             await anyio.sleep(min(most, fault.seconds))
@@ -225,7 +225,7 @@ class Faults:
 
 
 async def _end_some(operator: asyncpg.Connection, fault: Fault) -> None:
-    """End some of the workers' sessions of the purpose."""
+    """End a few of the workers' sessions of the fault's purpose."""
     sessions = [row["pid"] for row in await operator.fetch(_WORKERS_SESSIONS, fault.purpose)]
     chance = random.Random(fault.choice)
     for pid in chance.sample(sessions, min(len(sessions), chance.randint(1, 4))):

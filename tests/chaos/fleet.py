@@ -1,7 +1,10 @@
-"""Workers under a small supervisor that starts again what ends, as systemd would.
+"""Workers under a small supervisor that restarts processes that end, as systemd would.
 
-Promises: a life's log stays in a file of its own; what a life leaves behind (processes of its
-group) is known; nothing outlives `fleet`.
+    async with fleet(dsn, folder) as services:
+        services["one"].signal(signal.SIGKILL)
+
+Promises: each life has its own log file; processes that a life leaves behind are known; no process
+outlives `fleet`.
 """
 
 import os
@@ -17,14 +20,14 @@ from tests.chaos.schedule import LEASE, WORKERS
 from tests.support import Config, Worker, eventually
 from tests.support.proxy import Proxy, proxy
 
-# As deploy/ has it for systemd: settings that no restart mends end the service.
+# The exit code of wrong settings, at which the service ends, as deploy/ sets it for systemd.
 _HOPELESS = 78
 _FOR_EVER = 24 * 3600.0
 _RESTART_SEC = 0.2
 
-# The schedule kills more often than three times; the verdict counts the deaths instead.
+# The schedule kills more often than the default allows; the verdict counts the deaths instead.
 CRASH_LIMIT = 100
-# Queues with a limit over all workers: so many at once, so many claims in a second.
+# Queues with a limit over all workers: running commands, claims per second.
 LIMITED = ("scarce", "paced")
 AT_ONCE = 3
 PER_SECOND = 20
@@ -32,16 +35,16 @@ _YEARLY = "0 0 1 1 *"
 
 
 def schedule(place: int) -> str:
-    """The name of a schedule; every third one catches up on all that it missed."""
+    """The name of a schedule."""
     return f"chaos.{place}"
 
 
 def catches_up(place: int) -> bool:
-    """Whether it sends all that it missed, or one."""
+    """Whether a schedule sends all missed runs, or one; every third one does."""
     return place % 3 == 0
 
 
-# Nothing comes at their own time, unless it is New Year: the operator moves it.
+# They come due only at New Year: the operator moves them.
 SCHEDULES = 40
 _SCHEDULES = {
     schedule(place): {
@@ -71,8 +74,8 @@ _CONFIG: Config = {
     "maintenance": {"interval": "5s"},
     "log": {"format": "json", "level": "info"},
 }
-# The first one's transactions end while it is stopped; the second one's outlive its lease, so that
-# only the fence keeps them from committing.
+# The first worker's transactions end while it is frozen; the second one's outlive its lease, so
+# that only the fence prevents their commit.
 _PATIENCE = dict(zip(WORKERS, ("3s", "14s"), strict=True))
 _WORKER = {
     "plugins": ["testplugin"],
@@ -86,7 +89,7 @@ _WORKER = {
 
 @dataclass
 class Service:
-    """One worker and its lives; `exits` has how each ended life ended, `left` what it left."""
+    """A worker and its lives. exits: codes of ended lives. left: processes left behind."""
 
     name: str
     way: Proxy
@@ -98,28 +101,27 @@ class Service:
 
     @property
     def worker(self) -> Worker:
-        """The newest life."""
         return self.lives[-1]
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal to the living process, if one lives."""
+        """Send a signal to the newest life, if there is one."""
         if self.lives:
             self.worker.process.send_signal(number)
 
     async def run(self) -> None:
-        """Start, and start again."""
+        """Start the worker, and restart it when it ends."""
         while not self.stopping:
             folder = self.folder / f"{self.name}-{len(self.lives) + 1:03}"
             folder.mkdir()
-            # An interpreter for each, as in operation: workers that were forked from one share its
-            # hash seed, and walk through sets in the same order.
+            # Each has its own interpreter, as in operation: forked workers share a hash seed, and
+            # iterate sets in the same order.
             self.lives.append(Worker(folder, self.way.dsn, self._settings(), forked=False))
             await eventually(self._has_ended, within=_FOR_EVER)
             self.exits.append(self.worker.process.wait())
             await self._look_for_children()
             if self.exits[-1] == _HOPELESS:
                 return
-            await anyio.sleep(_RESTART_SEC)  # a supervisor's pause, not a wait for anything
+            await anyio.sleep(_RESTART_SEC)  # a supervisor's pause, not a wait
 
     def _settings(self) -> Config:
         patience = {"idle_in_transaction_timeout": _PATIENCE[self.name]}
@@ -133,7 +135,7 @@ class Service:
         return self.worker.process.poll() is not None
 
     async def _look_for_children(self) -> None:
-        """Executor processes notice their parent's death and end; bounded."""
+        """Wait until executor processes notice their parent's death; note those that do not."""
         group = self.worker.process.pid
 
         async def is_gone() -> bool:
@@ -153,7 +155,7 @@ class Service:
         return [worker.log for worker in self.lives]
 
     def kill(self) -> None:
-        """End the newest life, and what earlier ones left."""
+        """Kill the newest life, and processes that earlier ones left behind."""
         for group in (*self.left, *(worker.process.pid for worker in self.lives[-1:])):
             with suppress(ProcessLookupError):
                 os.killpg(group, signal.SIGKILL)

@@ -1,9 +1,8 @@
-"""What must be true of lines, chunks, queues, keys and schedules: a query for each promise.
+"""Invariants of lines, chunks, queues, keys and schedules: one query for each; its rows break it.
 
-Each finds what breaks it. Order is that of the ledger's lines: two of a key are never in flight
-together, so the one that is written first commits first. Running, in the sense of limits, is from
-the claim to whatever ends it, as the commands table shows it (`chaos_moves`): what a stopped worker
-still does when it wakes up is fenced, and not counted.
+The order is that of the ledger's lines: a key has one row in flight, so the row that writes first
+commits first. For limits, a command runs from its claim to its end, by the commands table
+(`chaos_moves`); later work of a stopped worker is fenced, and does not count.
 """
 
 from collections.abc import Mapping
@@ -11,9 +10,9 @@ from collections.abc import Mapping
 from inboxd_testplugin.chaos import CHUNK
 from tests.chaos.fleet import AT_ONCE, PER_SECOND
 
-# A trace with its row, and with when its producer wrote it: of one call in the order of ids. What
-# leaves its line comes later: what was replayed, what failed in a chunk, and the events of a chunk
-# that ran at deaths, which are run alone.
+# A trace with its row and its producer's wave; rows of one wave are in the order of ids. Rows that
+# leave their line come later and are left out: replayed ones, failed ones of a chunk, and events of
+# a chunk that ran at a death, which run alone.
 _TRAIL = """
     traces as (
         select l.place, l.line, l.chunk, l.began, l.ended, r.kind, r.lane, r.id, r.key, r.script,
@@ -27,7 +26,7 @@ _TRAIL = """
           and not (r.lane = 'chaos_skips' and r.script ? 'heals')
           and not (r.lane = 'chaos_chunks' and (r.errors is not null or r.crashes > 0))
     ), trail as (select * from traces where chunk is null or size > 1)"""
-# From when to when a command had a status.
+# The time from which, and until which, a command had a status.
 _SPANS = """
     spans as (
         select *, lead(at) over (partition by id order by place) as until from chaos_moves
@@ -41,7 +40,7 @@ LANES: Mapping[str, str] = {
                    lag(id) over (partition by line order by place) as before
             from trail where kind = 'event') steps
         where before > id""",
-    "what a producer writes for a line takes effect as it was written": f"""
+    "rows of one producer in a line take effect in the order of writing": f"""
         with {_TRAIL}
         select * from (
             select kind, line, producer, id, key, place, written,
@@ -63,20 +62,20 @@ LANES: Mapping[str, str] = {
         from spans a join spans b on b.ordering_key = a.ordering_key and b.worker <> a.worker
              and b.at <= a.at and a.at < coalesce(b.until, 'infinity')
         where a.status = 'running' and b.status = 'running'""",
-    "a chunk has one key, is in order, and no longer than it may be": f"""
+    "a chunk has one key, is in order, and within its length": f"""
         select chunk, array_agg(distinct l.line) as lines, array_agg(r.id order by l.place) as ids
         from chaos_ledger l join chaos_rows r on r.kind = l.kind and r.key = l.key
         where chunk is not null group by chunk
         having count(distinct l.line) > 1 or count(*) > {CHUNK}
             or array_agg(r.id order by l.place) <> array_agg(r.id order by r.id)""",
-    "no more of a queue runs at once than its limit": f"""
+    "running commands of a queue stay within its limit": f"""
         with {_SPANS}
         select a.id, a.at, count(*) as running, array_agg(b.id) as ids
         from spans a join spans b on b.status = 'running' and b.queue = a.queue
              and b.at <= a.at and a.at < coalesce(b.until, 'infinity')
         where a.status = 'running' and a.queue = 'chaos.scarce'
         group by a.id, a.at having count(*) > {AT_ONCE}""",
-    "no more of a queue is claimed in a second than its rate": f"""
+    "claims of a queue stay within its rate": f"""
         select a.id, a.started_at, count(*) as claimed
         from chaos_moves a join chaos_moves b on b.status = 'running' and b.queue = a.queue
              and b.started_at <= a.started_at and b.started_at > a.started_at - interval '1 s'
@@ -92,11 +91,11 @@ LANES: Mapping[str, str] = {
             select unique_key, id, at, lag(id) over key as other, lag(until) over key as until
             from lives window key as (partition by unique_key order by place)) steps
         where other is not null and (until is null or until > at)""",
-    "who gives way for a unique key gives way to another": """
+    "a command cancelled for its unique key has a successor": """
         select r.id, r.key, r.unique_key from chaos_rows r
         where r.unique_key is not null and r.status = 'cancelled' and not exists (
             select from chaos_rows o where o.unique_key = r.unique_key and o.id > r.id)""",
-    "what has a dedup key happens once": """
+    "an event with a dedup key happens once": """
         with promised as (
             select distinct script ->> 'dedup' as dedup from chaos_produced where kind = 'once'
         ), seen as (

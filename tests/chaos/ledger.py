@@ -1,11 +1,11 @@
-"""The ledger of a run: one way to write down what was promised, and what was done.
+"""The ledger of a run: records of promises and of effects, written in one way.
 
-Owns its tables. Promises: each line is written in the transaction that it tells of, so that it is
-there if and only if that was committed: `chaos_produced` in the producers', `chaos_ledger` in the
-handlers', `chaos_moves` in those that change a command's status, `chaos_mended` in the operator's.
-Only `chaos_traces` comes from outside: what handlers without a connection did. `GATHER` lays beside
-it every row of inboxd, wherever it is. Known limit: the times are those of the lines, which are
-written before their transactions commit.
+Owns its tables. Promises: each line is written in the transaction that it records, so it exists if
+and only if that has committed: `chaos_produced` by producers, `chaos_ledger` by handlers,
+`chaos_moves` by changes of a command's status, `chaos_mended` by the operator. Only `chaos_traces`
+comes from outside: effects of handlers without a connection. `GATHER` adds every row of inboxd,
+from all its tables.
+Known limit: times are those of the lines, written before the commit.
 """
 
 TABLES = """
@@ -63,9 +63,9 @@ _COMMANDS = f"""
            {_BODY}
     from inboxd.{{table}}"""
 
-# Every row wherever it is, with its payload wherever that is; made when all is quiet. A command
-# that was replayed is its newest row; `root` and the lineage are those of its first. `parent` is
-# the row whose handler made it, whatever batches lie between.
+# Every row of any table, with its payload; made when all processes rest. A replayed command is
+# represented by its newest row; `root` and the lineage are those of its first row. `parent` is the
+# row whose handler made it, also through batches.
 GATHER = f"""
 create table chaos_all as
 select *, case type when 'testplugin.later' then payload -> 'payload' else payload end as script

@@ -1,7 +1,9 @@
-"""What producers write: scripts for the handlers of `inboxd_testplugin.chaos`, from a seed.
+"""The rows that producers write: scripts for the handlers of `inboxd_testplugin.chaos`, by seed.
 
-Owns the mixture. Promises: what a row should come to (`expect`) and which commands it should send
-stand in the row itself, so that the verdict needs no memory of the run.
+    drafts = Load("7 producer", traces).drafts("event", most=12)
+
+Owns the mixture. Promises: a row's script has its expected end (`expect`) and the commands that it
+should send, so that the verdict needs no memory of the run.
 """
 
 import random
@@ -32,16 +34,16 @@ _EVENTS = {
 }
 _MEMBERS = {"act": 45, "light": 30, "thread": 8, "scarce": 4, "paced": 4}
 _COMMANDS = {**_MEMBERS, "process": 2, "bad_act": 2, "bad_light": 1, "keyed": 12}
-# What is done in the order of a key, and how many keys share it.
+# Types that run in the order of a key, with the number of keys.
 _LINES = {"of_lines": 12, "of_skips": 8, "of_chunks": 6, "keyed": 10}
-# Those of them that an operator can heal: they look whether he has.
+# Types that an operator can heal: their handlers look whether it is mended.
 _HEALED = ("fact", "act", *_LINES, *LIMITED)
 _QUEUES = (None, None, "narrow", "wide", "light")
 _CONDITIONS = ("", "", " failed", " finished")
 _SAYINGS = {"then": "succeeded", "otherwise": "maybe", "finally": "succeeded"}
 _FOR_EVER = 99
 _GENERATIONS = 2
-# Above what the bodies table takes over, and not to be compressed below it.
+# Large enough for the bodies table, and not compressible below its bound.
 _LARGE = 4_500
 _DEDUP_KEYS = 150
 _UNIQUE_KEYS = 12
@@ -49,7 +51,7 @@ _UNIQUE_KEYS = 12
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """One row that a producer writes; `expect` wins over what its script expects."""
+    """One row that a producer writes; `expect` overrides the expectation of its script."""
 
     table: Literal["event", "command"]
     key: UUID
@@ -65,12 +67,12 @@ class Draft:
 
     @property
     def ordering_key(self) -> str | None:
-        """That of a command; an event's is found by its topic."""
+        """A command's ordering key; an event's is found by its topic."""
         return (self.script.get("line") or None) if self.table == "command" else None
 
     @property
     def dedup_key(self) -> str | None:
-        """That of an event which is to happen once, however often it is sent."""
+        """The key of an event that must happen once, however often it is sent."""
         return self.script.get("dedup")
 
 
@@ -78,12 +80,12 @@ class Load:
     """The rows of one producer, one after the other."""
 
     def __init__(self, seed: str, traces: Path) -> None:
-        """Draw from `seed`; handlers without a connection leave their traces in `traces`."""
+        """Draw from `seed`; handlers without a connection write their traces to `traces`."""
         self.chance = random.Random(seed)
         self._traces = str(traces)
 
     def drafts(self, table: Table, most: int) -> list[Draft]:
-        """Some more rows; of a batch first what is told then, otherwise and finally."""
+        """Some more rows; for a batch, the commands for then, otherwise and finally come first."""
         some = range(self.chance.randint(1, most))
         if table == "batch":
             told = (self._command(child) for child in self._told(count()))
@@ -110,7 +112,7 @@ class Load:
         )
 
     def _once(self) -> Draft:
-        """The same is said with the same key, but for a few that contradict."""
+        """A dedup key always has the same payload, except a few that contradict."""
         source, number = self.chance.choice(("shop", "bank")), self.chance.randrange(_DEDUP_KEYS)
         script: dict[str, Any] = {"dedup": f"{source} {number}", "fails": int(number % 9 == 0)}
         if self._once_in(25):
@@ -170,14 +172,14 @@ class Load:
         return script
 
     def _about(self, type_: str, longest: float) -> dict[str, Any]:
-        """What goes well."""
+        """The part of a script that succeeds."""
         script: dict[str, Any] = {}
         if type_ in _LINES:
             script["line"] = f"k{self.chance.randrange(_LINES[type_])}"
         if type_ in LIMITED:
             script["wait"] = round(self.chance.uniform(0, 0.15), 3)
         elif self._once_in(3):
-            # Some are always in flight, for what stops or kills a worker.
+            # Some commands are always running when a worker is stopped or killed.
             slow = type_ not in (*_EVENTS, *_LINES) and self._once_in(4)
             script["wait"] = round(self.chance.uniform(0, 1.5 if slow else longest), 3)
         if self._once_in(8):
@@ -189,10 +191,10 @@ class Load:
     def _mishap(self, type_: str) -> dict[str, Any]:
         if self._once_in(12):
             return {"fails": self.chance.randint(1, 3)}
-        # What waits in a chunk is not put off alone.
+        # An event of a chunk is not deferred alone.
         if type_ != "of_chunks" and self._once_in(15):
             return {"until": self._later(0.2, 1 if type_ in _LINES else 3).isoformat()}
-        # A thread cannot be stopped; an event that hangs holds up its page.
+        # A thread cannot be stopped; an event that hangs delays its page.
         if "thread" not in type_ and self._once_in(300 if type_ in _EVENTS else 60):
             return {"hangs": 1}
         if type_ in _HEALED and self._once_in(25):
@@ -217,7 +219,7 @@ class Load:
     # --------------------------------------------------------------------- batches and workflows
 
     def _together(self) -> dict[str, Any]:
-        """A batch or a workflow; all that the handler sends has a number of its own."""
+        """A batch or a workflow; everything that the handler sends has a number of its own."""
         numbers = count()
         if self._once_in(3):
             script = {"steps": self._steps(numbers), "follows": {"after": self._told(numbers)}}
@@ -246,7 +248,7 @@ class Load:
         ]
 
     def _steps(self, numbers: Iterator[int]) -> list[Any]:
-        """Who waits for a failure may turn out not to be needed, and so who waits for that."""
+        """A step that waits for a failure may be skipped, and then also steps that wait for it."""
         steps: list[Any] = []
         unsure: set[str] = set()
         for place in range(self.chance.randint(1, 6)):
@@ -269,7 +271,7 @@ class Load:
     def _queue(self, type_: str) -> str | None:
         if type_ in ("thread", "process"):
             return None
-        # Named, so that it is theirs also before the first worker has declared it.
+        # Explicit, so that it is set even before the first worker has declared it.
         own = type_ in (*LIMITED, *_LINES)
         return f"chaos.{type_}" if own else self.chance.choice(_QUEUES)
 
@@ -290,7 +292,7 @@ class Load:
 
 
 def _may_be_skipped(script: dict[str, Any]) -> None:
-    """A step, or all of a batch that is one."""
+    """Mark a step, or all members of a step that is a batch."""
     group = script.get("group")
     if group is None:
         script["expect"] = "maybe"

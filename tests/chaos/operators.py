@@ -1,7 +1,7 @@
-"""An operator during the storm: mends what failed, runs it again, and lets schedules come due.
+"""An operator during the storm: mends failures, replays rows, and makes schedules due.
 
-Promises: whatever becomes of the database, he begins again; what he promises (a run of a schedule)
-is written down in the transaction that brings it about.
+Promises: the operator starts again after any fault; the run of a schedule that it promises is
+recorded in the transaction that moves the schedule.
 """
 
 import json
@@ -33,7 +33,7 @@ from inboxd.{table}
 where status = 'failed' and errors -> -1 ->> 'error' like '%until mended%'
 order by random() limit $1
 """
-# A yearly schedule's time, once: the newest year has begun before the run.
+# Moves a yearly schedule's time once: the newest year has begun before the run.
 _MOVE = """
 update inboxd.schedules set next_at = $2
 where name = $1 and last_at is null and next_at > now()
@@ -42,22 +42,21 @@ _FIRST_YEARS = (1990, 2015)
 
 
 class Operator:
-    """One person at the command line; `mended` counts what he ran again."""
+    """One person at the command line; `mended` counts the replayed rows."""
 
     def __init__(self, database: Database, seed: int, seconds: float) -> None:
         self._database = database
         self._chance = random.Random(f"{seed} operator")
-        # Which schedule is moved when, in seconds from the beginning.
+        # The times of the moves, in seconds from the beginning, and their schedules.
         self._moves = sorted((self._chance.uniform(0, seconds), n) for n in range(SCHEDULES))
         self._stopping = False
         self.mended = 0
 
     def stop(self) -> None:
-        """Go home after this round."""
         self._stopping = True
 
     async def run(self) -> None:
-        """Round after round."""
+        """Mend and move until `stop`."""
         began = anyio.current_time()
         while not self._stopping:
             try:
@@ -65,16 +64,16 @@ class Operator:
                     while not self._stopping:
                         await self._move_schedules(connection, anyio.current_time() - began)
                         await self._mend(connection)
-                        # A person's pace, not a wait for anything.
+                        # A person's pace, not a wait.
                         await anyio.sleep(self._chance.uniform(*_PAUSES))
             except (*LOST, asyncpg.QueryCanceledError, asyncpg.LockNotAvailableError):
-                await anyio.sleep(_PAUSES[0])  # another fault was there first
+                await anyio.sleep(_PAUSES[0])  # another fault came first
 
     async def _mend(self, connection: "asyncpg.Connection[Any]") -> None:
         session = Session(connection, SQL)
         for table in _TABLES:
             if self._chance.random() < 0.1:
-                # Also what is not mended: it fails again.
+                # Including rows that are not mended: they fail again.
                 unmended = operations.Selection(error=_UNMENDED)
                 self.mended += await operations.act_on_all(
                     session, table, "replay", unmended, _TERMS
@@ -89,7 +88,7 @@ class Operator:
                 try:
                     await operations.act(session, table, "replay", [row["id"]], actor="chaos")
                 except InboxdError:
-                    continue  # it has been replayed meanwhile: the answer was lost
+                    continue  # replayed meanwhile: the answer was lost
                 self.mended += 1
 
     async def _move_schedules(self, connection: "asyncpg.Connection[Any]", seconds: float) -> None:
@@ -101,7 +100,7 @@ class Operator:
             self._moves.pop(0)
 
     async def _move(self, connection: "asyncpg.Connection[Any]", place: int, first: int) -> bool:
-        """Whether it is moved, now or by an attempt whose answer was lost."""
+        """Whether it is moved, now or by an earlier call whose answer was lost."""
         name, this_year = schedule(place), datetime.now(UTC).year
         years = range(first if catches_up(place) else this_year, this_year + 1)
         async with connection.transaction():

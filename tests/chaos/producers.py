@@ -1,8 +1,8 @@
-"""Sessions that write events and commands in every way that producers have, whatever happens.
+"""Sessions that write events and commands in all ways of producers, whatever happens.
 
-Promises: each transaction writes, beside its rows, what it wrote to `chaos_produced`, so that the
-truth of what was committed is in the database, also where the answer to COMMIT was lost. Known
-limit: a transaction takes keys that others may have too in one call only; several would deadlock.
+Promises: each transaction records its rows in `chaos_produced`, so the database knows what was
+committed, even if the answer to COMMIT was lost. Known limit: a transaction uses keys of other
+producers in one call only; several would deadlock.
 """
 
 import json
@@ -16,7 +16,7 @@ from inboxd.store.connections import LOST
 from tests.chaos.load import Draft, Load, Table
 from tests.chaos.ways import ONE_ROW, WAYS
 
-# Rows that wait before a producer waits too: what is asked of the workers ends in time.
+# Waiting rows at which a producer pauses, so that the backlog ends in time.
 _ENOUGH = 800
 _PAUSES = (0.02, 0.25)
 _MOST_ROWS = 12
@@ -27,7 +27,7 @@ Connection = asyncpg.Connection
 
 
 class Producer:
-    """One session that writes until told to stop."""
+    """One session that writes until it is stopped."""
 
     def __init__(self, name: str, dsn: str, load: Load) -> None:
         """Write rows of `load` through `dsn`."""
@@ -41,11 +41,10 @@ class Producer:
         self.lost: Counter[str] = Counter()
 
     def stop(self) -> None:
-        """Begin no further transaction."""
         self._stopping = True
 
     async def run(self) -> None:
-        """Write, and connect again whenever the connection is lost."""
+        """Write, and reconnect whenever the connection is lost."""
         while not self._stopping:
             connection: Connection | None = None
             try:
@@ -74,7 +73,7 @@ class Producer:
         if self._chance.random() < 0.2:
             await self._taken_back(connection)
         if self._chance.random() < 0.1:
-            # Not a wait: the rows become visible so long after they were written.
+            # Not a wait: the rows become visible this long after they were written.
             await anyio.sleep(self._chance.uniform(0.2, 2))
         if self._chance.random() < 0.15:
             await transaction.rollback()
@@ -103,7 +102,7 @@ class Producer:
         )
 
     async def _pause(self) -> None:
-        """Its pace, not a wait for anything."""
+        """The producer's pace, not a wait."""
         await anyio.sleep(self._chance.uniform(*_PAUSES))
 
 
@@ -114,7 +113,7 @@ select (select count(*) from inboxd.events where status <> 'failed')
 
 
 def _lines(drafts: Sequence[Draft], written: Sequence[Draft]) -> list[tuple[object, ...]]:
-    """For the ledger: what was written, and which dedup keys are known now."""
+    """The ledger's lines: the written rows, and the dedup keys that are known now."""
     lines: list[tuple[object, ...]] = [
         (draft.table, draft.key, json.dumps(draft.script), draft.expect) for draft in written
     ]

@@ -1,7 +1,7 @@
-"""What must hold once the faults have stopped: everything drains, everybody rests, nobody is odd.
+"""Checks after the faults: all rows drain, all workers rest, all exits and logs are explained.
 
-Owns the waits, each with a bound, and the invariants of processes: who lives, who died and why,
-what the counts say of a calm time. The tables are for `verdict`.
+Owns the waits, each with a bound, and the invariants of processes: which live, which died and why,
+and the statistics of a calm time. `verdict` checks the tables.
 """
 
 import re
@@ -17,13 +17,13 @@ from tests.support.counted import COUNTED
 from tests.support.rows import emit
 from tests.support.verdicts import Kind
 
-# Rows of the dead run one at a time; retries back off up to a second; a lease or two end.
+# Rows of dead workers run one at a time; retries back off up to a second; a lease or two end.
 DRAIN = 120.0
 REST = 30.0
 _CALM = 200
 
-# 69 and 75: the database was away at the start, or went away in it; 143: told twice to stop; -15:
-# told before it could hear.
+# 69 and 75: the database was away at the start or later; 143: a second SIGTERM; -15: SIGTERM before
+# the handlers were installed.
 _EXPLAINED = (0, -signal.SIGKILL, -signal.SIGTERM, 69, 75, 143)
 _OF_A_LEASE = ("pause", "isolate", "declare_dead")
 
@@ -58,7 +58,7 @@ select kind, place, key, type, attempts, crashes, dead
 from chaos_rows, (select count(*) as dead from inboxd.workers where state = 'dead') as deaths
 where crashes > dead
 """
-# A word of these in a worker's log is no fault's doing; a second SIGTERM may end it by force.
+# No fault explains these words in a worker's log. A second SIGTERM may end a worker by force.
 _ALARMS = re.compile(
     r'^(?!.*a second SIGTERM).*("level": ?"critical"|Traceback|never retrieved|never awaited'
     r"|command was lost|an outcome cannot be written)"
@@ -66,7 +66,7 @@ _ALARMS = re.compile(
 
 
 class Quiet:
-    """The checks after the storm; `broken` has what did not hold."""
+    """The checks after the storm; `broken` lists the broken promises."""
 
     def __init__(self, database: Database, services: Mapping[str, Service]) -> None:
         self._database = database
@@ -74,18 +74,18 @@ class Quiet:
         self.broken: list[BrokenPromise] = []
 
     async def settle_down(self) -> None:
-        """Everything drains, and the living rest."""
-        await self._wait("everything drains", self._unsettled, DRAIN)
-        await self._wait("just the expected workers live", self._strangers, REST)
-        await self._wait("flags are set and nobody holds a lock", self._restless, REST)
+        """Wait until all rows drain and the workers rest."""
+        await self._wait("all rows drain", self._unsettled, DRAIN)
+        await self._wait("only the expected workers live", self._strangers, REST)
+        await self._wait("flags are set, and no advisory lock is held", self._restless, REST)
 
     async def be_calm(self) -> None:
-        """With no fault about, statistics are exact."""
+        """Without faults, statistics are exact."""
         await emit(self._database, _CALM, "test.fan", sends=1)
-        await self._wait("a calm time's rows drain", self._unsettled, REST)
+        await self._wait("the rows of the calm time drain", self._unsettled, REST)
 
     async def leave(self) -> None:
-        """All workers leave as asked, with nothing left behind."""
+        """Stop all workers, and check that nothing is left behind."""
         for service in self._services.values():
             service.stopping = True
             service.signal(signal.SIGTERM)
@@ -99,7 +99,7 @@ class Quiet:
             self._is_broken("statistics of a calm time are exact", list(map(show, rows)), kind)
 
     async def look_back(self, faults: Sequence[Fault]) -> None:
-        """What the whole run says of processes and deaths."""
+        """Check exits, logs, deaths and crashes of the whole run."""
         for service in self._services.values():
             told: Counter[str] = Counter(
                 fault.kind for fault in faults if fault.target == service.name
@@ -175,19 +175,19 @@ class Quiet:
             self._is_broken("logs hold no alarm", alarms)
 
     async def _look_at_deaths(self, service: Service, told: Mapping[str, int]) -> None:
-        """A living worker is declared dead only if stopped, cut off for a lease, or by a fault."""
+        """Only freezes and isolation beyond a lease, or a fault, explain deaths of a worker."""
         rows = await self._database.fetch(
             "select pid, count(*) - 1 as deaths, array_agg(ended_at order by started_at) as ended"
             " from inboxd.workers where name = $1 group by pid having count(*) > 1",
             service.name,
         )
         if sum(row["deaths"] for row in rows) > sum(told[kind] for kind in _OF_A_LEASE):
-            # A machine that stands still for a lease looks like a death.
-            promise = "nobody is declared dead for less than a lease"
+            # A machine that pauses for a lease looks like a death.
+            promise = "no worker is declared dead within a lease"
             self._is_broken(promise, list(map(show, rows)), "plain")
 
     async def _look_at_crashes(self) -> None:
-        """A row's crashes are deaths of workers: none is counted that did not happen."""
+        """Each crash of a row is a worker's death: none is counted that did not happen."""
         rows = await self._database.fetch(_CRASHES)
         if rows:
             self._is_broken("no more crashes than deaths", list(map(show, rows)))

@@ -1,4 +1,4 @@
-"""What must be true of rows at the end: a query for each promise, for the rows that break it."""
+"""Invariants of rows at the end: one query for each; its rows break it."""
 
 from collections.abc import Mapping
 
@@ -7,7 +7,7 @@ ROWS: Mapping[str, str] = {
         select p.kind, p.key, p.script - 'pad' as script from chaos_produced p
         where p.kind in ('event', 'command')
           and not exists (select from chaos_rows r where r.kind = p.kind and r.root = p.key)""",
-    "what rolled back is not there": """
+    "rolled-back rows are not there": """
         select kind, place, key, type from chaos_rows r
         where parent is null and origin_kind is distinct from 'schedule'
           and coalesce(source, '') not like 'schedule %'
@@ -21,11 +21,11 @@ ROWS: Mapping[str, str] = {
         union all
         select kind, null, array_agg(place), array_agg(id)
         from chaos_all group by kind, id having count(*) > 1""",
-    "a payload is what was written": """
+    "a payload is the written one": """
         select r.kind, r.key, r.type
         from chaos_produced p join chaos_rows r on r.kind = p.kind and r.root = p.key
         where r.payload is distinct from p.script""",
-    "everything is settled, as its script says": """
+    "each row is settled as its script says": """
         select r.kind, r.place, r.id, r.key, r.type, r.status, r.attempts, r.crashes,
                r.errors -> -1 as last_error
         from chaos_rows r left join chaos_produced p on p.kind = r.kind and p.key = r.root
@@ -52,7 +52,7 @@ ROWS: Mapping[str, str] = {
         select key, type, attempts from chaos_rows
         where type = 'chaos.light' and status = 'succeeded'
           and key not in (select key from chaos_traces)""",
-    "every child once, and only of what succeeded": """
+    "every child once, and only of rows that succeeded": """
         with expected as (
             select key, type, status, case when status <> 'succeeded' then 0
                    when type = 'chaos.later' then 1
@@ -80,7 +80,7 @@ ROWS: Mapping[str, str] = {
                    and p.id = coalesce(b.origin_id, c.origin_id))
               and p.key = c.parent
               and c.correlation_id = coalesce(p.correlation_id, p.key::text))""",
-    "no failure that nobody asked for": """
+    "no failure without a cause in the script": """
         select kind, key, type, attempts, crashes, script - 'pad' - 'children' as script,
                error ->> 'error' as error
         from chaos_all, jsonb_array_elements(errors) as error

@@ -1,7 +1,9 @@
 """A whole run: server, workers, producers and faults; then quiet, and the verdict.
 
-Promises: nothing outlives it; what it leaves in its folder (logs of every life, the server's log,
-the broken promises with all their rows) is enough to look into a failure.
+    report = run(seed=7, seconds=120, folder=folder, say=print)
+
+Promises: no process outlives it; the files in its folder (logs of every life, the server's log, the
+broken promises with all their rows) suffice to examine a failure.
 """
 
 import shutil
@@ -26,13 +28,13 @@ from tests.support import Database, create_migrated, temporary_server
 from tests.support.proxy import proxy
 
 _PRODUCERS = 3
-# Few enough that a fault takes them all within a moment.
+# Few, so that a fault takes all of them within a moment.
 _SLOTS = "60"
 
 
 @dataclass(frozen=True)
 class Report:
-    """What a run came to."""
+    """The result of a run."""
 
     seed: int
     folder: Path
@@ -40,7 +42,7 @@ class Report:
     figures: dict[str, object]
 
     def __str__(self) -> str:
-        """For a person."""
+        """The text for a terminal."""
         lines = [f"{name:<28}{value}" for name, value in self.figures.items()]
         lines += map(str, self.broken)
         if self.broken:
@@ -49,7 +51,7 @@ class Report:
 
 
 def run(seed: int, seconds: float, folder: Path, say: Callable[[str], None]) -> Report:
-    """So many seconds of chaos, and what it left; logs go to `folder`."""
+    """Run chaos for this many seconds, and return the result; logs go to `folder`."""
     say(f"seed {seed}, {seconds:g} seconds, logs in {folder}")
     with temporary_server(max_connections=_SLOTS) as server:
         database = create_migrated(server)

@@ -1,8 +1,8 @@
-"""Which fault happens when: a pure function of the seed and of the seconds.
+"""The faults and their times: a pure function of the seed and the length.
 
 Promises: the same seed and seconds give the same schedule, on every machine and Python; every kind
-of fault comes once before any comes again. Known limit: the schedule repeats, what meets a fault
-does not, since that is timing.
+of fault comes once before any comes again. Known limit: the schedule repeats, but not what a fault
+meets, since that is timing.
 """
 
 import random
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal, get_args
 
-# The settings of the workers; seconds. Faults are shorter or longer than these on purpose.
+# Settings of the workers, in seconds; faults are shorter or longer than these on purpose.
 LEASE = 6.0
 WORKERS = ("one", "two")
 
@@ -37,7 +37,7 @@ Kind = Literal[
 ]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
-# How long each lasts, in seconds; what is not here is a moment.
+# The length of each, in seconds; all others take a moment.
 _LASTS: MappingProxyType[Kind, tuple[float, float]] = MappingProxyType(
     {
         "pause": (LEASE + 2, LEASE + 5),
@@ -51,18 +51,18 @@ _LASTS: MappingProxyType[Kind, tuple[float, float]] = MappingProxyType(
         "outage": (LEASE / 2, LEASE + 3),
     }
 )
-# What a session of the daemon is for: the end of its application_name; "" is all of them.
+# Purposes of the daemon's sessions, at the end of application_name; "" is all of them.
 PURPOSES = ("daemon", "handlers", "listener", "heartbeat", "")
-# What hurts processes, and what hurts connections; the rest hurts the server and everybody.
+# Faults on processes, and on connections; all others affect the server, and so every process.
 _OF_PROCESSES: tuple[Kind, ...] = ("kill", "term", "insist", "pause", "stutter", "declare_dead")
 _OF_CONNECTIONS: tuple[Kind, ...] = ("isolate", "half_open", "cut")
 _OF_SESSIONS: tuple[Kind, ...] = ("half_open", "cut", "terminate")
 
-# Before the first fault, and before each next one, in seconds.
+# Seconds before the first fault, and before each next one.
 _SETTLING_IN = 2.0
 _PAUSES = (0.3, 3.0)
-# A worker that loses its lease alone shows more than one that the next restart frees of its
-# sessions; one that does not is what happens to be there when other things happen.
+# A worker that alone loses its lease shows more than one whose sessions a restart ends soon; half
+# of these faults overlap with others.
 _ALONE = 0.5
 
 
@@ -70,8 +70,8 @@ _ALONE = 0.5
 class Fault:
     """One fault.
 
-    `target` is a worker, "producers" or "server"; `purpose` says which of its sessions; `choice`
-    decides what only the moment knows, such as which of the backends that are there then.
+    target: a worker, "producers" or "server". purpose: which of its sessions. choice: a random
+    number that selects among what exists at that moment.
     """
 
     at: float
@@ -88,7 +88,7 @@ class Fault:
 
 
 def plan(seed: int, seconds: float) -> tuple[Fault, ...]:
-    """The faults of so many seconds; the last one ends before them."""
+    """The faults of this many seconds; the last one ends before."""
     chance = random.Random(f"inboxd chaos {seed}")
     faults: list[Fault] = []
     at = _SETTLING_IN
@@ -113,7 +113,7 @@ def plan(seed: int, seconds: float) -> tuple[Fault, ...]:
 
 
 def _decks(chance: random.Random) -> Iterator[Kind]:
-    """All kinds in some order, again and again."""
+    """All kinds in random order, again and again."""
     while True:
         yield from chance.sample(KINDS, len(KINDS))
 
@@ -127,6 +127,5 @@ def _target(chance: random.Random, kind: Kind) -> str:
 
 
 def describe(seed: int, seconds: float) -> str:
-    """The schedule, for a person to read."""
     lines = [f"seed {seed}, {seconds:g} seconds", *map(str, plan(seed, seconds))]
     return "\n".join(lines)

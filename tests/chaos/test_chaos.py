@@ -1,6 +1,6 @@
 """Workers, producers and every kind of fault side by side: the ledger is exact, the tables clean.
 
-`make chaos` runs the same for as long as you like.
+`make chaos` runs the same for any length.
 """
 
 import sys
@@ -14,15 +14,15 @@ from tests.support.verdicts import Late, Violation
 
 
 def _say(line: str) -> None:
-    sys.stdout.write(f"{line}\n")  # captured, and so shown only if the test failed
+    sys.stdout.write(f"{line}\n")  # captured, so shown only if the test failed
 
 
-# A promise that cannot be kept where rows had no time to drain.
-_OF_ALL_ROWS = "everything is settled, as its script says"
+# A promise that cannot hold while rows had no time to drain.
+_OF_ALL_ROWS = "each row is settled as its script says"
 
 
 def _hold(report: Report, again: str = "") -> None:
-    """Hold that no promise is broken. Raises Violation, Late or AssertionError, the worst first."""
+    """Assert that no promise is broken. Raises Violation, Late or AssertionError, in this order."""
     kinds = {each.promise: each.kind for each in report.broken}
     if "late" in kinds.values() and _OF_ALL_ROWS in kinds:
         kinds[_OF_ALL_ROWS] = "late"
@@ -35,15 +35,15 @@ def _hold(report: Report, again: str = "") -> None:
 
 
 @pytest.mark.timeout(400)
-def test_a_short_chaos(tmp_path: Path) -> None:
-    assert {fault.kind for fault in plan(10, 45)} == set(KINDS), "one of each"
+def test_a_short_chaos_breaks_no_promise(tmp_path: Path) -> None:
+    assert {fault.kind for fault in plan(10, 45)} == set(KINDS), "the plan has each fault"
     report = run(10, 45, tmp_path, _say)
     _hold(report)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(900)
-def test_a_fresh_chaos(tmp_path: Path, fresh_seed: int) -> None:
-    """Another one each time."""
+def test_a_fresh_chaos_breaks_no_promise(tmp_path: Path, fresh_seed: int) -> None:
+    """The seed is new in each run."""
     report = run(fresh_seed, 120, tmp_path, _say)
     _hold(report, f"\nagain: make chaos SEED={fresh_seed} MINUTES=2")

@@ -12,7 +12,7 @@ def test_a_seed_repeats_its_schedule() -> None:
     assert plan(7, 300) != plan(8, 300)
 
 
-def test_it_is_the_same_on_every_machine() -> None:
+def test_the_schedule_is_the_same_on_every_machine() -> None:
     """A seed in a bug report must mean the same years later; change this with the schedule only."""
     digest = hashlib.sha256(describe(7, 300).encode()).hexdigest()
     assert digest[:16] == "3dd963bc4521bc1b"

@@ -1,4 +1,4 @@
-"""The verdict can find everybody guilty: each invariant notices the row that breaks it."""
+"""The verdict finds every broken promise: each invariant notices the row that breaks it."""
 
 import json
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from tests.support.groups import WRONG_GROUPS
 
 pytestmark = pytest.mark.anyio
 
-# ------------------------------------------------------------------- what a run may leave behind
+# -------------------------------------------------------------------- the statements of a run
 
 
 def key(number: int) -> str:
@@ -26,7 +26,7 @@ def key(number: int) -> str:
 
 
 def produced(number: int, kind: str = "event", wave: int = 1, **script: Any) -> str:
-    """A line of a producer, of one row."""
+    """A producer's line for one row."""
     return (
         "insert into chaos_produced (producer, wave, kind, key, script)"
         f" values ('p', {wave}, '{kind}', '{key(number)}', '{json.dumps(script)}')"
@@ -34,14 +34,14 @@ def produced(number: int, kind: str = "event", wave: int = 1, **script: Any) -> 
 
 
 def promised(kind: str, **script: object) -> str:
-    """A line of a producer or an operator, of no row."""
+    """A line of a producer or an operator, without a row."""
     return f"insert into chaos_produced (kind, script) values ('{kind}', '{json.dumps(script)}')"
 
 
 def ended(
     number: int, type_: str = "chaos.fact", script: Mapping[str, Any] | None = None, **more: object
 ) -> str:
-    """An event in history, or a command if it has a queue; its columns may be said."""
+    """An event in history, or a command if it has a queue; `more` are further columns."""
     about = {
         "id": number,
         "type": type_,
@@ -64,13 +64,12 @@ def ended(
 
 
 def trace(number: int, kind: str = "event", line: str | None = None, **more: object) -> str:
-    """A line of a handler."""
     given = {} if line is None else {"line": line}
     return _insert("chaos_ledger", {"kind": kind, "key": key(number), **given, **more})
 
 
 def move(number: int, status: str, at: float, queue: str = "chaos.scarce", **more: object) -> str:
-    """A line of who changed a command's status, so many seconds after some moment."""
+    """A line for a change of a command's status, this many seconds after a fixed moment."""
     when = f"2020-01-01 00:00:{at:09.6f}+00"
     about = {"id": number, "queue": queue, "status": status, "at": when, "started_at": when}
     return _insert("chaos_moves", about | more)
@@ -91,7 +90,7 @@ def _insert(table: str, columns: Mapping[str, object]) -> str:
     return f"insert into {table} ({', '.join(columns)}) values ({values})"
 
 
-# --------------------------------------------------------------------------------- good and bad
+# -------------------------------------------------------------------------- good and bad runs
 
 _EVENT = f"insert into inboxd.events (type, event_id) values ('chaos.fact', '{key(1)}')"
 _DONE = [produced(1), ended(1), trace(1)]
@@ -102,7 +101,7 @@ _CHILD = (
 
 
 def _lined(number: int, wave: int = 1, topic: str = "chaos_lines", **script: Any) -> list[str]:
-    """An event of a line, all but its trace."""
+    """An event of a line, without its trace."""
     return [
         produced(number, wave=wave, **script),
         ended(number, "chaos.of_lines", script, topic=topic, mode="sequential"),
@@ -126,32 +125,32 @@ def _time(second: int) -> str:
 
 _GOOD = [
     *_DONE,
-    # In a line: in order, and what leaves its line and is replayed comes late.
+    # A line in order; an event that leaves its line and is replayed comes late.
     *_lined(2),
     *_lined(3),
     *_lined(4, topic="chaos_skips", heals=key(90)),
     *_lined(5, topic="chaos_skips"),
     *(trace(number, line="l") for number in (2, 3, 5, 4)),
-    # In chunks: in order too, but for what is run alone.
+    # Chunks in order, except an event that runs alone.
     *(line for number in (12, 13, 14) for line in _chunked(number)),
     *(trace(n, line="m", chunk=key(chunk_)) for n, chunk_ in ((13, 1), (14, 1), (12, 2))),
     *(line for number in (6, 7) for line in _keyed(number)),
     trace(6, "command", "k", began=_time(1), ended=_time(2)),
     trace(7, "command", "k", began=_time(2), ended=_time(3)),
-    # A dead letter that was replayed: its successor has its place.
+    # A replayed dead letter: its successor takes its place.
     produced(8, "command"),
     ended(8, "chaos.act", queue="default", status="failed"),
     ended(9, "chaos.act", queue="default", origin_kind="replay", origin_id=8, replay_of=8,
           causation_id=key(8), correlation_id=key(8)),
     trace(9, "command"),
-    # As many as may.
+    # The most that the limits allow.
     *(move(n, "running", 1) for n in range(AT_ONCE)),
     *(move(n, "gone", 2) for n in range(AT_ONCE)),
     *(move(n, "running", 2) for n in range(AT_ONCE)),
     *(move(n, "running", 1 + n // PER_SECOND, "chaos.paced") for n in range(2 * PER_SECOND)),
     *(move(n, status, at, "chaos.sole", unique_key="u")
       for n, status, at in [(1, "pending", 1), (1, "failed", 2), (2, "pending", 2)]),
-    # Said twice, written once; sent when it was due.
+    # Sent twice, written once; sent when it was due.
     promised("once", dedup="shop 1"),
     promised("once", dedup="shop 1"),
     produced(10, dedup="shop 1"),
@@ -172,19 +171,19 @@ async def _broken(database: Database, *statements: str) -> set[str]:
     return found
 
 
-async def test_nothing_is_wrong(database: Database) -> None:
+async def test_a_good_run_breaks_no_promise(database: Database) -> None:
     assert await _broken(database, *_GOOD) == set()
 
 
 _CASES: list[tuple[str, list[str]]] = [
     ("nothing accepted is lost", [produced(1)]),
-    ("what rolled back is not there", [ended(1), trace(1)]),
+    ("rolled-back rows are not there", [ended(1), trace(1)]),
     ("a row is in one place, once", [produced(1), ended(1), ended(1), trace(1)]),
     ("a row is in one place, once", [produced(1), ended(1), _EVENT, trace(1)]),
-    ("a payload is what was written", [produced(1), ended(1, script={"n": 1}), trace(1)]),
-    ("everything is settled, as its script says", [produced(1), _EVENT]),
+    ("a payload is the written one", [produced(1), ended(1, script={"n": 1}), trace(1)]),
+    ("each row is settled as its script says", [produced(1), _EVENT]),
     (
-        "everything is settled, as its script says",
+        "each row is settled as its script says",
         [ended(1, "chaos.act", queue="default", status="cancelled")],
     ),
     ("every effect exactly once", [produced(1), ended(1)]),
@@ -193,23 +192,23 @@ _CASES: list[tuple[str, list[str]]] = [
         "every effect outside the database at least once",
         [ended(1, "chaos.light", queue="light")],
     ),
-    ("every child once, and only of what succeeded", [*_DONE, _CHILD]),
+    ("every child once, and only of rows that succeeded", [*_DONE, _CHILD]),
     (
-        "every child once, and only of what succeeded",
+        "every child once, and only of rows that succeeded",
         [ended(1, script={"children": [{}]})],
     ),
-    ("every child once, and only of what succeeded", [ended(1, script={"sends": 1})]),
+    ("every child once, and only of rows that succeeded", [ended(1, script={"sends": 1})]),
     ("a child's lineage leads to its parent", [ended(1), _CHILD.replace("{}", "another story")]),
     (
         "a child's lineage leads to its parent",
         [ended(1), ended(2, causation_id=key(1), correlation_id="another story")],
     ),
     (
-        "no failure that nobody asked for",
+        "no failure without a cause in the script",
         [_EVENT, """update inboxd.events set errors = '[{"error": "ValueError: no"}]'"""],
     ),
     (
-        "no failure that nobody asked for",
+        "no failure without a cause in the script",
         [_EVENT, """update inboxd.events set errors = '[{"error": "Reject: until mended"}]'"""],
     ),
     ("ids are not ahead of their sequences", [_EVENT, ended(7)]),
@@ -227,11 +226,11 @@ _CASES: list[tuple[str, list[str]]] = [
         ],
     ),
     (
-        "what a producer writes for a line takes effect as it was written",
+        "rows of one producer in a line take effect in the order of writing",
         [*_lined(2), *_lined(1, wave=2), trace(1, line="l"), trace(2, line="l")],
     ),
     (
-        "what a producer writes for a line takes effect as it was written",
+        "rows of one producer in a line take effect in the order of writing",
         [*_keyed(1), *_keyed(2), trace(2, "command", "k"), trace(1, "command", "k")],
     ),
     (
@@ -252,15 +251,15 @@ _CASES: list[tuple[str, list[str]]] = [
     ),
     # --- chunks
     (
-        "a chunk has one key, is in order, and no longer than it may be",
+        "a chunk has one key, is in order, and within its length",
         [ended(1), ended(2), trace(1, line="a", chunk=key(1)), trace(2, line="b", chunk=key(1))],
     ),
     (
-        "a chunk has one key, is in order, and no longer than it may be",
+        "a chunk has one key, is in order, and within its length",
         [ended(1), ended(2), trace(2, line="a", chunk=key(1)), trace(1, line="a", chunk=key(1))],
     ),
     (
-        "a chunk has one key, is in order, and no longer than it may be",
+        "a chunk has one key, is in order, and within its length",
         [
             statement
             for n in range(CHUNK + 1)
@@ -269,11 +268,11 @@ _CASES: list[tuple[str, list[str]]] = [
     ),
     # --- queues and keys
     (
-        "no more of a queue runs at once than its limit",
+        "running commands of a queue stay within its limit",
         [move(n, "running", 1) for n in range(AT_ONCE + 1)],
     ),
     (
-        "no more of a queue is claimed in a second than its rate",
+        "claims of a queue stay within its rate",
         [move(n, "running", 1 + n / 100, "chaos.paced") for n in range(PER_SECOND + 1)],
     ),
     (
@@ -281,15 +280,15 @@ _CASES: list[tuple[str, list[str]]] = [
         [move(n, "pending", n, unique_key="u") for n in (1, 2)],
     ),
     (
-        "who gives way for a unique key gives way to another",
+        "a command cancelled for its unique key has a successor",
         [ended(1, "chaos.sole", queue="q", status="cancelled", unique_key="u")],
     ),
     (
-        "what has a dedup key happens once",
+        "an event with a dedup key happens once",
         [promised("once", dedup="a")],
     ),
     (
-        "what has a dedup key happens once",
+        "an event with a dedup key happens once",
         [
             promised("once", dedup="a"),
             *(
@@ -343,7 +342,9 @@ _CASES: list[tuple[str, list[str]]] = [
 
 
 @pytest.mark.parametrize(("promise", "statements"), _CASES)
-async def test_it_notices(database: Database, promise: str, statements: list[str]) -> None:
+async def test_each_case_breaks_its_promise(
+    database: Database, promise: str, statements: list[str]
+) -> None:
     assert promise in await _broken(database, *statements)
 
 

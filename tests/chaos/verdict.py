@@ -1,7 +1,7 @@
-"""Holds the promises against what a run left behind.
+"""Checks the promises on the rows that a run has left.
 
-Each invariant is a query for the rows that break it. The truth is in the `ledger`; of what was to
-happen, in the script of each row.
+Each invariant is a query for the rows that break it. The `ledger` has what happened; the script of
+each row has what was expected.
 """
 
 import json
@@ -58,24 +58,21 @@ from chaos_rows, jsonb_array_elements(errors) as error group by 1 order by 2 des
 
 @dataclass(frozen=True)
 class BrokenPromise:
-    """A promise that did not hold, and what shows it.
-
-    kind: a violation, unless a slow machine can be the cause as well.
-    """
+    """A promise that did not hold, and the rows that show it."""
 
     promise: str
     rows: tuple[str, ...]
     kind: Kind = "violation"
 
     def __str__(self) -> str:
-        """For a person: the first rows; all of them are in the folder."""
+        """The text for a terminal: the first rows; the folder has all of them."""
         more = len(self.rows) - _SHOWN
         lines = [f"VIOLATED: {self.promise}", *(f"    {row}" for row in self.rows[:_SHOWN])]
         return "\n".join([*lines, f"    … and {more} more"] if more > 0 else lines)
 
 
 async def judge(database: Database, traced: Sequence[str]) -> list[BrokenPromise]:
-    """What the tables say, once everything is quiet; `traced` has the keys of traces outside."""
+    """Return the broken promises, once all processes rest. traced: keys of traces outside."""
     async with database.connect() as connection:
         records = [(key,) for key in traced]
         await connection.copy_records_to_table("chaos_traces", records=records)
@@ -89,12 +86,12 @@ async def judge(database: Database, traced: Sequence[str]) -> list[BrokenPromise
 
 
 async def figures(database: Database) -> dict[str, object]:
-    """What a run amounted to, for its last lines."""
+    """The totals of a run, for its last lines."""
     [row] = await database.fetch(_FIGURES)
     errors = await database.fetch(_ERRORS)
     return {**dict(row), "errors": {row["error"]: row["count"] for row in errors}}
 
 
 def show(row: asyncpg.Record) -> str:
-    """One row in one line."""
+    """A row on one line."""
     return json.dumps(dict(row), default=str)

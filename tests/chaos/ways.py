@@ -1,7 +1,7 @@
 """The ways in which producers write.
 
-Promises: each returns the drafts of which it was told that they are written, with what they come to
-where the answer says so; the others are known already, or give way.
+Promises: each returns the drafts that were confirmed as written, with their expected end if the
+answer names it; the others were duplicates, or gave way.
 """
 
 import json
@@ -143,7 +143,7 @@ async def _client_send_batch(connection: Connection, drafts: Sequence[Draft]) ->
     return drafts
 
 
-# ---------------------------------------------------------------- keys that others may have too
+# ---------------------------------------------------------------- keys of several producers
 
 
 async def _insert_once(connection: Connection, drafts: Sequence[Draft]) -> Sequence[Draft]:
@@ -194,7 +194,7 @@ def _as_told(draft: Draft, *, conflict: bool) -> Draft:
 
 
 async def _send_sole(connection: Connection, drafts: Sequence[Draft]) -> Sequence[Draft]:
-    """All at once: if one is refused, nothing is written."""
+    """Send all in one transaction: if one is refused, nothing is written."""
     try:
         async with connection.transaction():
             return await _client_send(connection, drafts)
@@ -213,5 +213,5 @@ WAYS: Mapping[Table, tuple[Write, ...]] = MappingProxyType(
         "sole": (_send_sole,),
     }
 )
-# Several rows would take their keys in an order of their own, and deadlock.
+# Several rows in one transaction would take their keys in random order, and deadlock.
 ONE_ROW: tuple[Write, ...] = (_insert_once,)

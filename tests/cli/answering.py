@@ -1,4 +1,10 @@
-"""A server that answers webhooks as a test wants it, and keeps what came."""
+"""A server that answers webhooks as a test sets it, and keeps the requests.
+
+with answering() as target:
+    target.status = 503
+    cli("webhooks", "send", "bets", "--to", target.url)
+    assert target.came[0].body == b"{}"
+"""
 
 import threading
 from collections.abc import Iterator, Mapping
@@ -9,7 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 @dataclass(frozen=True, slots=True)
 class Came:
-    """A request."""
+    """A received request; names of headers in lower case."""
 
     path: str
     headers: Mapping[str, str]
@@ -18,7 +24,10 @@ class Came:
 
 @dataclass(slots=True)
 class Answering:
-    """The server; what it answers may be changed."""
+    """The server: its answer, which a test may change, and the received requests.
+
+    closes: it closes the connection without an answer.
+    """
 
     url: str = ""
     status: int = 202
@@ -30,7 +39,7 @@ class Answering:
 
 @contextmanager
 def answering() -> Iterator[Answering]:
-    """Start it on a port of its own."""
+    """Start the server on a free port."""
     given = Answering()
 
     class Handler(BaseHTTPRequestHandler):
@@ -49,7 +58,7 @@ def answering() -> Iterator[Answering]:
             self.wfile.write(given.body)
 
         def log_message(self, *_: object) -> None:
-            """It is quiet."""
+            """Discard the line that the server would print."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         given.url = f"http://127.0.0.1:{server.server_address[1]}"

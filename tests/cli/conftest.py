@@ -1,4 +1,8 @@
-"""The command line as a test uses it: arguments in, exit code and output out."""
+"""The command line for tests: arguments in, exit code and output out.
+
+result = cli("commands", "show", 7, "--json")
+assert (result.code, result.json["status"]) == (0, "pending")
+"""
 
 import io
 import json
@@ -18,7 +22,7 @@ from tests.support.pooler import way_to
 
 @dataclass(frozen=True)
 class Result:
-    """How a command ended and what it wrote."""
+    """The exit code of a command, and its output."""
 
     code: int
     out: str
@@ -26,23 +30,23 @@ class Result:
 
     @property
     def json(self) -> Any:
-        """What it wrote to standard output, which must be one JSON document."""
+        """Standard output, which must be one JSON document."""
         assert self.out, self.err
         return json.loads(self.out)
 
 
 class Cli(Protocol):
-    """The fixture `cli`."""
+    """The type of the fixtures `cli` and `run_cli`."""
 
     def __call__(self, *arguments: object, stdin: str = "", terminal: bool = False) -> Result:
-        """Run `inboxd` with these arguments; `terminal`: let it think that a person types."""
+        """Run `inboxd` with these arguments; terminal: standard input counts as a terminal."""
 
 
 @pytest.fixture
 def run_cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Cli:
-    """Run a command in this process, with whatever settings the test made.
+    """Run a command in this process, with the settings of the test.
 
-    What listens takes any free port: a daemon of the machine's may have the usual one.
+    Listeners take a free port, because a daemon of this machine may have the default one.
     """
     monkeypatch.setenv("INBOXD_HTTP__PORT", "0")
 
@@ -73,7 +77,7 @@ def cli(run_cli: Cli, database: Database, monkeypatch: pytest.MonkeyPatch) -> It
 
 @pytest.fixture
 def sql(database: Database) -> Callable[..., list[asyncpg.Record]]:
-    """Ask the test's database."""
+    """Run SQL on the test's database; returns the rows."""
 
     def ask(query: str, *arguments: object) -> list[asyncpg.Record]:
         return anyio.run(database.fetch, query, *arguments)

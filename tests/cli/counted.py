@@ -1,4 +1,7 @@
-"""Statistics and samples of a known day, for tests of what shows them."""
+"""Statistics for tests of the commands that show them.
+
+count(sql, "30 minutes", 40, lane="orders", outcome="failed")
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +22,10 @@ def count(
     took: str = "{}",
     longest: float = 12.0,
 ) -> None:
-    """Let so many executions be counted; `took`: the histogram of each time."""
+    """Write the statistics of some executions.
+
+    ago: an interval of PostgreSQL. took: the histogram of each time. longest: seconds.
+    """
     sql(
         """INSERT INTO inboxd.stats_written (minute, kind, lane, type, outcome, after, count,
                   run_total, run_maximum, run_histogram, wait_total, wait_maximum, wait_histogram,

@@ -1,4 +1,9 @@
-"""Rows as the tests of actions write, run, fail and read them."""
+"""Functions that write, run, fail and read rows, for tests of actions.
+
+id_ = dead(sql, "commands", type="a.b")
+assert cli("commands", "dismiss", id_).code == 0
+assert statuses(sql) == {id_: "dismissed"}
+"""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -25,7 +30,7 @@ def insert(sql: Sql, table: str, **values: Any) -> int:
 
 
 def fail(sql: Sql, table: str, *ids: int, fingerprint: str = "f1", error: str = FAILED) -> None:
-    """Make rows dead letters, as a worker does."""
+    """Turn rows into dead letters, as a worker does."""
     sql(
         f"""UPDATE inboxd.{table} SET status = 'failed', attempts = 3, crashes = 1,
                    errors = $2::text::jsonb, fingerprint = $3 WHERE id = ANY ($1)""",
@@ -42,7 +47,7 @@ def dead(sql: Sql, table: str, fingerprint: str = "f1", **values: Any) -> int:
 
 
 def run(sql: Sql, id_: int) -> None:
-    """Let a command be claimed by a worker."""
+    """Claim a command, as a worker does."""
     sql(
         """UPDATE inboxd.commands SET status = 'running', fence = 1,
                   worker_id = '00000000-0000-0000-0000-000000000001' WHERE id = $1""",
@@ -64,6 +69,6 @@ def audited(sql: Sql) -> list[tuple[str, str, int]]:
 
 
 async def operator(database: Database, act: Callable[[Session], Awaitable[Any]]) -> Any:
-    """Act on a session of one's own."""
+    """Run a function with a session of its own."""
     async with daemon_session(database) as connection:
         return await act(Session(connection, SQL))

@@ -1,4 +1,4 @@
-"""Dismiss and cancel, and actions on all that match: what they change, refuse, and wake."""
+"""Dismiss and cancel, and actions on all matching rows: changes, refusals, notifications."""
 
 import anyio
 import pytest
@@ -28,7 +28,7 @@ def test_dismissed_dead_letters_are_history(cli: Cli, sql: Sql, table: str) -> N
     assert line["target"] == f"{table} {ids[0]}, {ids[1]}"
 
 
-def test_cancel_by_filter_ends_what_waits_and_asks_what_runs(cli: Cli, sql: Sql) -> None:
+def test_cancel_by_filter_ends_waiting_and_asks_running_commands(cli: Cli, sql: Sql) -> None:
     pending, running, other, failed = (insert(sql, "commands", tenant=t) for t in "aaba")
     run(sql, running)
     fail(sql, "commands", failed)
@@ -44,7 +44,7 @@ def test_cancel_by_filter_ends_what_waits_and_asks_what_runs(cli: Cli, sql: Sql)
     assert audited(sql) == [("cancel", "commands tenant=a", 2)]
 
 
-def test_cancel_ends_what_waits_and_asks_what_runs(cli: Cli, sql: Sql) -> None:
+def test_cancel_ends_waiting_and_asks_running_commands(cli: Cli, sql: Sql) -> None:
     pending, waiting, running = (
         insert(sql, "commands"),
         insert(sql, "commands"),
@@ -65,7 +65,7 @@ def test_cancel_ends_what_waits_and_asks_what_runs(cli: Cli, sql: Sql) -> None:
     assert sql("SELECT action, count FROM inboxd.audit")[0]["count"] == 3
 
 
-def test_cancel_of_what_ended_changes_nothing(cli: Cli, sql: Sql) -> None:
+def test_cancel_of_ended_commands_changes_nothing(cli: Cli, sql: Sql) -> None:
     pending, failed = insert(sql, "commands"), insert(sql, "commands")
     fail(sql, "commands", failed)
     result = cli("commands", "cancel", pending, failed)
@@ -93,16 +93,16 @@ def test_actions_wake_the_workers(
             await connection.add_listener(f"inboxd_{table}", lambda *args: heard.append(args[2]))
             code = await anyio.to_thread.run_sync(lambda: cli(table, action, id_).code)
             assert code == 0
-            await connection.execute("SELECT 1")  # notifications come with an answer at the latest
+            await connection.execute("SELECT 1")  # notifications arrive at the latest with a result
 
     anyio.run(act)
     assert set(heard) == {f"inboxd_{table}"}
 
 
-def test_cancel_judges_the_status_after_a_claim_under_way(
+def test_cancel_uses_the_status_after_a_concurrent_claim(
     cli: Cli, database: Database, sql: Sql
 ) -> None:
-    """The row is pending when cancel looks, and running when it has its lock."""
+    """The row is pending when cancel reads it first, and running when cancel has its lock."""
     id_ = insert(sql, "commands")
 
     async def race() -> None:
@@ -128,7 +128,7 @@ def test_cancel_judges_the_status_after_a_claim_under_way(
     assert sql("SELECT status, cancel_requested FROM inboxd.commands")[0]["cancel_requested"]
 
 
-# ------------------------------------------------------------------------------- all that match
+# ---------------------------------------------------------------------------- all matching rows
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_cancel_judges_the_status_after_a_claim_under_way(
         (["--all"], {0, 1, 2, 3}),
     ],
 )
-def test_a_filter_meets_what_it_says(
+def test_filter_selects_only_its_rows(
     cli: Cli, sql: Sql, filters: list[str], matching: set[int]
 ) -> None:
     ids = [
@@ -154,20 +154,20 @@ def test_a_filter_meets_what_it_says(
         dead(sql, "commands", type="x", queue="q"),
         insert(sql, "commands", type="y", tenant="t"),
     ]
-    insert(sql, "commands", type="x", queue="q", tenant="t")  # pending: never meant
+    insert(sql, "commands", type="x", queue="q", tenant="t")  # pending: no action applies to it
     fail(sql, "commands", ids[3], error='[{"error": "SMTP Refused: 550"}]')
     sql("UPDATE inboxd.commands SET created_at = now() - interval '1 day' WHERE id = $1", ids[0])
     dry = cli("commands", "replay", *filters, "--dry-run", "--json").json
     assert dry["count"] == len(matching)
     assert [row["id"] for row in dry["sample"]] == [ids[n] for n in sorted(matching)]
     assert set(statuses(sql).values()) == {"failed", "pending"}
-    assert audited(sql) == [], "a dry run does nothing"
+    assert audited(sql) == [], "a dry run changes nothing"
     assert cli("commands", "replay", *filters, "--json").json["count"] == len(matching)
     replayed = {row["old_id"] for row in sql("SELECT old_id FROM inboxd.replays")}
     assert replayed == {ids[n] for n in matching}
 
 
-def test_events_by_topic(cli: Cli, sql: Sql) -> None:
+def test_replay_of_events_by_topic(cli: Cli, sql: Sql) -> None:
     wanted, _ = dead(sql, "events", topic="orders"), dead(sql, "events")
     assert cli("events", "replay", "--topic", "orders", "--json").json["count"] == 1
     assert [row[0] for row in sql("SELECT old_id FROM inboxd.replays")] == [wanted]
@@ -190,7 +190,7 @@ def test_many_pages_are_one_line_of_the_audit(cli: Cli, sql: Sql) -> None:
 
 
 @pytest.mark.anyio
-async def test_an_interrupted_action_leaves_a_true_audit(database: Database) -> None:
+async def test_interrupted_action_leaves_a_correct_audit(database: Database) -> None:
     await database.execute(
         """INSERT INTO inboxd.commands (queue, type, status)
            SELECT 'q', 'many', 'failed' FROM generate_series(1, 1200)"""
@@ -215,7 +215,7 @@ async def test_an_interrupted_action_leaves_a_true_audit(database: Database) -> 
 
 
 @pytest.mark.anyio
-async def test_a_rate_bounds_how_many_run_again_in_a_second(database: Database) -> None:
+async def test_rate_limits_replays_per_second(database: Database) -> None:
     await database.execute(
         """INSERT INTO inboxd.commands (queue, type, status)
            SELECT 'q', 'many', 'failed' FROM generate_series(1, 12)"""
@@ -234,9 +234,9 @@ async def test_a_rate_bounds_how_many_run_again_in_a_second(database: Database) 
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["replay"], 2, "what is to be replayed?"),
-        (["replay", "7", "--type", "x"], 2, "one of these"),
-        (["dismiss", "--type", "x", "--all"], 2, "one of these"),
+        (["replay"], 2, "choose the rows to be replayed"),
+        (["replay", "7", "--type", "x"], 2, "in one way"),
+        (["dismiss", "--type", "x", "--all"], 2, "in one way"),
         (["replay", "--all", "--rate", "0"], 2, "a rate of 0 rows a second is not valid"),
         (["replay", "--all", "--rate", "-3"], 2, "a rate of -3"),
         (["cancel", "--batch", "4711"], 1, "there is no batch 4711"),
@@ -244,7 +244,7 @@ async def test_a_rate_bounds_how_many_run_again_in_a_second(database: Database) 
         (["replay", "--since", "soon"], 2, "neither a duration"),
     ],
 )
-def test_what_makes_no_sense_is_refused_and_nothing_changed(
+def test_invalid_options_are_refused(
     cli: Cli, sql: Sql, arguments: list[str], code: int, said: str
 ) -> None:
     dead(sql, "commands", type="x")
@@ -256,14 +256,14 @@ def test_what_makes_no_sense_is_refused_and_nothing_changed(
 
 
 @pytest.mark.anyio
-async def test_events_are_in_no_batch(database: Database) -> None:
-    with pytest.raises(UsageError, match="events are in no batch"):
+async def test_selection_of_events_by_batch_is_refused(database: Database) -> None:
+    with pytest.raises(UsageError, match="an event cannot be in a batch"):
         await operator(
             database, lambda s: operations.preview(s, "events", "replay", Selection(batch=1))
         )
 
 
-def test_at_a_terminal_it_asks_first(cli: Cli, sql: Sql) -> None:
+def test_action_at_a_terminal_asks_for_confirmation(cli: Cli, sql: Sql) -> None:
     dead(sql, "commands")
     refused = cli("commands", "replay", "--all", stdin="n\n", terminal=True)
     assert "1 command would be replayed" in refused.err

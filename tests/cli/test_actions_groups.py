@@ -1,4 +1,4 @@
-"""Groups of dead letters by their failure, and the audit of what was done."""
+"""Groups of dead letters by their failure, and the audit of actions."""
 
 import getpass
 
@@ -7,7 +7,7 @@ from tests.cli.dead_letters import Sql, audited, dead, insert, statuses
 from tests.support.verdicts import safety
 
 
-def test_ten_thousand_dead_letters_read_as_three_problems(cli: Cli, sql: Sql) -> None:
+def test_ten_thousand_dead_letters_are_listed_as_three_groups(cli: Cli, sql: Sql) -> None:
     sql(
         """INSERT INTO inboxd.commands (queue, type, status, fingerprint, errors)
            SELECT 'q', 'mail.' || n % 2, 'failed', CASE WHEN n % 10 = 0 THEN 'g2' ELSE 'g1' END,
@@ -37,7 +37,7 @@ def test_ten_thousand_dead_letters_read_as_three_problems(cli: Cli, sql: Sql) ->
     assert (gone.code, "no dead letter is in group 'g1'" in gone.err) == (1, True)
 
 
-def test_a_group_is_named_by_the_beginning_of_its_name(cli: Cli, sql: Sql) -> None:
+def test_group_is_found_by_the_beginning_of_its_name(cli: Cli, sql: Sql) -> None:
     dead(sql, "commands", "5f2c1e0d9a7b3344")
     dead(sql, "commands", "5f2c1e0d9a7b3344")
     dead(sql, "commands", "5fa0000000000000")
@@ -55,7 +55,7 @@ def test_a_group_is_named_by_the_beginning_of_its_name(cli: Cli, sql: Sql) -> No
     assert audited(sql) == [("replay", "commands group=5f2c1e0d9a7b3344", 2)]
 
 
-def test_rows_that_are_named_may_be_tried_dry_and_at_a_rate(cli: Cli, sql: Sql) -> None:
+def test_actions_by_id_take_dry_run_and_rate(cli: Cli, sql: Sql) -> None:
     first, second = dead(sql, "commands", type="x"), dead(sql, "commands", type="x")
     waits = insert(sql, "commands", type="x")
     dry = cli("commands", "replay", first, second, "--dry-run", "--rate", "5")
@@ -70,7 +70,7 @@ def test_rows_that_are_named_may_be_tried_dry_and_at_a_rate(cli: Cli, sql: Sql) 
     assert cli("commands", "replay", first, "--rate", "5").code == 0
 
 
-def test_the_audit_lists_who_did_what(cli: Cli, sql: Sql) -> None:
+def test_audit_lists_actions_with_their_actors(cli: Cli, sql: Sql) -> None:
     first, second = dead(sql, "commands"), dead(sql, "events")
     cli("commands", "dismiss", first, "--reason", "sent by hand")
     cli("events", "replay", second)
@@ -92,19 +92,19 @@ def test_the_audit_lists_who_did_what(cli: Cli, sql: Sql) -> None:
     assert "sent by hand" in cli("audit").out
 
 
-def test_an_action_that_there_is_not_is_refused(cli: Cli) -> None:
+def test_unknown_action_of_the_audit_is_refused(cli: Cli) -> None:
     wrong = cli("audit", "--action", "replai")
     assert (wrong.code, wrong.out) == (2, "")
     assert "'replai' is not a valid action; did you mean 'replay'?" in wrong.err
     assert cli("audit", "--action", "replay twice").code == 2
     far = cli("audit", "--action", "zzz", "--json")
     assert (far.code, far.out) == (2, "")
-    assert "valid are abort, accept, add, archive, auto, cancel, change, close, " in far.err
+    assert "valid actions: abort, accept, add, archive, auto, cancel, change, close, " in far.err
     for right in ("erase", "prioritize to -5", "reschedule", "force open", "force", "metrics only"):
         assert cli("audit", "--action", right, "--json").json["audit"] == []
 
 
-def test_an_archived_group_is_left_out_until_it_grows(cli: Cli, sql: Sql) -> None:
+def test_archived_group_is_hidden_until_it_grows(cli: Cli, sql: Sql) -> None:
     dead(sql, "commands", "5f2c1e0d9a7b3344")
     first = dead(sql, "events", "77aa000000000000")
     told = cli("failures", "archive", "77", "--reason", "known")
@@ -118,12 +118,12 @@ def test_an_archived_group_is_left_out_until_it_grows(cli: Cli, sql: Sql) -> Non
 
     assert listed() == ["5f2c1e0d9a7b3344"]
     shown = cli("failures", "list")
-    assert "1 archived group left out: --archived lists them." in shown.err
+    assert "1 archived group not shown: --archived lists them." in shown.err
     (archived,) = cli("failures", "list", "--archived", "--json").json["groups"]
     assert archived["archived"]["reason"] == "known"
     assert "(known)" in cli("failures", "list", "--archived", "--wide").out
     assert "(known)" in cli("failures", "show", "77").out
-    # Whoever acts on it by its name meets it all the same.
+    # Actions by its name apply to an archived group too.
     assert cli("events", "replay", "--group", "77", "--dry-run", "--json").json["count"] == 1
     dead(sql, "events", "77aa000000000000")
     with safety():
@@ -141,7 +141,7 @@ def test_an_archived_group_is_left_out_until_it_grows(cli: Cli, sql: Sql) -> Non
     ]
 
 
-def test_what_is_noted_of_groups_that_are_gone_is_removed(cli: Cli, sql: Sql) -> None:
+def test_archive_notes_of_ended_groups_are_removed(cli: Cli, sql: Sql) -> None:
     for group in ("aa", "bb", "cc"):
         dead(sql, "commands", group)
         assert cli("failures", "archive", group).code == 0
@@ -152,7 +152,7 @@ def test_what_is_noted_of_groups_that_are_gone_is_removed(cli: Cli, sql: Sql) ->
     assert [row["fingerprint"] for row in kept] == ["bb", "cc", "dd"]
 
 
-def test_a_group_is_replayed_by_its_name_whatever_it_has(cli: Cli, sql: Sql) -> None:
+def test_group_of_events_and_commands_is_replayed_by_name(cli: Cli, sql: Sql) -> None:
     dead(sql, "commands", "aa")
     dead(sql, "commands", "aa")
     dead(sql, "commands", "bb")

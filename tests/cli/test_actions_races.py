@@ -1,4 +1,4 @@
-"""Two actions on a row at once, or an action and a settlement: one of them is refused."""
+"""Concurrent actions on a row, or an action and a settlement: one of them is refused."""
 
 import uuid
 from collections.abc import Awaitable, Callable
@@ -18,7 +18,7 @@ from tests.support.verdicts import safety
 
 
 async def _both(database: Database, *acts: Callable[[Session], Awaitable[Any]]) -> list[Any]:
-    """Let the acts begin while the row is locked, so that they meet; what each came to."""
+    """Start the acts while the row is locked, so that all wait for it; returns their results."""
     ended: list[Any] = []
 
     async def one(act: Callable[[Session], Awaitable[Any]]) -> None:
@@ -48,7 +48,7 @@ def _dismiss(id_: int) -> Callable[[Session], Awaitable[Any]]:
 
 @pytest.mark.parametrize("key", [None, "k"])
 @pytest.mark.parametrize("other", [_replay, _dismiss])
-def test_of_two_actions_on_a_dead_letter_at_once_one_is_refused(
+def test_one_of_two_concurrent_actions_on_a_dead_letter_is_refused(
     database: Database, sql: Sql, other: Any, key: str | None
 ) -> None:
     id_ = dead(sql, "commands", ordering_key=key)
@@ -72,10 +72,10 @@ def test_of_two_actions_on_a_dead_letter_at_once_one_is_refused(
         ("events", "dismiss_events(ARRAY[{id}::bigint])", 0),
     ],
 )
-def test_of_two_calls_by_sql_at_once_one_does_something(
+def test_one_of_two_concurrent_calls_by_sql_changes_the_row(
     database: Database, sql: Sql, table: str, call: str, left: int
 ) -> None:
-    """An operator's login may call these itself: nobody has locked the rows for them then."""
+    """An operator's login may call these functions itself, without a lock on the rows."""
     statement = f"SELECT * FROM inboxd.{call.format(id=dead(sql, table))}"
     found: list[int] = []
 
@@ -101,8 +101,8 @@ def test_of_two_calls_by_sql_at_once_one_does_something(
         assert len(sql(f"SELECT FROM inboxd.{table}_history")) == 1
 
 
-def test_a_cancel_that_meets_a_settlement_is_refused(database: Database, sql: Sql) -> None:
-    """The row runs when cancel looks, and has succeeded when it has its lock."""
+def test_cancel_during_a_settlement_is_refused(database: Database, sql: Sql) -> None:
+    """The row is running when cancel reads it first, and succeeded when cancel has its lock."""
     id_ = insert(sql, "commands")
     run(sql, id_)
 
@@ -132,10 +132,8 @@ def test_a_cancel_that_meets_a_settlement_is_refused(database: Database, sql: Sq
     assert audited(sql) == []
 
 
-def test_an_edge_added_while_its_row_is_replayed_follows_the_new_row(
-    database: Database, sql: Sql
-) -> None:
-    """Whoever adds one locks the row first; the replay sees it once it has the lock."""
+def test_edge_added_during_a_replay_follows_the_new_row(database: Database, sql: Sql) -> None:
+    """The adder of an edge locks the row first; the replay sees the edge once it has the lock."""
     id_ = dead(sql, "commands")
     key = sql("SELECT command_id FROM inboxd.commands")[0][0]
     waiting = uuid.uuid4()
@@ -162,10 +160,10 @@ def test_an_edge_added_while_its_row_is_replayed_follows_the_new_row(
 
 @pytest.mark.parametrize("table", ["events", "commands"])
 @pytest.mark.parametrize("status", ["pending", "waiting", "running"])
-def test_the_statements_themselves_leave_what_is_no_dead_letter(
+def test_statements_change_only_dead_letters(
     database: Database, sql: Sql, table: Any, status: str
 ) -> None:
-    """Promise 8: not only the code that calls them."""
+    """Promise 8 holds for the statements, not only for the code that calls them."""
     id_ = insert(sql, table)
     if status == "running" and table == "commands":
         run(sql, id_)

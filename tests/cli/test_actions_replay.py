@@ -1,4 +1,4 @@
-"""`replay`: dead letters run again, in their place, and what waited for them follows."""
+"""`replay`: dead letters run again in their place, and rows that waited for them follow."""
 
 import getpass
 import json
@@ -22,7 +22,7 @@ def succeed(sql: Sql, id_: int) -> None:
 # -------------------------------------------------------------------------------------- replay
 
 
-def test_a_dead_letter_is_replayed_as_a_new_row_in_its_place(cli: Cli, sql: Sql) -> None:
+def test_replay_makes_a_new_row_in_place_of_a_dead_letter(cli: Cli, sql: Sql) -> None:
     old = dead(
         sql,
         "commands",
@@ -53,7 +53,7 @@ def test_a_dead_letter_is_replayed_as_a_new_row_in_its_place(cli: Cli, sql: Sql)
     assert (kept["attempts"], kept["errors"] is None) == (3, False)
 
 
-def test_a_dead_letter_is_replayed_with_another_payload(cli: Cli, sql: Sql) -> None:
+def test_replay_with_another_payload(cli: Cli, sql: Sql) -> None:
     old = dead(sql, "commands", payload='{"n": 1}')
     refused = cli("commands", "replay-with", str(old), '{"n": ')
     assert (refused.code, "is not valid JSON" in refused.err) == (2, True)
@@ -71,7 +71,7 @@ def test_a_dead_letter_is_replayed_with_another_payload(cli: Cli, sql: Sql) -> N
     assert "has an ordering key" in cli("commands", "replay-with", str(ordered), "{}").err
 
 
-def test_both_rows_say_of_the_replay(cli: Cli, sql: Sql) -> None:
+def test_both_rows_show_the_replay(cli: Cli, sql: Sql) -> None:
     old = dead(sql, "commands")
     (done,) = cli("commands", "replay", old, "--reason", "mended", "--json").json["replayed"]
     (listed,) = cli("commands", "show", old, "--json").json["replays"]
@@ -85,22 +85,20 @@ def test_both_rows_say_of_the_replay(cli: Cli, sql: Sql) -> None:
 
 
 @pytest.mark.parametrize("table", ["events", "commands"])
-def test_a_row_with_a_place_in_a_line_and_an_event_run_again_in_place(
-    cli: Cli, sql: Sql, table: str
-) -> None:
+def test_event_or_command_with_a_key_runs_again_in_place(cli: Cli, sql: Sql, table: str) -> None:
     id_ = dead(sql, table, ordering_key="k")
     done = cli(table, "replay", id_, "--json").json["replayed"]
     assert done == [{"old_id": id_, "new_id": id_}]
     (row,) = sql(f"SELECT status, attempts, crashes, run_at, errors FROM inboxd.{table}")
     assert row["status"] in ("pending", "waiting")
     assert (row["attempts"], row["crashes"]) == (0, 0)
-    assert row["errors"], "what went wrong before stays listed"
+    assert row["errors"], "earlier errors stay listed"
     assert row["run_at"] > datetime.now(UTC) - timedelta(minutes=1)
     assert sql(f"SELECT * FROM inboxd.{table}_history") == []
     assert [r["new_id"] for r in cli(table, "show", id_, "--json").json["replays"]] == [id_]
 
 
-def test_a_deadline_that_has_passed_is_lifted(cli: Cli, sql: Sql) -> None:
+def test_replay_removes_a_passed_deadline(cli: Cli, sql: Sql) -> None:
     past, future = datetime.now(UTC) - timedelta(hours=1), datetime.now(UTC) + timedelta(hours=1)
     for deadline in (past, future):
         dead(sql, "commands", deadline=deadline)
@@ -112,9 +110,7 @@ def test_a_deadline_that_has_passed_is_lifted(cli: Cli, sql: Sql) -> None:
 
 @pytest.mark.parametrize("table", ["events", "commands"])
 @pytest.mark.parametrize("action", ["replay", "dismiss"])
-def test_what_is_no_dead_letter_is_refused_and_nothing_changed(
-    cli: Cli, sql: Sql, table: str, action: str
-) -> None:
+def test_action_on_a_pending_row_is_refused(cli: Cli, sql: Sql, table: str, action: str) -> None:
     failed, pending = dead(sql, table), insert(sql, table)
     before = statuses(sql, table)
     result = cli(table, action, failed, pending)
@@ -126,7 +122,7 @@ def test_what_is_no_dead_letter_is_refused_and_nothing_changed(
     assert sql("SELECT * FROM inboxd.replays") == []
 
 
-def test_what_has_ended_is_refused_by_name(cli: Cli, sql: Sql) -> None:
+def test_actions_on_ended_rows_are_refused(cli: Cli, sql: Sql) -> None:
     done, old, gone = insert(sql, "commands"), dead(sql, "commands"), dead(sql, "commands")
     succeed(sql, done)
     cli("commands", "replay", old)
@@ -137,7 +133,9 @@ def test_what_has_ended_is_refused_by_name(cli: Cli, sql: Sql) -> None:
         assert f"{gone} is dismissed" in cli("commands", action, gone).err
 
 
-def test_a_replayed_member_heals_its_batch_and_releases_what_waited(cli: Cli, sql: Sql) -> None:
+def test_replayed_member_completes_its_batch_and_releases_the_next_command(
+    cli: Cli, sql: Sql
+) -> None:
     (batch,) = sql(
         """SELECT * FROM inboxd.send_batch('mails',
                '[{"type": "mail", "queue": "q"}, {"type": "mail", "queue": "q"}]',
@@ -160,7 +158,7 @@ def test_a_replayed_member_heals_its_batch_and_releases_what_waited(cli: Cli, sq
     assert sql("SELECT status FROM inboxd.commands WHERE type = 'tell'")[0][0] == "pending"
 
 
-def test_a_workflow_goes_on_from_the_step_that_failed(cli: Cli, sql: Sql) -> None:
+def test_replay_continues_a_workflow_from_its_failed_step(cli: Cli, sql: Sql) -> None:
     (flow,) = sql(
         """SELECT * FROM inboxd.send_workflow('seed',
                '[{"name": "one", "type": "s", "queue": "q"},
@@ -176,11 +174,11 @@ def test_a_workflow_goes_on_from_the_step_that_failed(cli: Cli, sql: Sql) -> Non
     assert [tuple(step) for step in steps] == [("one", done["new_id"]), ("two", two)]
     assert statuses(sql)[two] == "waiting"
     succeed(sql, done["new_id"])
-    assert statuses(sql)[two] == "pending", "what waited for the old row waited for the new one"
+    assert statuses(sql)[two] == "pending", "the second step waited for the new row"
     assert flow["id"] == sql("SELECT batch_id FROM inboxd.commands")[0][0]
 
 
-def test_what_is_sent_after_a_replayed_command_waits_for_its_successor(cli: Cli, sql: Sql) -> None:
+def test_command_sent_after_a_replayed_one_waits_for_the_new_row(cli: Cli, sql: Sql) -> None:
     dead(sql, "commands")
     key = sql("SELECT command_id FROM inboxd.commands")[0][0]
     (first,) = cli("commands", "replay", key, "--json").json["replayed"]

@@ -1,4 +1,4 @@
-"""`inboxd admin hash`: a password's hash, and nothing of the password."""
+"""`inboxd admin hash` prints a password's hash, and never the password."""
 
 import getpass
 
@@ -8,14 +8,14 @@ from inboxd.model.passwords import read_password_hash
 from tests.cli.conftest import Cli
 
 
-def test_without_a_terminal_it_is_the_first_line(run_cli: Cli) -> None:
+def test_password_is_the_first_line_without_a_terminal(run_cli: Cli) -> None:
     result = run_cli("admin", "hash", stdin="correct horse\nmore\n")
     assert result.code == 0
     assert read_password_hash(result.out).matches("correct horse")
     assert "horse" not in result.out + result.err
 
 
-def test_at_a_terminal_it_is_asked_for_twice_and_not_shown(
+def test_password_at_a_terminal_is_typed_twice_and_hidden(
     run_cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     typed = iter(["correct horse", "correct horse", "correct horse", "correct house"])
@@ -35,6 +35,6 @@ def test_at_a_terminal_it_is_asked_for_twice_and_not_shown(
 
 
 @pytest.mark.parametrize("typed", ["", "short", "x" * 1025])
-def test_what_could_be_guessed_is_refused(run_cli: Cli, typed: str) -> None:
+def test_weak_passwords_are_refused(run_cli: Cli, typed: str) -> None:
     refused = run_cli("admin", "hash", stdin=typed)
     assert (refused.code, "8 to 1024 characters" in refused.err) == (2, True)

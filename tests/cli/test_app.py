@@ -1,10 +1,8 @@
-"""What holds for all commands: the page that documents them, speed, exit codes, errors."""
+"""All commands: help, speed, exit codes and errors."""
 
-import re
 import subprocess
 import sys
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,11 +14,9 @@ from inboxd.cli.exits import Exit, exit_code
 from tests.cli.conftest import Cli
 from tests.support.waiting import patient
 
-PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
-
 
 def _commands(group: Any, above: str = "") -> dict[str, set[str]]:
-    """Every command with its long options, as the page must have them."""
+    """Return every command with its long options."""
     found: dict[str, set[str]] = {}
     for name, command in group.commands.items():
         full = f"{above}{name}"
@@ -29,27 +25,6 @@ def _commands(group: Any, above: str = "") -> dict[str, set[str]]:
         if not hasattr(command, "commands") or command.invoke_without_command:
             found[full] = {opt for param in command.params for opt in param.opts if "--" in opt}
     return found
-
-
-def test_the_page_has_every_command_and_every_option() -> None:
-    sections = re.split(r"^### `inboxd ", PAGE.read_text(), flags=re.MULTILINE)[1:]
-    documented = {
-        re.match(r"[a-z -]+[a-z]", section)[0]: set(  # type: ignore[index]
-            re.findall(r"`(--[a-z-]+)", section.partition("\n## ")[0])
-        )
-        for section in sections
-    }
-    actual = _commands(typer.main.get_command(app))
-    # Said once for all commands.
-    shared = {"--config", "--wide", "--aligned"}
-    assert documented.keys() == actual.keys()
-    for name, options in actual.items():
-        assert documented[name] == options - shared, name
-
-
-def test_the_page_has_every_exit_code() -> None:
-    documented = re.findall(r"^\| (\d+) \|", PAGE.read_text(), flags=re.MULTILINE)
-    assert [int(code) for code in documented] == sorted(Exit)
 
 
 def test_every_command_has_help_with_an_example(run_cli: Cli) -> None:
@@ -62,8 +37,8 @@ def test_every_command_has_help_with_an_example(run_cli: Cli) -> None:
             assert unmeant not in result.out, name
 
 
-def test_help_and_completion_import_nothing_heavy() -> None:
-    """What takes time is asked for by name, since a clock on a busy machine tells nothing."""
+def test_help_and_completion_import_no_slow_module() -> None:
+    """Check the names of slow modules, because times on a busy machine prove nothing."""
     probe = (
         "import sys; sys.argv = ['inboxd', '--help']\n"
         "from inboxd.cli import main\n"
@@ -99,12 +74,12 @@ def test_version_and_module(run_cli: Cli) -> None:
         ("commands pause x", ["pause", "webhooks pause"]),
     ],
 )
-def test_a_command_that_stands_elsewhere_is_named(
+def test_misplaced_command_is_named_with_its_groups(
     run_cli: Cli, typed: str, there_is: list[str]
 ) -> None:
     result = run_cli(*typed.split())
     assert (result.code, result.out) == (2, "")
-    named = result.err.partition("There is: ")[2].partition(".\n")[0].split(", ")
+    named = result.err.partition("Commands of this name: ")[2].partition(".\n")[0].split(", ")
     assert set(there_is) <= set(named), result.err
 
 
@@ -116,7 +91,7 @@ def test_a_command_that_stands_elsewhere_is_named(
         ("status --minutes 0", "Invalid value for '--minutes'"),
     ],
 )
-def test_a_wrong_value_is_told_in_words_of_ours(run_cli: Cli, typed: str, told: str) -> None:
+def test_wrong_value_has_a_message_of_inboxd(run_cli: Cli, typed: str, told: str) -> None:
     result = run_cli(*typed.split())
     assert (result.code, result.out) == (2, "")
     assert told in result.err
@@ -152,7 +127,7 @@ def test_exit_codes(error: Exception, code: int) -> None:
 
 
 @pytest.mark.parametrize("sqlstate", ["55P03", "57P03", "53300", "40P01", "08006"])
-def test_what_may_be_gone_at_the_next_try_is_temporary(sqlstate: str) -> None:
+def test_transient_database_errors_exit_with_75(sqlstate: str) -> None:
     cause = Exception()
     cause.sqlstate = sqlstate  # type: ignore[attr-defined]
     error = errors.DatabaseError()
@@ -160,7 +135,7 @@ def test_what_may_be_gone_at_the_next_try_is_temporary(sqlstate: str) -> None:
     assert exit_code(error) == 75
 
 
-def test_an_unexpected_error_is_one_message_and_debug_shows_where(
+def test_unexpected_error_is_one_message_and_debug_adds_the_traceback(
     run_cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def break_(*_: object) -> None:
@@ -177,7 +152,9 @@ def test_an_unexpected_error_is_one_message_and_debug_shows_where(
     assert "Traceback" in traced.err
 
 
-def test_an_error_cannot_colour_the_terminal(run_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_control_characters_of_errors_are_replaced(
+    run_cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def break_(*_: object) -> None:
         raise errors.NotFound("no row \x1b[31mred\nsecond line")
 
@@ -193,8 +170,8 @@ def test_completion_scripts(run_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize("given", [["--version"], ["config", "schema"], ["--help"]])
-def test_an_output_that_is_closed_or_full_is_no_mistake_of_ours(given: list[str]) -> None:
-    """Cron and some supervisors close it; a disk is full."""
+def test_closed_or_full_output_has_its_own_exit_code(given: list[str]) -> None:
+    """Cron and some supervisors close the output; a disk may be full."""
 
     def run(where: str) -> subprocess.CompletedProcess[str]:
         command = f'exec "$0" -m inboxd "$@" {where}'

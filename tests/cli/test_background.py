@@ -1,4 +1,4 @@
-"""Actions that are ordered with --background: what is written down, and what workers make of it."""
+"""Actions that are ordered with --background: the orders, and their execution by workers."""
 
 from dataclasses import replace
 from typing import Any
@@ -38,12 +38,12 @@ def _shown(cli: Cli, id_: int = 1) -> Any:
     return cli("actions", "show", id_, "--json").json
 
 
-def test_what_is_ordered_is_told_and_nothing_is_done_yet(cli: Cli, sql: Sql) -> None:
+def test_order_is_described_and_starts_later(cli: Cli, sql: Sql) -> None:
     ids = _dead(sql, 3, type="mail")
     result = cli("commands", "replay", "--type", "mail", "--reason", "it is back", "--background")
     assert result.code == 0, result.err
-    assert result.out.startswith("Action 1: replay 3 commands, from ")
-    assert "Undo it: inboxd actions abort 1" in result.out
+    assert result.out.startswith("Action 1: replay 3 commands, starts at ")
+    assert "To abort it: inboxd actions abort 1" in result.out
     assert set(statuses(sql)) == set(ids)
     assert audited(sql) == [("replay", "commands type=mail", 0)]
     (row,) = sql("SELECT *, starts_at - created_at AS delay FROM inboxd.actions")
@@ -52,7 +52,7 @@ def test_what_is_ordered_is_told_and_nothing_is_done_yet(cli: Cli, sql: Sql) -> 
 
 
 @pytest.mark.parametrize("table", ["events", "commands"])
-def test_rows_that_match_are_replayed_once_and_the_audit_grows(
+def test_matching_rows_are_replayed_once_and_the_audit_grows(
     cli: Cli, sql: Sql, database: Database, table: str
 ) -> None:
     ids = _dead(sql, 5, table, type="mail", tenant="a")
@@ -62,7 +62,7 @@ def test_rows_that_match_are_replayed_once_and_the_audit_grows(
     steps(database)
     assert audited(sql) == [("replay", f"{table} type=mail", 2)]
     assert _shown(cli)["share"] == 0.4
-    # Those that fail again, in place or as new rows, are not met again.
+    # Rows that fail again, in place or as new rows, are not replayed twice.
     sql(f"UPDATE inboxd.{table} SET status = 'failed' WHERE status = 'pending'")
     steps(database, 5)
     assert audited(sql) == [("replay", f"{table} type=mail", 5)]
@@ -74,9 +74,7 @@ def test_rows_that_match_are_replayed_once_and_the_audit_grows(
     assert set(hot.values()) == {"failed"}
 
 
-def test_dismissed_cancelled_rescheduled_and_prioritized(
-    cli: Cli, sql: Sql, database: Database
-) -> None:
+def test_dismiss_cancel_reschedule_and_prioritize(cli: Cli, sql: Sql, database: Database) -> None:
     gone = _dead(sql, 2)
     pending, running, other = (insert(sql, "commands", type=t) for t in ("x", "x", "y"))
     moved = insert(sql, "commands", type="z")
@@ -108,13 +106,13 @@ def test_dismissed_cancelled_rescheduled_and_prioritized(
     ]
 
 
-def test_a_row_that_was_settled_meanwhile_is_left_and_counted(
+def test_row_that_was_settled_meanwhile_is_skipped_and_counted(
     cli: Cli, sql: Sql, database: Database
 ) -> None:
     first, second, third = _dead(sql, 3)
     unique = dead(sql, "commands", unique_key="k")
     assert cli("commands", "replay", "--all", *BACKGROUND).code == 0
-    insert(sql, "commands", unique_key="k")  # it holds the key by now
+    insert(sql, "commands", unique_key="k")  # now this command holds the key
     assert cli("commands", "replay", second).code == 0
     steps(database, 2)
     shown = _shown(cli)
@@ -126,7 +124,7 @@ def test_a_row_that_was_settled_meanwhile_is_left_and_counted(
     assert {first, third} < set(found)
 
 
-def test_before_it_starts_it_is_undone_later_what_is_done_stays(
+def test_abort_undoes_an_order_only_before_its_start(
     cli: Cli, sql: Sql, database: Database
 ) -> None:
     ids = _dead(sql, 4)
@@ -155,7 +153,7 @@ def test_before_it_starts_it_is_undone_later_what_is_done_stays(
     )
 
 
-def test_paused_it_waits_and_resumed_it_goes_on_where_it_was(
+def test_resumed_order_continues_where_its_pause_began(
     cli: Cli, sql: Sql, database: Database
 ) -> None:
     _dead(sql, 4)
@@ -168,7 +166,7 @@ def test_paused_it_waits_and_resumed_it_goes_on_where_it_was(
     assert shown["note"].endswith(": look")
     out = cli("actions", "show", 1).out
     assert f"[{'#' * 7}{'.' * 23}] 25%  Paused: 1 command of 4 dismissed." in out
-    assert "1 row a second at most" in out
+    assert "at most 1 row a second" in out
     listed = cli("actions", "list").out
     assert "dismiss commands" in listed
     assert "25%" in listed
@@ -208,7 +206,9 @@ def _pending(sql: Sql) -> list[int]:
     ]
 
 
-def test_a_canary_that_holds_lets_the_others_follow(cli: Cli, sql: Sql, database: Database) -> None:
+def test_successful_canary_is_followed_by_the_other_rows(
+    cli: Cli, sql: Sql, database: Database
+) -> None:
     _dead(sql, 14)
     cli("commands", "replay", "--all", "--canary", *BACKGROUND)
     steps(database, 4)
@@ -225,7 +225,7 @@ def test_a_canary_that_holds_lets_the_others_follow(cli: Cli, sql: Sql, database
     assert audited(sql) == [("replay", "commands", 14)]
 
 
-def test_a_canary_that_does_not_hold_pauses_it(cli: Cli, sql: Sql, database: Database) -> None:
+def test_failed_canary_pauses_the_order(cli: Cli, sql: Sql, database: Database) -> None:
     _dead(sql, 14)
     cli("commands", "replay", "--all", "--canary", *BACKGROUND)
     steps(database)
@@ -236,15 +236,15 @@ def test_a_canary_that_does_not_hold_pauses_it(cli: Cli, sql: Sql, database: Dat
     shown = _shown(cli)
     assert (shown["status"], shown["done"]) == ("paused", 10)
     assert shown["note"] == (
-        f"the canary did not hold: of the first 10, 1 did not succeed: command {first} is failed"
+        f"the canary failed: 1 of the first 10 did not succeed: command {first} is failed"
     )
-    # Whoever resumes it insists.
+    # To resume it is to continue in spite of the canary.
     cli("actions", "resume", 1)
     steps(database, 2)
     assert (_shown(cli)["status"], _shown(cli)["done"]) == ("completed", 14)
 
 
-def test_a_canary_of_all_there_is_ends_with_it(cli: Cli, sql: Sql, database: Database) -> None:
+def test_order_smaller_than_its_canary_ends_with_it(cli: Cli, sql: Sql, database: Database) -> None:
     _dead(sql, 3)
     cli("commands", "replay", "--all", "--canary", *BACKGROUND)
     steps(database, 3)
@@ -254,7 +254,7 @@ def test_a_canary_of_all_there_is_ends_with_it(cli: Cli, sql: Sql, database: Dat
     assert _shown(cli)["status"] == "completed"
 
 
-def test_a_transaction_that_fails_is_tried_again_then_the_action_pauses(
+def test_failing_transaction_is_retried_then_the_order_pauses(
     cli: Cli, sql: Sql, database: Database
 ) -> None:
     _dead(sql, 12)
@@ -275,13 +275,13 @@ def test_a_transaction_that_fails_is_tried_again_then_the_action_pauses(
     assert "not now" in shown["note"]
     assert audited(sql) == [("replay", "commands", 0)]
     sql("DROP TRIGGER refuse ON inboxd.commands")
-    # It has its canary still.
+    # After the resume the canary comes first.
     cli("actions", "resume", 1)
     steps(database, 3)
     assert (_shown(cli)["status"], _shown(cli)["done"]) == ("canary", 10)
 
 
-def test_of_certain_tenants_others_are_not_met_nor_seen(sql: Sql, database: Database) -> None:
+def test_order_of_some_tenants_is_hidden_from_other_tenants(sql: Sql, database: Database) -> None:
     mine, other = dead(sql, "commands", tenant="a"), dead(sql, "commands", tenant="b")
 
     async def act(session: Any) -> None:
@@ -297,7 +297,7 @@ def test_of_certain_tenants_others_are_not_met_nor_seen(sql: Sql, database: Data
             with pytest.raises(NotFound, match="no bulk action 1"):
                 await control(session, shown["id"], tenants={"a"}, **who)
         theirs = Selection(tenant="b", tenants=("a",))
-        with pytest.raises(NotFound, match="no row matches"):
+        with pytest.raises(NotFound, match="no matching row"):
             await operations.order(session, "commands", "dismiss", theirs, OrderTerms(), actor="me")
 
     anyio.run(operator, database, act)
@@ -311,19 +311,19 @@ def test_of_certain_tenants_others_are_not_met_nor_seen(sql: Sql, database: Data
     [
         (["replay", "--all", "--canary"], 2, "need --background"),
         (["replay", "--all", "--delay", "5s"], 2, "need --background"),
-        (["replay", "1", "--background"], 2, "--background is for all rows that match"),
+        (["replay", "1", "--background"], 2, "--background does not take ids"),
         (["dismiss", "--all", "--background", "--canary"], 2, "there is no canary for dismiss"),
         (["replay", "--all", "--background", "--rate", "0"], 2, "a rate of 0"),
         (["replay", "--all", "--background", "--rate", "1e6"], 2, "give 0.001 to 10,000"),
         (["replay", "--all", "--background", "--delay", "8d"], 2, "at most 7 days"),
         (["replay", "--type", "y", "--background"], 66, "y"),
-        (["replay", "--type", "y", "--force", "--background"], 1, "no row matches"),
-        (["reschedule", "--type", "x", "--at", "2h"], 2, "with --background alone"),
-        (["prioritize", "--priority", "1"], 2, "what is to be prioritized?"),
+        (["replay", "--type", "y", "--force", "--background"], 1, "no matching row"),
+        (["reschedule", "--type", "x", "--at", "2h"], 2, "only with --background"),
+        (["prioritize", "--priority", "1"], 2, "choose the rows to be prioritized"),
         (["prioritize", "--all", "--priority", "40000", "--background"], 2, "priority 40000"),
     ],
 )
-def test_what_cannot_be_ordered_is_refused(
+def test_invalid_orders_are_refused(
     cli: Cli, sql: Sql, arguments: list[str], code: int, said: str
 ) -> None:
     dead(sql, "commands", type="x")
@@ -334,7 +334,7 @@ def test_what_cannot_be_ordered_is_refused(
     assert audited(sql) == []
 
 
-def test_it_is_shown_before_and_asked_at_a_terminal(cli: Cli, sql: Sql) -> None:
+def test_order_at_a_terminal_asks_for_confirmation(cli: Cli, sql: Sql) -> None:
     dead(sql, "commands")
     dry = cli("commands", "replay", "--all", "--background", "--dry-run")
     assert "1 command would be replayed" in dry.err
@@ -345,19 +345,19 @@ def test_it_is_shown_before_and_asked_at_a_terminal(cli: Cli, sql: Sql) -> None:
     assert len(sql("SELECT * FROM inboxd.actions")) == 1
 
 
-def test_many_open_orders_are_refused(cli: Cli, sql: Sql) -> None:
+def test_too_many_unfinished_orders_are_refused(cli: Cli, sql: Sql) -> None:
     dead(sql, "commands")
     for _ in range(20):
         assert cli("commands", "replay", "--all", "--background").code == 0
     result = cli("commands", "replay", "--all", "--background")
     assert result.code != 0
-    assert "20 bulk actions of" in result.err
-    assert "the most that one actor may have" in result.err
+    assert "has 20 unfinished bulk actions" in result.err
+    assert "the limit of one actor" in result.err
     assert len(audited(sql)) == 20
 
 
 @pytest.mark.anyio
-async def test_the_orders_of_one_are_not_in_the_way_of_another_until_there_are_too_many_of_all(
+async def test_unfinished_orders_have_a_limit_per_actor_and_one_for_all(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("inboxd.operations.bulk_orders.MOST_OPEN", 2)
@@ -374,8 +374,8 @@ async def test_the_orders_of_one_are_not_in_the_way_of_another_until_there_are_t
 
     for actor in ("user eve", "user eve", "user ada"):
         await order(actor)
-    for actor, told in (("user eve", "2 bulk actions of user eve"), ("user bob", "of all actors")):
-        with pytest.raises(Conflict, match=told):
+    for actor, limit in (("user eve", "user eve has 2 unfinished"), ("user bob", "of all actors")):
+        with pytest.raises(Conflict, match=limit):
             await order(actor)
     await database.execute(
         "UPDATE inboxd.actions SET status = 'aborted', ended_at = now() WHERE actor = 'user ada'"
@@ -384,7 +384,7 @@ async def test_the_orders_of_one_are_not_in_the_way_of_another_until_there_are_t
 
 
 @pytest.mark.anyio
-async def test_two_who_order_at_once_do_not_pass_the_most(
+async def test_concurrent_orders_do_not_exceed_the_limit(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("inboxd.operations.bulk_orders.MOST_OPEN", 1)
@@ -398,7 +398,7 @@ async def test_two_who_order_at_once_do_not_pass_the_most(
         )
 
     async def second() -> None:
-        with pytest.raises(Conflict, match="1 bulk actions of me have not ended"):
+        with pytest.raises(Conflict, match="me has 1 unfinished bulk actions"):
             await operator(database, order)
 
     async with (
@@ -412,7 +412,7 @@ async def test_two_who_order_at_once_do_not_pass_the_most(
     assert await database.fetchval("SELECT count(*) FROM inboxd.actions") == 1
 
 
-def test_a_count_that_stops_is_told_as_at_least(
+def test_incomplete_count_is_described_as_at_least(
     cli: Cli, sql: Sql, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("inboxd.operations.bulk_orders.COUNTED_TO", 3)
@@ -433,7 +433,7 @@ def test_a_count_that_stops_is_told_as_at_least(
 
 
 @pytest.mark.parametrize("table", ["commands", "events"])
-def test_dead_letters_are_looked_at_some_at_a_time_however_few_of_them_match(
+def test_dead_letters_are_read_in_steps_even_if_few_match(
     cli: Cli, sql: Sql, database: Database, monkeypatch: pytest.MonkeyPatch, table: str
 ) -> None:
     monkeypatch.setattr("inboxd.operations.bulk_runs.LOOK", 4)
@@ -441,7 +441,7 @@ def test_dead_letters_are_looked_at_some_at_a_time_however_few_of_them_match(
     monkeypatch.setattr("inboxd.store.operations._LOOK", 4)
     met = []
     for n in range(30):
-        # Types of which some have few, so that their shares grow.
+        # One type has fewer rows than the others, so that its share grows.
         type_ = "c" if n > 20 else "ab"[n % 2]
         one = dead(sql, table, type=type_, tenant="acme" if n % 10 == 3 else "zeta")
         if n % 10 == 3:
@@ -462,10 +462,10 @@ def test_dead_letters_are_looked_at_some_at_a_time_however_few_of_them_match(
 
 @pytest.mark.direct("the pooler knows one role")
 @pytest.mark.anyio
-async def test_viewers_see_neither_what_an_action_looks_for_nor_its_note(
+async def test_viewers_cannot_see_selection_and_note_of_an_order(
     database: Database,
 ) -> None:
-    """By their role in the database: both may quote an error."""
+    """The role in the database decides, because both may quote an error."""
     id_ = await ordered(database)
     await database.execute("UPDATE inboxd.actions SET note = 'canary'")
     name = f"{database.name}_viewer"

@@ -1,4 +1,4 @@
-"""Bulk actions that meet rows which somebody has in hand: passed over, and done in the end."""
+"""Bulk actions and rows that another session has locked: skipped, and handled later."""
 
 from typing import Any
 
@@ -45,7 +45,7 @@ async def _action(database: Database) -> Row:
 
 
 async def _two_keys(database: Database, each: int = 3) -> list[Row]:
-    """Dead letters of two keys in two buckets, one after the other."""
+    """Make dead letters of two keys in two buckets, alternating."""
     await database.execute(_TOPIC)
     for _ in range(each):
         await database.execute(
@@ -67,7 +67,7 @@ async def _left(database: Database) -> dict[str, int]:
     return {row["ordering_key"]: row["n"] for row in rows}
 
 
-async def test_a_bucket_that_somebody_has_is_passed_over_and_done_when_it_is_free(
+async def test_locked_bucket_is_skipped_and_handled_once_it_is_free(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bulk_runs, "PAGE", 2)
@@ -79,10 +79,10 @@ async def test_a_bucket_that_somebody_has_is_passed_over_and_done_when_it_is_fre
         row = await _action(database)
         assert (row["status"], row["done"], row["left_out"]) == ("running", 3, 0)
         assert await _left(database) == {"one": 3}
-        # Nothing of it is held meanwhile, by whatever it was passed over for.
+        # The action itself holds no lock of the skipped bucket.
         assert await database.fetchval(_HELD) == 1
         await other.execute(_BUCKET.format("pg_advisory_unlock"), one["bucket"])
-    # What is dead again has been replayed already.
+    # A row that failed again after its replay is not replayed twice.
     await database.execute(
         "UPDATE inboxd.events SET status = 'failed'"
         " WHERE id = (SELECT min(id) FROM inboxd.events WHERE ordering_key = 'two')"
@@ -95,7 +95,7 @@ async def test_a_bucket_that_somebody_has_is_passed_over_and_done_when_it_is_fre
     assert await database.fetchval("SELECT count FROM inboxd.audit") == 6
 
 
-async def test_a_canary_takes_rows_that_are_free_and_the_others_follow(database: Database) -> None:
+async def test_canary_takes_free_rows_first(database: Database) -> None:
     one, _ = await _two_keys(database, 8)
     await _ordered(database, "events", "replay", canary=True)
     async with database.connect() as other:
@@ -109,7 +109,7 @@ async def test_a_canary_takes_rows_that_are_free_and_the_others_follow(database:
 
 
 async def _dead_in(database: Database, bucket: str, error: str) -> None:
-    """The rows of a key are dead letters of such an error, as when somebody has replayed them."""
+    """Make the rows of a key dead letters with this error, as after a replay that failed."""
     await database.execute(
         "UPDATE inboxd.events SET status = 'failed', updated_at = now(), fingerprint = $2,"
         " errors = jsonb_build_array(jsonb_build_object('error', $2::text))"
@@ -120,10 +120,10 @@ async def _dead_in(database: Database, bucket: str, error: str) -> None:
 
 
 @pytest.mark.parametrize("again", ["gone", "other"])
-async def test_a_row_that_was_passed_over_and_failed_in_another_way_since_is_left(
+async def test_skipped_row_with_another_error_since_is_left_out(
     database: Database, again: str
 ) -> None:
-    """Somebody has replayed the rows of a key while it was in hand; all of them failed again."""
+    """While the bucket was locked, another operator replayed its rows, and all failed again."""
     one, _ = await _two_keys(database)
     for key in ("one", "two"):
         await _dead_in(database, key, "gone")
@@ -143,11 +143,11 @@ async def test_a_row_that_was_passed_over_and_failed_in_another_way_since_is_lef
         assert await database.fetchval("SELECT count FROM inboxd.audit") == done
 
 
-async def test_a_row_of_a_page_that_has_failed_in_another_way_since_is_left(
+async def test_row_of_a_page_with_another_error_since_is_left_out(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At a terminal too: ids are looked up many pages ahead."""
-    monkeypatch.setattr(bulk, "_PAGE", 1)
+    """Ids are looked up many pages ahead, also for an action at a terminal."""
+    monkeypatch.setattr(bulk, "_PAGE_ROWS", 1)
     await database.execute("INSERT INTO inboxd.events (type) VALUES ('a.b'), ('a.b'), ('a.b')")
     await database.execute(
         "UPDATE inboxd.events SET status = 'failed', fingerprint = 'gone',"
@@ -156,7 +156,7 @@ async def test_a_row_of_a_page_that_has_failed_in_another_way_since_is_left(
     locked = store.lock
 
     async def lock(session: Any, table: Any, ids: Any, uuids: Any, **more: Any) -> list[Row]:
-        """Before the last page somebody replays its row, and it fails again."""
+        """Before the last page, let its row be replayed and fail again."""
         if 3 in ids:
             await database.execute("UPDATE inboxd.events SET fingerprint = 'other' WHERE id = 3")
         return await locked(session, table, ids, uuids, **more)
@@ -174,7 +174,7 @@ async def test_a_row_of_a_page_that_has_failed_in_another_way_since_is_left(
 
 
 @pytest.mark.parametrize("verb", ["cancel", "reschedule"])
-async def test_a_row_that_a_worker_has_in_hand_is_met_once_it_is_free_or_gone(
+async def test_locked_row_is_handled_once_it_is_free_or_deleted(
     database: Database, verb: str
 ) -> None:
     await database.execute(
@@ -197,10 +197,10 @@ async def test_a_row_that_a_worker_has_in_hand_is_met_once_it_is_free_or_gone(
     assert (row["status"], row["done"], row["left_out"]) == ("completed", 3, 1)
 
 
-async def test_a_lock_that_it_waited_for_puts_it_off_and_does_not_pause_it(
+async def test_lock_timeout_delays_an_order_and_does_not_pause_it(
     database: Database,
 ) -> None:
-    """One that it cannot pass over, in what the action brings about."""
+    """The lock belongs to a consequence of the action, so that the row cannot be skipped."""
     await database.execute("INSERT INTO inboxd.commands (type) VALUES ('a.b')")
     await _ordered(database, "commands", "cancel")
     await database.execute(

@@ -1,4 +1,4 @@
-"""`inboxd breakers`: listed, shown, forced, audited; and named wherever something waits for one."""
+"""`inboxd breakers`: lists, shows and forces them; rows and queues name the ones they wait for."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +12,7 @@ Sql = Callable[..., list[Any]]
 
 @pytest.fixture(autouse=True)
 def known(sql: Sql) -> None:
-    """One that is open, of a command and a topic, and one that is closed."""
+    """Make an open breaker of a command, an event and a topic, and a closed one."""
     sql(
         "insert into inboxd.breakers (name, state, opens, open_until, reason, uses) values "
         "('brevo', 'open', 2, now() + interval '90 seconds', 'ConnectionError: refused', "
@@ -21,7 +21,7 @@ def known(sql: Sql) -> None:
     )
 
 
-def test_they_are_listed_and_shown(cli: Cli) -> None:
+def test_breakers_are_listed_and_shown(cli: Cli) -> None:
     listed = cli("breakers", "list", "--json").json["breakers"]
     assert [(each["name"], each["state"], each["opens"]) for each in listed] == [
         ("bank", "closed", 0),
@@ -43,7 +43,9 @@ def test_they_are_listed_and_shown(cli: Cli) -> None:
         ("metrics-only", "metrics_only", "metrics only"),
     ],
 )
-def test_they_are_forced_and_let_go(cli: Cli, sql: Sql, command: str, mode: str, told: str) -> None:
+def test_breaker_is_forced_and_made_automatic_again(
+    cli: Cli, sql: Sql, command: str, mode: str, told: str
+) -> None:
     assert f"Breaker brevo: {told}" in cli("breakers", command, "brevo", "--reason", "why not").out
     (row,) = sql("select * from inboxd.breakers where name = 'brevo'")
     assert (row["mode"], row["state"], row["version"]) == (mode, "closed", 2)
@@ -52,13 +54,13 @@ def test_they_are_forced_and_let_go(cli: Cli, sql: Sql, command: str, mode: str,
     assert (again.code != 0, "already" in again.err) == (True, True)
     cli("breakers", "auto", "brevo")
     (row,) = sql("select * from inboxd.breakers where name = 'brevo'")
-    # What was forced open is tried before it closes.
+    # A breaker that was forced open lets a probe pass before it closes.
     assert (row["mode"], row["state"]) == ("auto", "open" if mode == "open" else "closed")
     audited = [each["target"] for each in sql("select target from inboxd.audit order by id")]
     assert audited == ["breaker brevo"] * 2
 
 
-def test_a_queue_that_needs_one_says_so_of_all_its_commands(cli: Cli, sql: Sql) -> None:
+def test_breaker_of_a_queue_is_shown_for_all_its_commands(cli: Cli, sql: Sql) -> None:
     sql("update inboxd.breakers set uses = array['queue q'] where name = 'brevo'")
     sql("insert into inboxd.commands (type, queue) values ('mail.other', 'q'), ('mail.other', 'r')")
     lanes = cli("status", "--json").json["lanes"]
@@ -68,7 +70,7 @@ def test_a_queue_that_needs_one_says_so_of_all_its_commands(cli: Cli, sql: Sql) 
     assert [each["name"] for each in shown] == ["brevo"]
 
 
-def test_what_waits_for_one_says_so(cli: Cli, sql: Sql) -> None:
+def test_breaker_of_a_command_is_shown_in_status_row_topic_and_doctor(cli: Cli, sql: Sql) -> None:
     sql("insert into inboxd.topics (name, mode, source) values ('mails', 'single', 'plugin shop')")
     sql("insert into inboxd.commands (type, queue) values ('mail.send', 'q'), ('mail.other', 'q')")
     found = cli("status", "--json").json

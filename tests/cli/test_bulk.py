@@ -36,7 +36,7 @@ def numbered(count: int) -> str:
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """A file of 2,500 events."""
+    """Write a file of 2,500 events."""
     found = tmp_path / "events.jsonl"
     found.write_text(numbered(2_500))
     return found
@@ -47,22 +47,24 @@ def written(sql: Sql, table: str = "events") -> list[int]:
     return [row[0] for row in rows]
 
 
-def test_a_file_is_written_in_order_and_once(cli: Cli, sql: Sql, file: Path) -> None:
+def test_file_is_written_in_order_and_once(cli: Cli, sql: Sql, file: Path) -> None:
     first = cli("emit", "--file", file, "--force", "--json")
     counts = {"written": 2_500, "duplicates": 0, "dead_letters": 0, "broken": 0}
     assert first.json == {"before": 0, "lines": 2_500, **counts, "mistakes": [], "finished": True}
     assert written(sql) == list(range(1, 2_501))
-    assert len(sql("SELECT DISTINCT xmin::text FROM inboxd.events")) == 3, "1,000 a transaction"
+    assert len(sql("SELECT DISTINCT xmin::text FROM inboxd.events")) == 3, (
+        "1,000 lines per transaction"
+    )
     again = cli("emit", "--file", file, "--force")
     assert (again.code, again.err) == (0, "")
     assert again.out.strip() == (
-        "0 events written, up to line 2,500; lines 1 to 2,500 were done with before"
+        "0 events written, up to line 2,500; lines 1 to 2,500 were already written"
     )
     once_more = cli("emit", "--file", file, "--force", "--name", "again", "--json")
     assert once_more.json["written"] == 2_500
 
 
-def test_a_line_takes_all_that_the_client_takes(cli: Cli, sql: Sql) -> None:
+def test_line_takes_all_options_of_the_client(cli: Cli, sql: Sql) -> None:
     uuid = "018f3b5e-0000-7000-8000-000000000001"
     event = {
         "type": "a.b",
@@ -108,7 +110,7 @@ def test_a_line_takes_all_that_the_client_takes(cli: Cli, sql: Sql) -> None:
     assert "unique key" in taken.err
 
 
-def test_no_digit_of_a_number_is_lost(cli: Cli, sql: Sql) -> None:
+def test_numbers_keep_all_digits(cli: Cli, sql: Sql) -> None:
     line = '{"type": "a.b", "payload": {"n": 12345678901234567890123.10, "m": 1e2}}'
     assert cli("emit", "--file", "-", "--force", stdin=line).code == 0
     (row,) = sql("SELECT payload::text FROM inboxd.events")
@@ -134,13 +136,13 @@ GOOD = '{"type": "a.b", "payload": {"n": 1}}'
         ('{"type": "a.b", "schema_version": 0}', "schema_version must be 1 or more"),
         ('{"type": "a.b", "headers": ["tiptoe"]}', "headers must be a mapping"),
         ('{"type": "a.b", "tenant": "' + "x" * 256 + '"}', "tenant has 256 bytes"),
-        # What the database alone knows.
+        # Only the database finds these.
         ('{"type": "a.b", "payload": {"tiptoe": "\\u0000"}}', "the database refuses it"),
         ('{"type": "a.b", "payload": "\\u0000"}', "the database refuses it"),
     ],
 )
 @pytest.mark.parametrize("skip", [False, True])
-def test_a_broken_line_is_named_with_its_mistake(
+def test_broken_line_is_named_with_its_mistake(
     cli: Cli, sql: Sql, line: str, mistake: str, skip: bool
 ) -> None:
     text = f"{GOOD}\n\n{GOOD}\n{line}\n{GOOD}\n"
@@ -154,7 +156,7 @@ def test_a_broken_line_is_named_with_its_mistake(
         assert result.out == "3 events written, up to line 5 (1 broken line)\n"
         return
     assert result.out == "2 events written, up to line 3 (1 broken line)\n"
-    assert "mend it and add --from-line 4, or leave it out with --skip-broken" in result.err
+    assert "add --from-line 4, or leave it out with --skip-broken" in result.err
     mended = cli(
         "emit",
         "--file",
@@ -167,33 +169,33 @@ def test_a_broken_line_is_named_with_its_mistake(
     assert (mended.code, len(written(sql))) == (0, 4)
 
 
-def test_a_line_that_is_too_long_is_passed_over(cli: Cli, sql: Sql, tmp_path: Path) -> None:
+def test_too_long_line_is_skipped(cli: Cli, sql: Sql, tmp_path: Path) -> None:
     file = tmp_path / "long.jsonl"
     long = '{"type": "a.b", "payload": "' + "x" * (LONGEST + 10) + '"}'
     file.write_text(f"{GOOD}\n{long}\n{GOOD}")
     result = cli("emit", "--file", file, "--force", "--skip-broken", "--json")
     assert result.json["mistakes"] == [
-        {"line": 2, "mistake": "it has more than 16 MiB, the most that a line may have"}
+        {"line": 2, "mistake": "it has more than 16 MiB, the limit of a line"}
     ]
     assert (result.json["written"], len(written(sql))) == (2, 2)
 
 
-def test_the_first_broken_lines_are_listed_and_all_are_counted(cli: Cli, sql: Sql) -> None:
+def test_first_broken_lines_are_listed_and_all_are_counted(cli: Cli, sql: Sql) -> None:
     text = "tiptoe\n" * 30 + GOOD
     result = cli("emit", "--file", "-", "--force", "--skip-broken", stdin=text)
     assert [line.split(":")[0] for line in result.err.splitlines()] == [
         *(f"line {n}" for n in range(1, 11)),
-        "and 20 broken lines more",
+        "and 20 more broken lines",
     ]
     assert written(sql) == [1]
 
 
-def test_names_that_nothing_declares_are_broken_lines(cli: Cli, sql: Sql) -> None:
+def test_undeclared_names_are_broken_lines(cli: Cli, sql: Sql) -> None:
     sql("INSERT INTO inboxd.subscriptions (topic, type) VALUES ('default', 'order.paid')")
     text = lines_of({"type": "order.paid"}, {"type": "order.payed"}, {"type": "order.paid"})
     result = cli("emit", "--file", "-", stdin=text)
     assert result.code == 65
-    assert "line 2: nothing declares the event type 'order.payed'; did you mean" in result.err
+    assert "line 2: the event type 'order.payed' is not declared; did you mean" in result.err
     assert cli("emit", "--file", "-", "--force", stdin=text).code == 0
 
 
@@ -206,7 +208,7 @@ def test_duplicates_and_dead_letters_are_counted(cli: Cli, sql: Sql) -> None:
     assert found == [2, 1, 1, 0]
 
 
-def test_a_name_goes_on_with_a_file_that_was_mended(cli: Cli, sql: Sql, tmp_path: Path) -> None:
+def test_named_import_continues_with_the_corrected_file(cli: Cli, sql: Sql, tmp_path: Path) -> None:
     file = tmp_path / "events.jsonl"
     file.write_text(f"{GOOD}\ntiptoe\n{GOOD}\n")
     named = ("emit", "--file", file, "--force", "--name", "import 1")
@@ -216,7 +218,7 @@ def test_a_name_goes_on_with_a_file_that_was_mended(cli: Cli, sql: Sql, tmp_path
     assert len(written(sql)) == 3
     refused = cli(*named, "--from-line", 2)
     assert refused.code == 1
-    assert "line 2 is done with, and those up to 3" in refused.err
+    assert "lines up to 3 are already written, line 2 among them" in refused.err
     (row,) = sql("SELECT lines, written, broken, finished_at FROM inboxd.imports")
     assert tuple(row)[:3] == (3, 3, 0)
     assert row["finished_at"] is not None
@@ -234,9 +236,7 @@ def test_a_name_goes_on_with_a_file_that_was_mended(cli: Cli, sql: Sql, tmp_path
         [],
     ],
 )
-def test_what_does_not_fit_together_is_a_usage_error(
-    cli: Cli, sql: Sql, arguments: list[str]
-) -> None:
+def test_contradictory_options_are_a_usage_error(cli: Cli, sql: Sql, arguments: list[str]) -> None:
     for command in ("emit", "send"):
         result = cli(command, *arguments, "--force", stdin=GOOD)
         assert result.code == 2, result
@@ -244,17 +244,17 @@ def test_what_does_not_fit_together_is_a_usage_error(
     assert written(sql) == []
 
 
-def test_one_that_is_killed_goes_on_where_it_was(
+def test_killed_import_continues_at_its_position(
     cli: Cli, sql: Sql, database: Database, tmp_path: Path
 ) -> None:
-    """SIGKILL in the middle of the file; then each line is there once."""
+    """After a SIGKILL in the middle of the file and a second run, each line is written once."""
     file = tmp_path / "events.jsonl"
     file.write_text(numbered(20_000))
     command = [sys.executable, "-m", "inboxd", "emit", "--file", str(file), "--force"]
     environment = {**os.environ, "INBOXD_DATABASE__DSN": database.dsn}
     with subprocess.Popen([*command, "--page-lines", "50"], env=environment) as process:
         while not sql("SELECT 1 FROM inboxd.imports WHERE lines > 500"):
-            assert process.poll() is None, "it has ended too early"
+            assert process.poll() is None, "the process ended too early"
         process.send_signal(signal.SIGKILL)
     assert process.returncode == -signal.SIGKILL
     (row,) = sql("SELECT lines FROM inboxd.imports")
@@ -266,7 +266,7 @@ def test_one_that_is_killed_goes_on_where_it_was(
 
 @contextmanager
 def piped(database: Database, *options: str) -> Iterator[subprocess.Popen[str]]:
-    """`emit` of a line that a pipe has, a line a page, and nothing behind it."""
+    """Run `emit` on a pipe with one line, and one line per page; the pipe stays open."""
     command = [sys.executable, "-m", "inboxd", "emit", "--file", "-", "--force", *options]
     with subprocess.Popen(
         [*command, "--page-lines", "1"],
@@ -293,16 +293,16 @@ def said_at_the_end(process: subprocess.Popen[str]) -> list[str]:
 @pytest.mark.parametrize(
     ("options", "how"),
     [
-        ((), "What has no --name is not remembered: go on with --from-line 2"),
-        (("--name", "mine"), "The same command goes on behind that line."),
+        ((), "Without --name the position is not recorded: continue with --from-line 2"),
+        (("--name", "mine"), "Run the same command again to continue after that line."),
     ],
 )
-def test_ctrl_c_ends_it_while_a_pipe_has_nothing_and_says_where_to_go_on(
+def test_ctrl_c_ends_the_wait_for_a_pipe_and_says_how_to_continue(
     sql: Sql, database: Database, options: tuple[str, ...], how: str
 ) -> None:
     with piped(database, *options) as process:
         while not written(sql):
-            assert process.poll() is None, "it has ended too early"
+            assert process.poll() is None, "the process ended too early"
         process.send_signal(signal.SIGINT)
         assert said_at_the_end(process) == ["Interrupted: 1 event written, up to line 1", how]
 
@@ -312,14 +312,14 @@ WAITS = (
 )
 
 
-async def test_ctrl_c_lets_the_page_that_is_being_written_end(database: Database) -> None:
-    """So what it says is what is there."""
+async def test_ctrl_c_waits_for_the_current_page(database: Database) -> None:
+    """The final message agrees with the database."""
     async with database.connect() as holder:
         with piped(database) as process:
             async with holder.transaction():
                 await holder.execute("LOCK TABLE inboxd.events")
                 while not await database.fetch(WAITS):
-                    assert process.poll() is None, "it has ended too early"
+                    assert process.poll() is None, "the process ended too early"
                 process.send_signal(signal.SIGINT)
             said = await anyio.to_thread.run_sync(said_at_the_end, process)
         assert said[0] == "Interrupted: 1 event written, up to line 1"
@@ -327,29 +327,29 @@ async def test_ctrl_c_lets_the_page_that_is_being_written_end(database: Database
         assert await holder.fetchval("SELECT count(*) FROM inboxd.events") == 1
 
 
-async def test_a_page_that_does_not_end_after_ctrl_c_is_said_to_be_in_doubt(
+async def test_page_without_an_answer_after_ctrl_c_is_reported_as_uncertain(
     database: Database,
 ) -> None:
     async with database.connect() as holder, holder.transaction():
         with piped(database) as process:
             await holder.execute("LOCK TABLE inboxd.events")
             while not await database.fetch(WAITS):
-                assert process.poll() is None, "it has ended too early"
+                assert process.poll() is None, "the process ended too early"
             process.send_signal(signal.SIGINT)
             assert process.stderr is not None
             line = await anyio.to_thread.run_sync(process.stderr.readline)
-            assert "Ctrl-C once more ends it at once" in line
+            assert "Ctrl-C again stops at once" in line
             process.send_signal(signal.SIGINT)
             said = await anyio.to_thread.run_sync(said_at_the_end, process)
     assert said[0] == "Interrupted: 0 events written, up to line 0"
-    assert said[1].startswith("Lines 1 to 1 may be written too: the server has not answered.")
+    assert said[1].startswith("Lines 1 to 1 are possibly written too: the server has not answered.")
     assert said[2].endswith("--from-line 1")
 
 
-def test_of_two_processes_on_one_file_one_goes_on(
+def test_one_of_two_processes_on_a_file_continues(
     cli: Cli, sql: Sql, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The page of the other one is rolled back, and it says so."""
+    """The page of the other process is rolled back, and its message says so."""
     found = imports.so_far
 
     async def overtaken(session: Session, source: imports.ImportedFile) -> imports.ImportedSoFar:
@@ -360,12 +360,12 @@ def test_of_two_processes_on_one_file_one_goes_on(
     monkeypatch.setattr(imports, "so_far", overtaken)
     result = cli("emit", "--file", file, "--force")
     assert result.code == 1
-    assert "another process writes this file too: it is past line 0 already" in result.err
+    assert "another process is importing this file too, and has passed line 0" in result.err
     assert written(sql) == []
 
 
-def test_an_import_that_nobody_went_on_with_is_forgotten(cli: Cli, sql: Sql) -> None:
-    """So the table stays small: when another one is begun."""
+def test_abandoned_import_is_deleted(cli: Cli, sql: Sql) -> None:
+    """The next import deletes it, so that the table stays small."""
     for name, days in (("old", 91), ("young", 89)):
         cli("emit", "--file", "-", "--force", "--name", name, stdin=GOOD)
         sql(
@@ -378,10 +378,10 @@ def test_an_import_that_nobody_went_on_with_is_forgotten(cli: Cli, sql: Sql) -> 
     assert {row[0] for row in sql("SELECT name FROM inboxd.imports")} == {"young", "new"}
 
 
-def test_a_producer_may_write_a_file(
+def test_producer_role_may_write_a_file(
     run_cli: Cli, sql: Sql, database: Database, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The role that may insert, and read nothing."""
+    """The producer's role may insert, but not read."""
     monkeypatch.setenv(
         "INBOXD_DATABASE__DSN", f"{database.dsn}?options=-c%20role%3Dinboxd_producer"
     )
@@ -390,7 +390,7 @@ def test_a_producer_may_write_a_file(
     assert run_cli("emit", "--file", file, "--json").json["written"] == 0
 
 
-def test_a_person_at_a_terminal_sees_a_bar(
+def test_terminal_shows_a_progress_bar(
     cli: Cli, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)

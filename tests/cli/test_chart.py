@@ -1,4 +1,4 @@
-"""`inboxd chart`: in the terminal, as JSON, and into files by matplotlib itself."""
+"""`inboxd chart`: in the terminal, as JSON, and as files drawn by matplotlib."""
 
 import struct
 import sys
@@ -27,7 +27,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 @pytest.fixture(autouse=True)
 def day(sql: Sql) -> None:
-    # A minute that ends before the chart is asked for would put all one point further back.
+    # Avoid the end of a minute: if it ended before the chart, all points would move by one.
     sql("select pg_sleep(60 - s) from extract(second from clock_timestamp()) s where s > 55")
     count(sql, "0 min", 3, took="{0,0,0,0,0,0,0,3}")
     count(sql, "30 min", 40, took="{0,0,0,0,0,0,0,40}")
@@ -58,7 +58,7 @@ def day(sql: Sql) -> None:
 
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A terminal of 80 columns."""
+    """Let the output be a terminal of 80 columns."""
     monkeypatch.setenv("COLUMNS", "80")
     for module in (output, command):
         monkeypatch.setattr(module, "on_terminal", lambda: True)
@@ -79,7 +79,7 @@ def points(cli: Cli, *arguments: str) -> list[Any]:
         (["events", "retried"], 0, 0, 0),
     ],
 )
-def test_what_was_done_is_counted_in_each_minute(
+def test_executions_are_counted_in_each_minute(
     cli: Cli, arguments: list[str], now: int, then: int, whole: int
 ) -> None:
     found = points(cli, *arguments)
@@ -89,18 +89,18 @@ def test_what_was_done_is_counted_in_each_minute(
     assert sum(found) == whole
 
 
-def test_a_percentile_of_a_minute_in_which_nothing_ran_is_unknown(cli: Cli) -> None:
+def test_percentile_of_a_minute_without_executions_is_unknown(cli: Cli) -> None:
     found = points(cli, "events", "run-time", "--type", "order.paid")
     assert [n for n, each in enumerate(found) if each is not None] == [30, 60]
     assert 8 <= found[30] <= 12, "5 of 45 are slow"
     low = points(cli, "events", "run-time", "--type", "order.paid", "--percentile", "p50")
     assert 0.06 < low[30] < 0.13
     done = points(cli, "events", "completion-time", "--type", "order.paid")
-    assert 0.06 < done[30] < 0.13, "of successes"
+    assert 0.06 < done[30] < 0.13, "completion time counts only successes"
     assert points(cli, "commands", "wait-time", "--queue", "email")[40] < 0.002
 
 
-def test_what_waits_and_arrives_is_what_samples_have(cli: Cli) -> None:
+def test_backlog_and_arrivals_come_from_samples(cli: Cli) -> None:
     waiting = points(cli, "events", "backlog")
     assert waiting[0] is None
     assert (waiting[60], waiting[40]) == (60, 40)
@@ -109,12 +109,14 @@ def test_what_waits_and_arrives_is_what_samples_have(cli: Cli) -> None:
     assert points(cli, "events", "arrivals")[59] == 10
     assert points(cli, "commands", "arrivals")[59] == 1
     lane = points(cli, "events", "backlog", "--topic", "orders")
-    assert (lane[50], lane[55], lane[0]) == (11, 0, None), "nothing is 0 where it was looked"
+    assert (lane[50], lane[55], lane[0]) == (11, 0, None), (
+        "0 in a sample without the lane, unknown without a sample"
+    )
     one = points(cli, "events", "backlog", "--topic", "orders", "--type", "order.sent")
     assert one[50] == 3
 
 
-def test_the_document_says_what_it_is(cli: Cli) -> None:
+def test_document_names_measure_type_and_unit(cli: Cli) -> None:
     found = cli("chart", "events", "run-time", "--type", "order.paid", "--json").json
     assert {name: found[name] for name in ("of", "measure", "percentile", "type", "unit")} == {
         "of": "events",
@@ -136,7 +138,7 @@ def test_the_document_says_what_it_is(cli: Cli) -> None:
 @pytest.mark.usefixtures("terminal")
 @pytest.mark.parametrize("columns", [20, 40, 80, 200])
 @pytest.mark.parametrize("since", ["1h", "6h", "7d", "365d"])
-def test_a_plot_fits_into_the_terminal(
+def test_plot_fits_into_the_terminal(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, columns: int, since: str
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
@@ -150,7 +152,7 @@ def test_a_plot_fits_into_the_terminal(
 
 
 @pytest.mark.usefixtures("terminal")
-def test_a_chart_has_a_title_times_and_a_scale(cli: Cli) -> None:
+def test_chart_has_a_title_times_and_a_scale(cli: Cli) -> None:
     out = cli("chart", "events", "--since", "1h", "--type", "order.paid").out
     assert "Events: succeeded a minute, order.paid (An order was paid)\n" in out
     assert "\n40 ┤" in out
@@ -163,7 +165,7 @@ def test_a_chart_has_a_title_times_and_a_scale(cli: Cli) -> None:
     assert "of UTC" in cli("chart", "events", "--since", "30d").out
 
 
-def test_without_data_it_says_so(cli: Cli, tmp_path: Path) -> None:
+def test_chart_without_data_has_a_text(cli: Cli, tmp_path: Path) -> None:
     out = cli("chart", "events", "run-time", "--type", "nothing.such").out
     assert "no data since" in out
     file = tmp_path / "none.svg"
@@ -181,8 +183,8 @@ def berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("berlin")
-def test_two_hours_of_one_name_are_two_points() -> None:
-    """On the 25th of October the hour from two to three comes twice."""
+def test_repeated_hour_of_dst_is_two_points() -> None:
+    """On 25 October 2026 Berlin has the hour from two to three twice."""
     span = span_of(datetime(2026, 10, 25, 12, tzinfo=UTC), timedelta(days=1))
     written = command.time_of_day(span)
     names = [written(at) for at in span.begins]
@@ -192,16 +194,16 @@ def test_two_hours_of_one_name_are_two_points() -> None:
 
 
 def texts(file: Path) -> str:
-    """All that is written in an SVG."""
+    """Return all texts of an SVG."""
     root = ET.parse(file).getroot()  # noqa: S314 - it was drawn here
     assert root.tag == f"{SVG}svg"
     return "\n".join("".join(each.itertext()) for each in root.iter(f"{SVG}text"))
 
 
-def test_an_svg_has_title_times_and_shapes(cli: Cli, tmp_path: Path) -> None:
+def test_svg_has_title_times_and_shapes(cli: Cli, tmp_path: Path) -> None:
     file = tmp_path / "paid.svg"
     arguments = ("chart", "events", "--since", "1h", "--type", "order.paid", "--output", file)
-    assert cli(*arguments).out == f"Drawn into {file}\n"
+    assert cli(*arguments).out == f"Chart written to {file}\n"
     told = texts(file)
     assert "Events: succeeded a minute, order.paid (An order was paid)" in told
     assert "by the minute" in told
@@ -212,7 +214,7 @@ def test_an_svg_has_title_times_and_shapes(cli: Cli, tmp_path: Path) -> None:
     assert len(found["points"]) == 61
 
 
-def test_names_are_texts_whatever_they_contain(cli: Cli, sql: Sql, tmp_path: Path) -> None:
+def test_odd_names_are_drawn_as_text(cli: Cli, sql: Sql, tmp_path: Path) -> None:
     type_ = r"a$\frac{1}{0}$<script>&東京"
     count(sql, "1 min", 3, type=type_)
     file = tmp_path / "odd.svg"
@@ -223,7 +225,7 @@ def test_names_are_texts_whatever_they_contain(cli: Cli, sql: Sql, tmp_path: Pat
     assert (found.code, found.err) == (0, "")
 
 
-def test_a_png_is_one_of_a_thousand_by_five_hundred(cli: Cli, tmp_path: Path) -> None:
+def test_png_has_1000_by_500_pixels(cli: Cli, tmp_path: Path) -> None:
     file = tmp_path / "paid.png"
     assert cli("chart", "events", "run-time", "--since", "7d", "--output", file).code == 0
     data = file.read_bytes()
@@ -232,7 +234,7 @@ def test_a_png_is_one_of_a_thousand_by_five_hundred(cli: Cli, tmp_path: Path) ->
     assert len(data) > 5_000
 
 
-def test_the_same_points_make_the_same_file(tmp_path: Path) -> None:
+def test_same_points_make_the_same_file(tmp_path: Path) -> None:
 
     span = span_of(datetime(2026, 10, 25, 12, tzinfo=UTC), timedelta(hours=1))
     chart = Chart(Drawn("event", "failed"), None, span, tuple(map(float, range(60))))
@@ -247,23 +249,23 @@ def test_the_same_points_make_the_same_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["events", "--queue", "email"], "events are in a --topic, commands in a --queue."),
-        (["commands", "--topic", "orders"], "events are in a --topic, commands in a --queue."),
-        (["events", "arrivals", "--topic", "orders"], "arrivals are known of all events together"),
-        (["events", "backlog", "--type", "a.b"], "is known in one topic: name that too"),
-        (["events", "--output", "chart.pdf"], "its name ends in .svg or .png"),
+        (["events", "--queue", "email"], "--topic is for events, --queue for commands."),
+        (["commands", "--topic", "orders"], "--topic is for events, --queue for commands."),
+        (["events", "arrivals", "--topic", "orders"], "counted of all events together"),
+        (["events", "backlog", "--type", "a.b"], "is counted per topic: give the topic too"),
+        (["events", "--output", "chart.pdf"], "its name must end in .svg or .png"),
         (["events", "--output", "/nowhere/chart.svg"], "/nowhere/chart.svg cannot be written: No "),
         (["events", "--since", "0s"], "is not a valid beginning"),
         (["events", "sent"], "'sent' is not one of"),
     ],
 )
-def test_what_cannot_be_drawn_is_refused(cli: Cli, arguments: list[str], told: str) -> None:
+def test_invalid_charts_are_refused(cli: Cli, arguments: list[str], told: str) -> None:
     found = cli("chart", *arguments)
     assert found.code == 2
     assert told in found.err
 
 
-def test_without_matplotlib_it_says_how_to_install_it(
+def test_missing_matplotlib_is_named_with_its_installation(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)

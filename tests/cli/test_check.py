@@ -1,4 +1,4 @@
-"""`inboxd check`: every line has a verdict, and what is wrong says what to do."""
+"""`inboxd check`: each line has a verdict, and each problem a remedy."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ Sql = Callable[..., list[asyncpg.Record]]
 
 @pytest.fixture
 def role(sql: Sql, database: Database) -> Iterator[str]:
-    """The URL of a role that may log in, and nothing else."""
+    """Make a role with the right to log in, and no other; returns its URL."""
     name = f"{database.name}_daemon"
     sql(f"CREATE ROLE {name} LOGIN")
     parts = urlsplit(database.dsn)
@@ -29,14 +29,14 @@ def role(sql: Sql, database: Database) -> Iterator[str]:
     sql(f"DROP ROLE {name}")
 
 
-def test_all_is_well(cli: Cli) -> None:
+def test_healthy_inbox_passes_all_checks(cli: Cli) -> None:
     result = cli("check", "--json")
     assert result.code == 0
     verdicts = {line["subject"]: line["verdict"] for line in result.json["checks"]}
     assert verdicts == dict.fromkeys(
         ("database", "schema", "privileges", "partitions", "retention", "plugins"), "ok"
     )
-    assert {line["remedy"] for line in result.json["checks"]} == {""}, "nothing is to be done"
+    assert {line["remedy"] for line in result.json["checks"]} == {""}, "no remedy is needed"
     dsn = result.json["settings"]["database.dsn"]
     assert dsn["source"] == "environment"
     assert "events.page_rows" in result.json["settings"]
@@ -44,11 +44,11 @@ def test_all_is_well(cli: Cli) -> None:
 
 
 def _grants(checked: Any) -> list[str]:
-    """What is to be run for want of privileges."""
+    """Return the statements that grant missing privileges."""
     return [each["remedy"] for each in checked["checks"] if each["subject"] == "privileges"]
 
 
-def test_one_grant_is_enough_where_it_reaches_the_role(
+def test_one_grant_suffices_for_a_role_that_inherits(
     cli: Cli, role: str, sql: Sql, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = urlsplit(role).username
@@ -57,30 +57,30 @@ def test_one_grant_is_enough_where_it_reaches_the_role(
     sql(grant)
     assert cli("check").code == 0
     sql(f"REVOKE inboxd_worker FROM {name}")
-    # A role that inherits nothing would have to ask for it each time: it needs grants of its own.
+    # A role with NOINHERIT would need SET ROLE each time, so it needs grants of its own.
     sql(f"ALTER ROLE {name} NOINHERIT")
     assert len(_grants(cli("check", "--json").json)) > 20
 
 
-def test_a_membership_that_is_not_inherited_is_told(
+def test_membership_without_inheritance_is_reported(
     cli: Cli, role: str, sql: Sql, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Advice to grant what is granted already would help nobody."""
+    """The remedy is not to grant the same membership again."""
     name = urlsplit(role).username
     sql(f"ALTER ROLE {name} NOINHERIT")
     sql(f"GRANT inboxd_worker TO {name}")
     monkeypatch.setenv("INBOXD_DATABASE__DSN", role)
     result = cli("check", "--json")
     (line,) = [each for each in result.json["checks"] if each["subject"] == "privileges"]
-    assert "is a member of 'inboxd_worker', and inherits none of its rights" in line["found"]
+    assert "is a member of 'inboxd_worker', but does not inherit its pri" in line["found"]
     sql(line["remedy"])
     assert cli("check").code == 0
 
 
-def test_who_may_not_migrate_is_told_who_may(
+def test_migrate_without_rights_names_the_owner(
     run_cli: Cli, role: str, sql: Sql, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A worker's rights would not do."""
+    """A worker's rights do not suffice."""
     ((owner,),) = sql("SELECT current_user")
     sql(f"GRANT inboxd_worker TO {urlsplit(role).username}")
     sql("DELETE FROM inboxd.schema_functions WHERE name = 'new_uuid'")
@@ -91,10 +91,10 @@ def test_who_may_not_migrate_is_told_who_may(
     assert "inboxd check" not in refused.err
 
 
-def test_a_workers_login_that_lacks_one_thing_is_told_that_and_is_nobody_elses(
+def test_workers_login_without_one_right_gets_its_grant(
     cli: Cli, role: str, sql: Sql, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It has all that an operator needs; a worker that logs in so would not start."""
+    """The login has an operator's rights, but is still checked as a worker's."""
     sql(f"GRANT inboxd_worker TO {urlsplit(role).username}")
     sql("REVOKE EXECUTE ON FUNCTION inboxd.settle_command FROM inboxd_worker")
     monkeypatch.setenv("INBOXD_DATABASE__DSN", role)
@@ -104,10 +104,10 @@ def test_a_workers_login_that_lacks_one_thing_is_told_that_and_is_nobody_elses(
     assert grant.startswith("GRANT EXECUTE ON FUNCTION inboxd.settle_command TO ")
 
 
-def test_what_is_as_by_default_is_not_listed(
+def test_default_settings_are_not_listed(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Settings that were copied whole say no more than those that differ."""
+    """A copied file of settings lists only the values that differ from the defaults."""
     copied = tmp_path / "copied.toml"
     copied.write_text('[events]\npage_rows = 1000\n[worker]\nlease = "20s"\n')
     out = cli("check", "-c", copied).out
@@ -118,10 +118,12 @@ def test_what_is_as_by_default_is_not_listed(
         monkeypatch.delenv(f"INBOXD_{name}")
     monkeypatch.setenv("INBOXD_DATABASE__DSN", "postgresql://localhost/postgres")
     bare = cli("check").out
-    assert bare.startswith("Checks\n"), "no empty table"
+    assert bare.startswith("Checks\n"), "no empty table of settings"
 
 
-def test_no_secret_is_shown(cli: Cli, database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_secrets_are_not_shown(
+    cli: Cli, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("INBOXD_DATABASE__PASSWORD", "hush-hush")
     parts = urlsplit(database.dsn)
     dsn = urlunsplit(parts._replace(netloc=f"postgres:tiptoe@{parts.netloc.rpartition('@')[2]}"))
@@ -144,7 +146,7 @@ except select name, what from granted where grantee = $1
 """
 
 
-def test_the_grants_that_it_names_are_what_the_daemon_needs(
+def test_printed_grants_suffice_for_a_worker(
     cli: Cli, role: str, sql: Sql, monkeypatch: pytest.MonkeyPatch, start_worker: StartWorker
 ) -> None:
     monkeypatch.setenv("INBOXD_DATABASE__DSN", role)
@@ -175,7 +177,7 @@ def test_the_grants_that_it_names_are_what_the_daemon_needs(
     anyio.run(settles)
 
 
-def test_a_missing_privilege_is_named_by_other_commands_too(
+def test_other_commands_report_missing_privileges_too(
     cli: Cli, role: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("INBOXD_DATABASE__DSN", role)
@@ -184,10 +186,10 @@ def test_a_missing_privilege_is_named_by_other_commands_too(
     assert "inboxd check" in result.err
 
 
-def test_history_that_goes_by_a_default_is_told_of_before(
+def test_check_warns_before_default_retention_drops_history(
     cli: Cli, sql: Sql, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As after an upgrade from a release that kept all of it: the first worker drops years."""
+    """After an upgrade from a release that kept all history, the first worker drops years of it."""
 
     def retention() -> dict[str, Any]:
         checks = cli("check", "--json").json["checks"]
@@ -201,7 +203,7 @@ def test_history_that_goes_by_a_default_is_told_of_before(
             f"alter table inboxd.events_history attach partition inboxd.{name}"
             f" for values from ('{low} 00:00+00') to ('{low} 24:00+00')"
         )
-    assert retention()["verdict"] == "ok", "nothing is in them"
+    assert retention()["verdict"] == "ok", "the partitions are empty"
     sql(
         "insert into inboxd.events_history (id, event_id, topic, mode, type, schema_version,"
         " payload, status, attempts, crashes, run_at, occurred_at, created_at, updated_at,"
@@ -211,13 +213,13 @@ def test_history_that_goes_by_a_default_is_told_of_before(
     )
     line = retention()
     assert (line["verdict"], line["code"]) == ("warn", 0)
-    assert "a worker leads: events_history, from 2024-01-06 on" in line["found"]
+    assert "drops older partitions of events_history, from 2024-01-06 on" in line["found"]
     assert '"forever"' in line["remedy"]
     monkeypatch.setenv("INBOXD_HISTORY__EVENTS", "30d")
-    assert retention()["verdict"] == "ok", "somebody wants it so"
+    assert retention()["verdict"] == "ok", "the settings choose 30 days"
 
 
-def test_partitions_that_run_out(cli: Cli, sql: Sql) -> None:
+def test_missing_partition_of_today_fails(cli: Cli, sql: Sql) -> None:
     for row in sql(r"SELECT relname FROM pg_class WHERE relname ~ 'bodies_\d{8}$'"):
         sql(f"DROP TABLE inboxd.{row['relname']}")
     result = cli("check", "--json")
@@ -235,7 +237,7 @@ def test_silenced_producers_are_reported(cli: Cli, sql: Sql, database: Database)
     assert database.name in line["found"]
 
 
-def test_a_missing_plugin_and_a_missing_schema(
+def test_missing_plugin_and_missing_schema_fail(
     cli: Cli, sql: Sql, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("INBOXD_WORKER__PLUGINS", "testplugim")
@@ -251,11 +253,11 @@ def test_a_missing_plugin_and_a_missing_schema(
 @pytest.mark.parametrize(
     ("major", "verdict"), [(14, "critical"), (15, "ok"), (18, "ok"), (19, "warning")]
 )
-def test_server_versions(major: int, verdict: str) -> None:
+def test_verdicts_of_server_versions(major: int, verdict: str) -> None:
     assert judge_version(major, f"{major}.1", "app").verdict == verdict
 
 
-def test_the_nearer_settings_file_wins(
+def test_nearer_settings_file_wins(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = [tmp_path / f"{name}.toml" for name in ("variable", "before", "after")]
@@ -273,7 +275,9 @@ def test_the_nearer_settings_file_wins(
     assert name("-c", before, "check", "-c", after, "--json") == "after"
 
 
-def test_no_database(run_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreachable_database_is_reported_without_its_password(
+    run_cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
     port = free_port()
     monkeypatch.setenv("INBOXD_DATABASE__DSN", f"postgresql://u:tiptoe@127.0.0.1:{port}/db")
     monkeypatch.setenv("INBOXD_WORKER__PLUGINS", "testplugin")
@@ -286,7 +290,7 @@ def test_no_database(run_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "tiptoe" not in other.err
 
 
-def test_wrong_password(
+def test_wrong_password_is_reported_without_it(
     restartable_server: Server,
     restartable_database: Database,
     run_cli: Cli,
@@ -306,7 +310,7 @@ def test_wrong_password(
     assert "wr0ng" not in result.err
 
 
-def test_a_url_as_providers_hand_it_out(
+def test_url_of_a_provider_is_accepted_or_explained(
     cli: Cli, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(
@@ -318,10 +322,10 @@ def test_a_url_as_providers_hand_it_out(
         refused = cli("status")
         assert refused.code == 69
         assert parameter.partition("=")[0] in refused.err
-        assert "take that out of the query of database.dsn" in refused.err
+        assert "remove that parameter from the query of database.dsn" in refused.err
 
 
-def test_settings_with_mistakes(
+def test_mistakes_in_settings_are_reported(
     run_cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken, wrong = tmp_path / "broken.toml", tmp_path / "wrong.toml"
@@ -342,17 +346,15 @@ def test_settings_with_mistakes(
     assert "database.pool_size (4) must be larger than events.chunk_concurrency (4)" in result.err
 
 
-def test_a_quota_that_is_too_small_is_told_with_the_smallest_and_among_the_checks(
-    run_cli: Cli, tmp_path: Path
-) -> None:
+def test_too_small_quota_is_reported_with_the_smallest_one(run_cli: Cli, tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.toml"
     wrong.write_text('[inbound.spool]\npath = "/tmp/spool"\nquota = "64MiB"\n')
     result = run_cli("check", "-c", wrong)
     assert result.code == 78
     told = "quota (64MiB) must be at least twice segment_size (64MiB), since"
     assert told in result.err
-    assert "give it 128MiB or more" in result.err
-    assert told in " ".join(result.out.split()), "in a pipe, too, it is one of the checks"
+    assert "set quota to 128MiB or more" in result.err
+    assert told in " ".join(result.out.split()), "also a line of the checks"
 
 
 _WRONG = """
@@ -368,7 +370,7 @@ topics = ["nowhere"]
 """
 
 
-def test_all_mistakes_of_the_settings_are_told_at_once(cli: Cli, tmp_path: Path) -> None:
+def test_all_mistakes_of_settings_are_reported_together(cli: Cli, tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.toml"
     wrong.write_text(_WRONG)
     result = cli("check", "-c", wrong, "--json")
@@ -380,7 +382,7 @@ def test_all_mistakes_of_the_settings_are_told_at_once(cli: Cli, tmp_path: Path)
         '[schedules."test.tick"]',
         "worker.topics",
     ]
-    assert {each["remedy"] for each in told} == {"correct what it names, in the settings"}
+    assert {each["remedy"] for each in told} == {"correct this in the settings"}
     assert all("did you mean 'test.noop'?" in told[n]["found"] for n in (1, 2))
     started = cli("run", "-c", wrong)
     assert started.code == 78
@@ -388,7 +390,7 @@ def test_all_mistakes_of_the_settings_are_told_at_once(cli: Cli, tmp_path: Path)
         assert each["found"] in started.err
 
 
-def test_what_the_plugins_show_is_told_beside_wrong_values(cli: Cli, tmp_path: Path) -> None:
+def test_mistakes_found_by_plugins_are_reported_with_wrong_values(cli: Cli, tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.toml"
     wrong.write_text(
         _WRONG.replace("[worker]", '[worker]\nlease = "10s"\npoll_interval = 5')
@@ -425,7 +427,7 @@ def test_what_the_plugins_show_is_told_beside_wrong_values(cli: Cli, tmp_path: P
     assert "[queues.defalt]" in shown.out
 
 
-def test_what_cannot_be_looked_at_is_said(run_cli: Cli, tmp_path: Path) -> None:
+def test_skipped_checks_are_reported(run_cli: Cli, tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.toml"
     wrong.write_text("[database]\npool_size = 'x'\n[worker]\nplugins = [3]\n")
     result = run_cli("check", "-c", wrong, "--json")
@@ -435,7 +437,7 @@ def test_what_cannot_be_looked_at_is_said(run_cli: Cli, tmp_path: Path) -> None:
     ] == [("database", "warn"), ("plugins", "warn")]
 
 
-def test_names_that_may_be_mistakes_are_warnings(cli: Cli, sql: Sql, tmp_path: Path) -> None:
+def test_undeclared_names_in_settings_are_warnings(cli: Cli, sql: Sql, tmp_path: Path) -> None:
     sql("insert into inboxd.declared_types (kind, type, queue) values ('command', 'a.b', 'htpp')")
     doubtful = tmp_path / "doubtful.toml"
     doubtful.write_text(

@@ -1,4 +1,4 @@
-"""`inboxd check` on brokers: which of them can be reached, and why not."""
+"""`inboxd check` on brokers: which can be reached, and the reasons of failures."""
 
 import re
 import sys
@@ -13,7 +13,7 @@ from tests.cli.conftest import Cli
 from tests.support.plugins import install
 from tests.support.ports import held_port
 
-# A publisher whose `options` say what becomes of opening it.
+# A publisher whose `options` decide how opening it ends.
 PUBLISHER = """
 import asyncio
 from inboxd import BrokerUnavailable
@@ -44,10 +44,10 @@ Check = Callable[[str], list[dict[str, Any]]]
 
 @pytest.fixture
 def check(run_cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Check]:
-    """Check settings, beside no database; the lines of brokers, relays and sources."""
+    """Check settings without a database; returns the lines of brokers, relays and sources."""
     monkeypatch.setenv("INBOXD_DATABASE__DSN", "postgresql://127.0.0.1:1/none")
     monkeypatch.setenv("INBOXD_WORKER__PLUGINS", "testplugin")
-    monkeypatch.setattr(check_brokers, "_GRACE", 0.25)
+    monkeypatch.setattr(check_brokers, "_GRACE_SECONDS", 0.25)
     monkeypatch.syspath_prepend(install(tmp_path / "site", "pigeon", PUBLISHER, points=POINTS))
 
     def run(text: str) -> list[dict[str, Any]]:
@@ -64,20 +64,20 @@ def check(run_cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
     sys.modules.pop("pigeon", None)
 
 
-def test_without_a_broker_nothing_is_said(check: Check) -> None:
+def test_settings_without_brokers_give_no_line(check: Check) -> None:
     assert check("") == []
 
 
-def test_one_that_can_be_reached_is_named(check: Check) -> None:
+def test_reachable_broker_is_ok(check: Check) -> None:
     (line,) = check(OWN + RELAY)
     assert line["subject"] == "broker: main"
     assert (line["verdict"], line["found"]) == ("ok", "pigeon: a connection was opened")
 
 
-def test_one_that_nobody_has_is_not_connected_to(check: Check) -> None:
+def test_unused_broker_is_not_connected_to(check: Check) -> None:
     (line,) = check(f'{OWN}options = {{ becomes = "failed" }}\n')
     assert line["verdict"] == "warn"
-    assert line["found"] == "no relay and no source of messages has it"
+    assert line["found"] == "no relay and no source of messages uses it"
 
 
 @pytest.mark.parametrize(
@@ -92,36 +92,38 @@ def test_one_that_nobody_has_is_not_connected_to(check: Check) -> None:
         ),
     ],
 )
-def test_one_that_cannot_be_reached_is_a_line(
-    check: Check, lines: str, told: str, remedy: str
-) -> None:
+def test_unreachable_broker_fails(check: Check, lines: str, told: str, remedy: str) -> None:
     (line,) = check(f"{OWN}{lines}\n{RELAY}")
     assert line["verdict"] == "fail"
     assert told in line["found"]
     assert remedy in line["remedy"]
 
 
-def test_a_broker_of_ours_that_cannot_be_reached_is_told_of_with_one_remedy(check: Check) -> None:
-    with held_port() as held:  # where nobody listens
+def test_unreachable_builtin_broker_has_one_remedy(check: Check) -> None:
+    with held_port() as held:  # no process listens there
         server = f"localhost:{held.getsockname()[1]}"
         (line,) = check(f'[brokers.main]\nkind = "rabbitmq"\nservers = ["{server}"]\n{SHOP}')
     assert line["found"] == (
         f"broker 'main' at {server} cannot be reached (Connection refused): start it, or correct "
         "servers of [brokers.main]."
     )
-    assert line["remedy"] == "mend that: until then nothing is published to it, or consumed"
+    assert line["remedy"] == (
+        "correct this error: until then workers neither publish to it nor consume from it"
+    )
 
 
-def test_what_contradicts_itself_is_not_connected_to(check: Check) -> None:
+def test_invalid_broker_is_not_connected_to(check: Check) -> None:
     assert check(f'[brokers.main]\nkind = "rabbitmq"\nservers = ["127.0.0.1"]\n{SHOP}') == []
 
 
-def test_a_password_file_that_cannot_be_read_is_named(check: Check) -> None:
+def test_unreadable_password_file_is_named(check: Check) -> None:
     own = OWN.replace('password = "hunter2"', 'password_file = "/nowhere/at/all"')
     (line,) = check(f'{own}options = {{ becomes = "failed" }}\n{RELAY}')
     assert line["verdict"] == "fail"
     assert "/nowhere/at/all: cannot read the secret (No such file or directory)" in line["found"]
-    assert line["remedy"] == "correct it: no worker publishes with it, or consumes"
+    assert line["remedy"] == (
+        "correct it: until then workers neither publish to it nor consume from it"
+    )
 
 
 @pytest.mark.parametrize(
@@ -131,7 +133,7 @@ def test_a_password_file_that_cannot_be_read_is_named(check: Check) -> None:
         ("broken", "pigeon 1.0, entry point broken = pigeon:missing: import failed: Attr"),
     ],
 )
-def test_a_kind_that_there_is_not(check: Check, kind: str, told: str) -> None:
+def test_unknown_kind_of_broker_fails(check: Check, kind: str, told: str) -> None:
     (line,) = check(f'[brokers.main]\nkind = "{kind}"\n{RELAY}')
     assert line["verdict"] == "fail"
     assert told in line["found"]
@@ -149,7 +151,7 @@ def test_a_kind_that_there_is_not(check: Check, kind: str, told: str) -> None:
         ("inboxd.brokers.rabbitmq", "rabbitmq cannot be used with the pamqp that is installed"),
     ],
 )
-def test_a_library_that_is_missing_or_another_version_is_named(
+def test_missing_or_wrong_library_is_named(
     check: Check, user: str, module: str, told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)
@@ -166,7 +168,7 @@ def test_a_library_that_is_missing_or_another_version_is_named(
         ("", False),
     ],
 )
-def test_a_password_that_others_could_read_is_a_warning(
+def test_password_over_an_unencrypted_connection_is_a_warning(
     check: Check, lines: str, *, told: bool
 ) -> None:
     far = '[brokers.main]\nkind = "rabbitmq"\nservers = ["192.0.2.1:1"]\nconnect_timeout = "1ms"\n'

@@ -1,4 +1,4 @@
-"""`inboxd check` with a login that may receive, and nothing else."""
+"""`inboxd check` with a login that has only the receiver's role."""
 
 from collections.abc import Callable, Iterator
 from urllib.parse import urlsplit, urlunsplit
@@ -15,8 +15,8 @@ Sql = Callable[..., list[asyncpg.Record]]
 
 @pytest.fixture
 def door(cli: Cli, sql: Sql, database: Database, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The name of a login with the receiver's role, which the command uses."""
-    del cli  # it names another login, and so comes first
+    """Make a login with the receiver's role, which commands then use; returns its name."""
+    del cli  # this fixture sets another login, so it must run first
     name = f"{database.name}_door"
     sql(f"CREATE ROLE {name} LOGIN IN ROLE inboxd_receiver")
     parts = urlsplit(database.dsn)
@@ -28,13 +28,13 @@ def door(cli: Cli, sql: Sql, database: Database, monkeypatch: pytest.MonkeyPatch
 
 @pytest.fixture
 def source(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A source of webhooks."""
+    """Set a source of webhooks."""
     bets = f'{{"bets": {{"type": "test.fan", "keys": [{{"secret": "{SECRET}"}}]}}}}'
     monkeypatch.setenv("INBOXD_INBOUND__WEBHOOKS", bets)
 
 
 @pytest.mark.usefixtures("source")
-def test_a_receivers_login_is_enough_for_a_receiver(cli: Cli, door: str) -> None:
+def test_receivers_login_suffices_for_a_receiver(cli: Cli, door: str) -> None:
     result = cli("check", "--json")
     lines = {line["subject"]: line for line in result.json["checks"]}
     assert (lines["schema"]["verdict"], lines["privileges"]["verdict"]) == ("ok", "warn")
@@ -44,7 +44,7 @@ def test_a_receivers_login_is_enough_for_a_receiver(cli: Cli, door: str) -> None
 
 
 @pytest.mark.usefixtures("source", "door")
-def test_it_is_not_for_a_daemon_that_receives_too(
+def test_receivers_login_is_refused_for_a_receiving_daemon(
     cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("INBOXD_INBOUND__HTTP__ENABLED", "true")
@@ -52,7 +52,7 @@ def test_it_is_not_for_a_daemon_that_receives_too(
 
 
 @pytest.mark.usefixtures("source")
-def test_what_a_receiver_lacks_is_told_as_ever(cli: Cli, door: str, sql: Sql) -> None:
+def test_missing_rights_of_a_receiver_fail(cli: Cli, door: str, sql: Sql) -> None:
     sql(f"REVOKE inboxd_receiver FROM {door}")
     result = cli("check", "--json")
     assert result.code == 1
@@ -60,5 +60,5 @@ def test_what_a_receiver_lacks_is_told_as_ever(cli: Cli, door: str, sql: Sql) ->
 
 
 @pytest.mark.usefixtures("door")
-def test_without_a_source_it_is_a_workers_login_that_lacks_much(cli: Cli) -> None:
+def test_receivers_login_without_a_source_is_checked_as_a_workers(cli: Cli) -> None:
     assert cli("check").code == 1

@@ -1,4 +1,4 @@
-"""`inboxd check` on webhook sources: what cannot start, what is in doubt, what would be lost."""
+"""`inboxd check` on webhook sources: errors, doubts, and webhooks that would be lost."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +14,7 @@ Check = Callable[[str], Result]
 
 @pytest.fixture
 def check(run_cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Check:
-    """Check settings, beside no database."""
+    """Check settings without a database."""
     monkeypatch.setenv("INBOXD_DATABASE__DSN", "postgresql://127.0.0.1:1/none")
     monkeypatch.setenv("INBOXD_WORKER__PLUGINS", "testplugin")
 
@@ -32,11 +32,11 @@ def of(result: Result, subject: str) -> list[dict[str, Any]]:
     return [each for each in result.json["checks"] if each["subject"] == subject]
 
 
-def test_without_a_source_nothing_is_said(check: Check) -> None:
+def test_settings_without_sources_give_no_line(check: Check) -> None:
     assert not of(check(""), "webhooks")
 
 
-def test_a_source_that_is_right_is_named(check: Check) -> None:
+def test_correct_source_is_named(check: Check) -> None:
     source = f'[inbound.webhooks.bank]\ntype = "a"\n{KEY}'
     result = check(f'[inbound.spool]\npath = "/var/lib/inboxd"\n{source}')
     assert not of(result, "webhooks: bank")
@@ -45,17 +45,17 @@ def test_a_source_that_is_right_is_named(check: Check) -> None:
     assert [each["verdict"] for each in of(check(source), "webhooks")] == ["warn", "ok"]
 
 
-def test_what_would_be_lost(check: Check) -> None:
+def test_losses_of_webhooks_are_reported(check: Check) -> None:
     result = check(
         '[inbound.webhooks.bank]\ntype = "test.unknown"\npaused = "refuse"\nrate = "5/s"\n'
         'keys = [{ secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", not_after = 2020-01-01 }]\n'
     )
     lines = of(result, "webhooks: bank")
     assert [each["verdict"] for each in lines] == ["fail", "warn", "warn"]
-    assert "none of its 1 key counts now" in lines[0]["found"]
+    assert "none of its 1 key is valid" in lines[0]["found"]
     assert all(each["remedy"] for each in lines)
     (doubt,) = of(result, "settings")
-    assert "nobody is subscribed to its type 'test.unknown'" in doubt["found"]
+    assert "no handler subscribes to its type 'test.unknown'" in doubt["found"]
 
 
 @pytest.mark.parametrize(
@@ -73,14 +73,14 @@ def test_what_would_be_lost(check: Check) -> None:
         ),
     ],
 )
-def test_what_no_receiver_starts_with(check: Check, lines: str, told: str) -> None:
+def test_errors_that_stop_a_receiver_fail(check: Check, lines: str, told: str) -> None:
     result = check(f'[inbound.webhooks.bank]\ntype = "a"\n{lines}\n')
     (line,) = of(result, "webhooks: bank")
     assert line["verdict"] == "fail"
     assert told in line["found"]
 
 
-def test_what_a_scheme_doubts(check: Check) -> None:
+def test_doubts_of_a_scheme_are_warnings(check: Check) -> None:
     result = check(
         '[inbound.webhooks.bank]\ntype = "a"\nscheme = "bearer"\nkeys = [{ secret = "short" }]\n'
     )
@@ -89,7 +89,7 @@ def test_what_a_scheme_doubts(check: Check) -> None:
     assert "could be guessed" in line["found"]
 
 
-def test_a_source_with_a_mistake_is_said_once(check: Check) -> None:
+def test_mistake_of_a_source_is_reported_once(check: Check) -> None:
     result = check('[inbound.webhooks.bank]\ntype = "a"\nscheme = 3\n')
     assert not of(result, "webhooks: bank")
     assert result.err.count("scheme") == 1

@@ -1,4 +1,4 @@
-"""Completion: names of the settings' database, for a shell that asks; silence when they are not."""
+"""Completion: names of the settings' database for a shell; nothing if they cannot be read."""
 
 import os
 import socket
@@ -20,8 +20,8 @@ Complete = Callable[[str], list[str]]
 
 @pytest.fixture
 def complete(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Complete:
-    """What a bash that has these words offers for the last one."""
-    monkeypatch.setattr(completion, "_WITHIN", 60.0)  # else a busy machine ends this process
+    """Return the completions of a line in bash."""
+    monkeypatch.setattr(completion, "_WAIT_SECONDS", 60.0)  # a busy machine needs more than 1 s
 
     def ask(line: str) -> list[str]:
         monkeypatch.setenv("_INBOXD_COMPLETE", "complete_bash")
@@ -36,7 +36,7 @@ def complete(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Complete:
 
 @pytest.fixture
 def names(sql: Sql) -> None:
-    """Declared as by a worker; and a dead letter."""
+    """Write names as a worker declares them, and a dead letter."""
     sql(
         "insert into inboxd.declared_types (kind, type, queue, retry) values "
         "('event', 'shop.paid', null, '[]'), ('event', 'shop.picked', null, '[]'), "
@@ -54,11 +54,11 @@ def names(sql: Sql) -> None:
     )
 
 
-def test_plugins_that_are_installed(complete: Complete) -> None:
+def test_installed_plugins_are_completed(complete: Complete) -> None:
     assert complete("inboxd plugins show testpl") == ["testplugin"]
 
 
-def test_sources_of_webhooks_are_those_of_the_settings(
+def test_webhook_sources_are_completed_from_settings(
     complete: Complete, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "inboxd.toml"
@@ -71,7 +71,7 @@ def test_sources_of_webhooks_are_those_of_the_settings(
 
 
 @pytest.mark.usefixtures("names")
-def test_names_that_are_declared(complete: Complete) -> None:
+def test_declared_names_are_completed(complete: Complete) -> None:
     asked = {
         "inboxd emit shop.pa": ["shop.paid"],
         "inboxd emit shop.paid --topic p": ["parcels"],
@@ -93,7 +93,7 @@ def test_names_that_are_declared(complete: Complete) -> None:
 
 @pytest.mark.usefixtures("names")
 @pytest.mark.parametrize(("shell", "offered"), [("zsh", '"shop.paid"'), ("fish", "shop.paid")])
-def test_other_shells(
+def test_names_are_completed_in_other_shells(
     complete: Complete, monkeypatch: pytest.MonkeyPatch, cli: Cli, shell: str, offered: str
 ) -> None:
     assert complete("inboxd emit shop.pa") == ["shop.paid"]
@@ -103,14 +103,14 @@ def test_other_shells(
     assert offered in cli().out
 
 
-def test_fixed_words(complete: Complete) -> None:
+def test_fixed_words_are_completed(complete: Complete) -> None:
     assert complete("inboxd pause ty") == ["type"]
     assert complete("inboxd rehearse ev") == ["event"]
     assert complete("inboxd fail") == ["failures"]
 
 
 @pytest.mark.usefixtures("names")
-def test_the_settings_file_that_is_typed_before(
+def test_settings_file_of_the_line_is_used(
     complete: Complete, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dsn = os.environ["INBOXD_DATABASE__DSN"]
@@ -123,7 +123,7 @@ def test_the_settings_file_that_is_typed_before(
     assert complete("inboxd queues show ba") == ["bank", "barrels"]
 
 
-def test_whatever_goes_wrong_completes_nothing(
+def test_errors_complete_nothing(
     complete: Complete, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert complete(f"inboxd -c {tmp_path / 'nowhere.toml'} emit sh") == []
@@ -133,7 +133,7 @@ def test_whatever_goes_wrong_completes_nothing(
     assert complete("inboxd emit sh") == []
 
 
-def test_a_server_that_does_not_answer_is_not_waited_for() -> None:
+def test_completion_does_not_wait_for_a_silent_server() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         environment = os.environ | {
             "INBOXD_DATABASE__DSN": f"postgresql://127.0.0.1:{silent.getsockname()[1]}/nobody",

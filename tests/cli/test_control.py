@@ -1,4 +1,4 @@
-"""`inboxd pause`, `resume`, `paused`: told, listed, marked, refused."""
+"""`inboxd pause`, `resume` and `paused`: output, lists, status, refusals."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,12 +7,12 @@ from inboxd.cli.exits import Exit
 from tests.cli.conftest import Cli
 
 
-def test_a_pause_is_told_listed_and_marked(cli: Cli, sql: Callable[..., list[Any]]) -> None:
+def test_pause_is_listed_and_shown_in_status(cli: Cli, sql: Callable[..., list[Any]]) -> None:
     sql("insert into inboxd.commands (queue, type) values ('email', 'a.b'), ('email', 'c.d')")
     sql("insert into inboxd.commands (queue, type) values ('other', 'a.b')")
     sql("insert into inboxd.events (type) values ('a.b')")
     ran = cli("pause", "queue", "email", "--reason", "it moves")
-    assert (ran.code, ran.out) == (0, "Paused: queue email, where 2 rows wait\n")
+    assert (ran.code, ran.out) == (0, "Paused: queue email, 2 rows waiting\n")
     ran = cli("pause", "type", "a.b", "--json")
     assert ran.json == {"paused": {"kind": "type", "name": "a.b"}, "waiting": 3}
 
@@ -32,7 +32,7 @@ def test_a_pause_is_told_listed_and_marked(cli: Cli, sql: Callable[..., list[Any
     assert "paused" in cli("status").out
 
     ran = cli("resume", "queue", "email")
-    assert (ran.code, ran.out) == (0, "Resumed: queue email, where 2 rows wait\n")
+    assert (ran.code, ran.out) == (0, "Resumed: queue email, 2 rows waiting\n")
     assert cli("resume", "type", "a.b", "--json").json["waiting"] == 3
     assert cli("paused", "--json").json == {"paused": []}
     actions = sql("select action, target, reason, count, actor from inboxd.audit order by id")
@@ -45,7 +45,7 @@ def test_a_pause_is_told_listed_and_marked(cli: Cli, sql: Callable[..., list[Any
     assert all("@" in row["actor"] for row in actions)
 
 
-def test_status_shows_how_far_commands_have_come(cli: Cli, sql: Callable[..., list[Any]]) -> None:
+def test_status_shows_progress_of_commands(cli: Cli, sql: Callable[..., list[Any]]) -> None:
     sql(
         "insert into inboxd.commands (queue, type, status, worker_id, started_at, progress) values"
         " ('q', 'a.b', 'running', gen_random_uuid(), now() - interval '1 hour',"
@@ -63,13 +63,13 @@ def test_status_shows_how_far_commands_have_come(cli: Cli, sql: Callable[..., li
     assert "1h" in out
 
 
-def test_what_cannot_be_paused_is_named(cli: Cli) -> None:
+def test_invalid_pauses_and_resumes_are_refused(cli: Cli) -> None:
     assert cli("pause", "worker", "x").code == Exit.USAGE
     assert cli("pause", "queue", "").code == Exit.USAGE
     ran = cli("resume", "queue", "email")
     assert (ran.code, ran.err) == (
         Exit.PROBLEMS,
-        "inboxd: queue 'email' is not paused; `inboxd paused` lists what is\n",
+        "inboxd: queue 'email' is not paused; `inboxd paused` lists all pauses\n",
     )
     ran = cli("pause", "schedule", "nightly")
     assert ran.code == Exit.UNKNOWN_NAME

@@ -1,4 +1,4 @@
-"""How many rows there are, as `inboxd events count` and `inboxd commands count` show it."""
+"""`inboxd events count` and `inboxd commands count`."""
 
 import pytest
 
@@ -12,27 +12,27 @@ def _exact(**numbers: int) -> dict[str, object]:
 
 
 def _shown(text: str) -> dict[str, tuple[str, str]]:
-    """Rows and how exact they are, by name, without the heading."""
+    """Return rows and exactness by name, without the heading."""
     lines = [line.split("\t") for line in text.splitlines()]
     return {name: (rows, how) for name, rows, how in lines[1:]}
 
 
-def test_commands_are_counted_by_what_became_of_them(cli: Cli, sql: Sql) -> None:
+def test_commands_are_counted_by_status(cli: Cli, sql: Sql) -> None:
     ids = [send(sql) for _ in range(4)]
     fail(sql, "commands", ids[0])
     run(sql, ids[1])
     found = cli("commands", "count", "--json").json
     done = dict.fromkeys(("successes", "cancelled", "dismissed", "replayed"), 0)
-    assert found.pop("days_without_census") <= 1, "yesterday, which no worker has counted"
+    assert found.pop("days_without_census") <= 1, "no worker has counted yesterday"
     assert found == _exact(total=4, pending=2, processing=1, errors=1, **done)
     shown = _shown(cli("commands", "count").out)
-    assert shown["total"] == ("4", "exactly")
-    assert shown["processing"] == ("1", "exactly")
+    assert shown["total"] == ("4", "exact")
+    assert shown["processing"] == ("1", "exact")
     assert list(shown) == list(found)
 
 
-def test_events_are_counted_of_a_type_and_of_a_tenant(cli: Cli, sql: Sql) -> None:
-    """How many of them run is not known by type or tenant."""
+def test_events_are_counted_by_type_and_tenant(cli: Cli, sql: Sql) -> None:
+    """The number of running rows is not known by type or tenant."""
     settle(sql, emit(sql, "a.b"))
     emit(sql, "a.b", tenant="north")
     emit(sql, "x.y", tenant="north")
@@ -52,8 +52,8 @@ def test_events_are_counted_of_a_type_and_of_a_tenant(cli: Cli, sql: Sql) -> Non
         assert "processing" not in _shown(cli("events", "count", *wanted).out)
 
 
-def test_a_count_has_the_filters_of_lists(cli: Cli, sql: Sql) -> None:
-    """As many as the list shows, by what became of them."""
+def test_count_has_the_filters_of_lists(cli: Cli, sql: Sql) -> None:
+    """The counts equal the numbers of listed rows."""
     ids = [emit(sql, "a.b", payload=f'{{"n": {n}}}') for n in range(4)]
     settle(sql, ids[0])
     settle(sql, ids[1])
@@ -77,24 +77,22 @@ def test_a_count_has_the_filters_of_lists(cli: Cli, sql: Sql) -> None:
         assert found["successes"]["rows"] == len(ended), wanted
         assert found["looked_back_to"] is None
     shown = _shown(cli("events", "count", "--payload", "n=1").out)
-    assert (shown["total"], shown["pending"]) == (("2", "exactly"), ("1", "exactly"))
+    assert (shown["total"], shown["pending"]) == (("2", "exact"), ("1", "exact"))
     assert "processing" not in shown
 
 
-def test_a_count_that_was_not_looked_through_says_how_far_it_came(cli: Cli, sql: Sql) -> None:
+def test_incomplete_count_says_how_far_it_looked(cli: Cli, sql: Sql) -> None:
     for _ in range(6):
         emit(sql, "a.b")
     told = cli("events", "count", "--topic", "default", "--look", "2")
-    assert _shown(told.out)["total"] == ("2+", "at least so many")
+    assert _shown(told.out)["total"] == ("2+", "at least this many")
     assert "--look N looks further" in told.err
     found = cli("events", "count", "--topic", "default", "--look", "2", "--json").json
     assert found["total"] == {"rows": 2, "exactness": "at_least"}
     assert (found["looked_at"], found["looked_back_to"] is None) == (2, False)
 
 
-def test_what_is_not_counted_exactly_is_told(
-    cli: Cli, sql: Sql, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_inexact_counts_are_marked(cli: Cli, sql: Sql, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(totals, "COUNTED", 2)
     monkeypatch.setattr(totals, "_LOOKED", 2)
     for id_ in [emit(sql) for _ in range(5)]:
@@ -102,9 +100,9 @@ def test_what_is_not_counted_exactly_is_told(
     for _ in range(4):
         emit(sql)
     shown = _shown(cli("events", "count").out)
-    assert shown["pending"] == ("3+", "at least so many")
-    assert shown["successes"] == ("≈ 3", "by statistics, some seconds behind")
-    assert shown["total"] == ("6+", "at least so many")
+    assert shown["pending"] == ("3+", "at least this many")
+    assert shown["successes"] == ("≈ 3", "from statistics, some seconds old")
+    assert shown["total"] == ("6+", "at least this many")
     found = cli("events", "count", "--json").json
     assert found["total"] == {"rows": 6, "exactness": "at_least"}
     assert found["successes"] == {"rows": 3, "exactness": "about"}

@@ -1,4 +1,4 @@
-"""`inboxd declare`: what a worker declares, without one; what waits goes along."""
+"""`inboxd declare` declares as a worker does, and moves waiting events into their topics."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -25,7 +25,7 @@ select 'test.turn', jsonb_build_object('key', n % 3, 'n', n) from generate_serie
 
 @pytest.fixture
 def worker_role(sql: Sql, database: Database, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Commands run as a login that is granted the worker's role, and nothing more."""
+    """Let commands use a login that has only the worker's role."""
     name = f"{database.name}_daemon"
     sql(f"create role {name} login in role inboxd_worker")
     parts = urlsplit(database.dsn)
@@ -38,8 +38,8 @@ def worker_role(sql: Sql, database: Database, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.direct("the pooler knows one role")
 @pytest.mark.usefixtures("worker_role")
-def test_a_deployments_job(cli: Cli, sql: Sql) -> None:
-    """Dry, then in earnest, then once more; with the worker's role."""
+def test_declare_as_a_job_of_a_deployment(cli: Cli, sql: Sql) -> None:
+    """A dry run, a real run, and a second one; with the worker's role."""
     sql(WAIT)
     before = sql(DECLARED)
     dry = cli("declare", "--dry-run", "--json").json
@@ -57,16 +57,16 @@ def test_a_deployments_job(cli: Cli, sql: Sql) -> None:
     assert cli("declare", "--dry-run").out == "Nothing would change.\n"
 
 
-def test_it_says_what_changes(cli: Cli, sql: Sql) -> None:
+def test_declare_prints_its_changes(cli: Cli, sql: Sql) -> None:
     sql("insert into inboxd.topics (name, mode, source) values ('ordered', 'single', 'by hand')")
     sql(WAIT)
     told = cli("declare", "--dry-run").out
     assert "mode sequential, was single" in told
     assert "would go to" in told
-    assert "12 events that waited were taken into their topics." in cli("declare").out
+    assert "12 waiting events moved into their topics." in cli("declare").out
 
 
-def test_who_stays_open_is_named(cli: Cli, sql: Sql, database: Database) -> None:
+def test_writers_that_delay_an_intake_are_named(cli: Cli, sql: Sql, database: Database) -> None:
     with psycopg.connect(database.dsn) as producer:
         producer.execute(WAIT)
         told = cli("declare", "--wait", "100ms", "--json")

@@ -1,4 +1,4 @@
-"""`inboxd dev`: everything starts, a changed plugin reloads the daemon, and all ends together."""
+"""`inboxd dev` starts all processes, reloads a changed plugin, and ends all processes."""
 
 import json
 import os
@@ -21,6 +21,8 @@ import anyio.to_thread
 import asyncpg
 import pytest
 
+from inboxd.cli.dev_place import announced
+from tests.cli.conftest import Cli
 from tests.support import eventually
 from tests.support.plugins import install, write_migrations
 from tests.support.waiting import patient
@@ -44,7 +46,7 @@ async def {name}(event: Event[dict[str, int]], ctx: EventContext) -> None:
 
 
 class Dev:
-    """A running `inboxd dev` on a plugin of its own."""
+    """A running `inboxd dev` with a plugin of its own."""
 
     def __init__(
         self,
@@ -74,7 +76,7 @@ class Dev:
             )
 
     async def wrote(self, text: str, times: int = 1) -> str:
-        """Wait until its output holds `text` so many times; all of it."""
+        """Wait until the output contains `text` this many times; returns all output."""
 
         async def written() -> bool:
             assert self.log.read_text().count(text) >= times, self.log.read_text()
@@ -84,13 +86,13 @@ class Dev:
         return self.log.read_text()
 
     def said(self, label: str) -> list[str]:
-        """What it printed behind a label, such as the database's URL."""
+        """Return the values that it printed after a label, such as the database's URL."""
         lines = self.log.read_text().splitlines()
         return [x.partition(":")[2].strip() for x in lines if x.startswith(f"{label}:")]
 
     @property
     def url(self) -> str:
-        """The database's."""
+        """The URL of the database."""
         return self.said("database")[0].split()[0]
 
     @property
@@ -100,7 +102,7 @@ class Dev:
         return int((Path(home) / "cluster/postmaster.pid").read_text().split()[0])
 
     async def daemon(self) -> int:
-        """The process id of the daemon that lives."""
+        """Return the process id of the living daemon."""
         connection = await asyncpg.connect(self.url)
         try:
             pid: int = await connection.fetchval(
@@ -112,7 +114,7 @@ class Dev:
 
 
 def _install(folder: Path, origin: Path | None = None) -> None:
-    """What pip leaves of a plugin, its code aside."""
+    """Write the metadata of an installed plugin, as pip does."""
     info = folder / "devplugin-1.0.dist-info"
     info.mkdir(exist_ok=True)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: devplugin\nVersion: 1.0\n")
@@ -154,20 +156,20 @@ async def test_dev_reloads_and_stops_cleanly(dev: Dev) -> None:
     assert '"events":1' in dev.log.read_text()
     assert (dev.folder / ".inboxd/.gitignore").read_text() == "*\n"
 
-    # The port that was configured is another process's: this one is its own.
+    # Another process has the configured port, so dev took another one.
     [health] = dev.said("health")
     assert f":{dev.taken}/" not in health
     [metrics] = dev.said("metrics")
     with await anyio.to_thread.run_sync(urllib.request.urlopen, metrics) as answer:
         assert answer.status == 200
 
-    # Commands in its folder go to its database, with no DSN given.
+    # Commands in its folder use its database without a DSN.
     told = await anyio.to_thread.run_sync(_command, dev.folder, "dev", "--dsn")
     assert told.stdout == f"{dev.url}\n"
     told = await anyio.to_thread.run_sync(_command, dev.folder, "status", "--json")
     assert json.loads(told.stdout)["workers"], told.stderr
 
-    # A row that is settled is told of, and one that fails with its place and frames.
+    # The log has settled rows, and failed ones with file, line and traceback.
     connection = await asyncpg.connect(dev.url)
     await connection.execute(
         "INSERT INTO inboxd.events (type, payload) "
@@ -185,16 +187,16 @@ async def test_dev_reloads_and_stops_cleanly(dev: Dev) -> None:
     output = await dev.wrote('"message":"ready"', times=2)
     assert '"events":2' in output
     said = [output.index(x) for x in ("A file changed: reloading.", "draining", '"stopped"')]
-    assert said == sorted(said), "what explains the drain comes before it"
+    assert said == sorted(said), "the reason of the drain is printed before it"
 
     dev.plugin.write_text("def broken(:\n")
-    output = await dev.wrote("The daemon ended with exit code 78")
+    output = await dev.wrote("The daemon exited with code 78")
     assert f"SyntaxError: invalid syntax, at {dev.plugin}:1: def broken(:" in output
     dev.plugin.write_text(PLUGIN + HANDLER.format(name="one"))
     await dev.wrote('"message":"ready"', times=3)
-    assert dev.said("health") == [health], "its URL stays over reloads"
+    assert dev.said("health") == [health], "a reload keeps the URL"
 
-    # The first Ctrl-C drains, and says for what; the second one stops at once what goes on.
+    # The first Ctrl-C drains, and logs the running rows; the second one stops them at once.
     assert await connection.fetchval("SELECT count(*) FROM inboxd.workers") == 3
     await connection.execute(
         """INSERT INTO inboxd.events (type, payload) VALUES ('dev.one', '{"hangs": 1}')"""
@@ -217,11 +219,11 @@ async def test_dev_reloads_and_stops_cleanly(dev: Dev) -> None:
 
 
 @pytest.mark.anyio
-async def test_a_port_that_another_process_has_is_told_of(folder: Path) -> None:
+async def test_taken_port_is_reported(folder: Path) -> None:
     (folder / "devplugin.py").write_text(PLUGIN + HANDLER.format(name="one"))
     _install(folder)
     with ExitStack() as stack:
-        with suppress(OSError):  # another process has it, as it should be
+        with suppress(OSError):  # another process may have the port already, which is fine
             stack.enter_context(socket.create_server(("127.0.0.1", 25432)))
         dev = Dev(folder, port=(), PYTHONPATH=str(folder), INBOXD_HTTP__PORT="0")
         try:
@@ -230,12 +232,12 @@ async def test_a_port_that_another_process_has_is_told_of(folder: Path) -> None:
             _end(dev)
     port = dev.url.rpartition(":")[2].partition("/")[0]
     assert port != "25432"
-    assert "Port 25432 is another process's" in output
-    assert f"this PostgreSQL takes {port}" in output
+    assert "Another process uses port 25432" in output
+    assert f"this PostgreSQL uses {port}" in output
 
 
 def _command(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
-    """Another command in that folder."""
+    """Run another command in the folder."""
     environ = {name: value for name, value in os.environ.items() if name != "INBOXD_DATABASE__DSN"}
     return subprocess.run(
         [sys.executable, "-m", "inboxd", *words],
@@ -249,9 +251,26 @@ def _command(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
     )
 
 
+@pytest.mark.parametrize("command", ["declare", "migrate", "status"])
+def test_stopped_dev_refuses_commands_with_its_settings_from_elsewhere(
+    command: str, tmp_path: Path, run_cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop = tmp_path / "shop"
+    (shop / ".inboxd").mkdir(parents=True)
+    (shop / "config.toml").write_text('[worker]\nplugins = ["testplugin"]\n')
+    monkeypatch.delenv("INBOXD_DATABASE__DSN", raising=False)
+    monkeypatch.chdir(shop)
+    with announced("postgresql://postgres@127.0.0.1:30157/postgres", Path("config.toml")):
+        pass
+    monkeypatch.chdir(tmp_path)
+    told = run_cli(command, "-c", "shop/config.toml")
+    assert told.code == 69
+    assert f"`inboxd dev` does not run in {shop}: start it there" in told.err
+
+
 @pytest.mark.anyio
 @pytest.mark.long
-async def test_new_migrations_of_a_plugin_run_and_one_that_fails_waits_for_a_change(
+async def test_new_migrations_run_and_a_failed_one_waits_for_a_change(
     folder: Path,
 ) -> None:
     install(folder, "dev", PLUGIN, migrations={"0001_notes.sql": "CREATE TABLE notes ();"})
@@ -261,7 +280,7 @@ async def test_new_migrations_of_a_plugin_run_and_one_that_fails_waits_for_a_cha
         assert output.index("migrated: dev 0001_notes") < output.index('"message":"ready"')
         assert str(folder / "dev_migrations") in dev.said("plugins")[0], "its files are watched"
         write_migrations(folder, "dev", {"0002_more.sql": "ALTER TABLE notes ADD\n nothing;"})
-        output = await dev.wrote("tried again when a file changes")
+        output = await dev.wrote("tries again when a file changes")
         assert "plugin 'dev': migration 0002_more failed at line 2" in output
         write_migrations(folder, "dev", {"0002_more.sql": "ALTER TABLE notes ADD text text;"})
         output = await dev.wrote('"message":"ready"', times=2)
@@ -272,10 +291,10 @@ async def test_new_migrations_of_a_plugin_run_and_one_that_fails_waits_for_a_cha
 
 @pytest.mark.anyio
 @pytest.mark.long
-async def test_settings_that_an_editor_puts_in_place_reload_the_daemon_each_time(
+async def test_settings_replaced_by_an_editor_reload_the_daemon_each_time(
     folder: Path,
 ) -> None:
-    """It ends the watch of a file to have another one put there, as most editors do."""
+    """A replaced file, as most editors write it, ends the watch of the old file."""
     (folder / "devplugin.py").write_text(PLUGIN + HANDLER.format(name="one"))
     _install(folder)
     config, other = folder / "config.toml", folder / "other.toml"
@@ -297,17 +316,17 @@ async def test_settings_that_an_editor_puts_in_place_reload_the_daemon_each_time
 @pytest.mark.usefixtures("hang_ups")
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGKILL])
 @pytest.mark.long
-async def test_nothing_outlives_its_terminal_or_its_parent(
+async def test_processes_end_with_their_terminal_or_parent(
     dev: Dev, number: signal.Signals
 ) -> None:
-    """As when a window is closed, and as when an IDE stops it."""
+    """A closed window sends SIGHUP, an IDE may send SIGKILL."""
     await dev.wrote('"message":"ready"')
     daemon, server = await dev.daemon(), dev.server
     assert _lives(daemon)
     assert _lives(server)
     dev.process.send_signal(number)
     if number == signal.SIGHUP:
-        with suppress(ProcessLookupError):  # a shell may pass it on, too
+        with suppress(ProcessLookupError):  # a shell may send the signal a second time
             dev.process.send_signal(number)
     code = await anyio.to_thread.run_sync(dev.process.wait, 60)
     assert code == (0 if number == signal.SIGHUP else -signal.SIGKILL)
@@ -321,7 +340,7 @@ async def test_nothing_outlives_its_terminal_or_its_parent(
 
 
 def _lives(pid: int) -> bool:
-    """Whether the process runs; one that has ended may wait for whoever looks after orphans."""
+    """Whether the process runs; a zombie that waits for init does not count."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2]
     except FileNotFoundError:
@@ -331,7 +350,7 @@ def _lives(pid: int) -> bool:
 
 @pytest.mark.anyio
 @pytest.mark.long
-async def test_a_copy_is_warned_of_and_its_editable_successor_is_found(folder: Path) -> None:
+async def test_installed_copy_is_reported_and_its_editable_successor_found(folder: Path) -> None:
     environment, code = folder / "venv", folder / "code with blanks"
     venv.create(environment, symlinks=True)
     python = environment / "bin/python"
@@ -347,11 +366,11 @@ async def test_a_copy_is_warned_of_and_its_editable_successor_is_found(folder: P
     try:
         output = await dev.wrote('"message":"ready"')
         assert dev.said("plugins") == [str(site / "devplugin")]
-        assert f"changes in {code} are not seen; run `pip install -e {code}`" in output
+        assert f"changes in {code} have no effect; run `pip install -e {code}`" in output
         [health] = dev.said("health")
         assert ":0/" not in health
 
-        # As pip does: the copy goes, and then comes the line that leads to the folder.
+        # pip removes the copy first, and then writes the path of the folder.
         shutil.rmtree(site / "devplugin")
         await dev.wrote("reloading.")
         (site / "devplugin.pth").write_text(str(code))
@@ -368,12 +387,12 @@ async def test_a_copy_is_warned_of_and_its_editable_successor_is_found(folder: P
 
 
 def _line(output: str, message: str) -> Mapping[str, Any]:
-    """The first line of the log that says so."""
+    """Return the first line of the log with this message."""
     lines = (json.loads(line) for line in output.splitlines() if line.startswith("{"))
     return next(line for line in lines if line["message"] == message)
 
 
 def _number(file: Path, text: str) -> int:
-    """The line that begins so."""
+    """Return the number of the first line that begins with the text."""
     lines = file.read_text().splitlines()
     return next(n for n, line in enumerate(lines, 1) if line.strip().startswith(text))

@@ -1,4 +1,4 @@
-"""What `inboxd doctor` finds in schema, tables and server, and prints to mend it."""
+"""`inboxd doctor` on schema, tables and server: findings, and statements that repair them."""
 
 from collections.abc import Iterator
 from urllib.parse import urlsplit, urlunsplit
@@ -22,7 +22,7 @@ AT_ONCE = Levels(notice=0, warning=None, critical=None)
 # ------------------------------------------------------------------------------------- schema
 
 
-def test_what_was_changed_in_the_schema(cli: Cli, sql: Sql) -> None:
+def test_changes_of_the_schema_are_found(cli: Cli, sql: Sql) -> None:
     sql("drop index inboxd.commands_lane")
     sql("alter table inboxd.audit add note text")
     report = Report(cli)
@@ -58,10 +58,12 @@ _BROKEN = {
 
 
 @pytest.mark.parametrize("change", _BROKEN)
-def test_what_is_printed_makes_it_good(cli: Cli, sql: Sql, database: Database, change: str) -> None:
+def test_printed_statements_repair_the_schema(
+    cli: Cli, sql: Sql, database: Database, change: str
+) -> None:
     anyio.run(database.execute, change)
     verdicts = set()
-    for _ in range(2):  # a function first, then the triggers that went with it
+    for _ in range(2):  # first a function, then the triggers that were dropped with it
         report = Report(cli)
         for each in [*report.of("version"), *report.of("drift")]:
             verdicts.add(each["verdict"])
@@ -75,7 +77,7 @@ def test_what_is_printed_makes_it_good(cli: Cli, sql: Sql, database: Database, c
     Report(cli).one("drift", "ok")
 
 
-def test_a_long_statement_is_printed_to_programs(cli: Cli, sql: Sql) -> None:
+def test_long_statement_is_printed_only_as_json(cli: Cli, sql: Sql) -> None:
     sql("alter function inboxd.make_partition(text, date) security invoker")
     assert "run: CREATE OR REPLACE FUNCTION inboxd.make_partition(" in (out := cli("doctor").out)
     assert "… (the whole statement: --json)" in out
@@ -83,14 +85,14 @@ def test_a_long_statement_is_printed_to_programs(cli: Cli, sql: Sql) -> None:
     Report(cli).one("drift", "warning", "ATTACH PARTITION", "inboxd.make_partition(text,date)")
 
 
-def test_a_function_that_an_older_release_left(cli: Cli, sql: Sql) -> None:
+def test_function_of_older_release_is_found(cli: Cli, sql: Sql) -> None:
     sql("create function inboxd.older(text) returns void language sql as 'select'")
     sql("insert into inboxd.schema_functions (name, checksum) values ('older', '')")
-    found = "inboxd.older(text) is left of an older release"
+    found = "inboxd.older(text) is left over from an older release"
     Report(cli).one("drift", "notice", found, "run: DROP FUNCTION inboxd.older(text);")
 
 
-def test_an_index_whose_making_failed(cli: Cli, sql: Sql) -> None:
+def test_invalid_index_is_found(cli: Cli, sql: Sql) -> None:
     sql("insert into inboxd.events (type) values ('test.a'), ('test.a')")
     with pytest.raises(asyncpg.UniqueViolationError):
         sql("create unique index concurrently broken on inboxd.events (type)")
@@ -98,15 +100,13 @@ def test_an_index_whose_making_failed(cli: Cli, sql: Sql) -> None:
     report.one("indexes", "critical", "broken", "REINDEX INDEX CONCURRENTLY inboxd.broken;")
 
 
-def test_partitions_that_run_out(cli: Cli, sql: Sql) -> None:
+def test_missing_partitions_are_found(cli: Cli, sql: Sql) -> None:
     for row in sql(r"SELECT relname FROM pg_class WHERE relname ~ 'bodies_\d{8}$'"):
         sql(f"DROP TABLE inboxd.{row['relname']}")
     Report(cli).one("partitions", "critical", "no partition for today")
 
 
-def test_history_that_retention_does_not_drop(
-    cli: Cli, sql: Sql, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_overdue_history_is_found(cli: Cli, sql: Sql, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INBOXD_HISTORY__EVENTS", "forever")
     Report(cli).one("retention", "ok", "events for ever")
     monkeypatch.delenv("INBOXD_HISTORY__EVENTS")
@@ -115,30 +115,30 @@ def test_history_that_retention_does_not_drop(
         " for values from ('2020-01-01Z') to ('2020-01-02Z')"
     )
     report = Report(cli)
-    report.one("retention", "warning", "events for 30d", "1 partition should", "leads")
+    report.one("retention", "warning", "events for 30d", "1 partition overdue", "leader")
     report.one("drift", "ok")
     sql("alter table inboxd.events_history detach partition inboxd.events_history_20200101")
     report = Report(cli)
     report.one("drift", "ok")
     kept = report.one("partitions", "notice", "events_history_20200101", "ATTACH PARTITION")
-    assert "drop" not in kept["remedy"].lower(), "an operator may keep it so"
+    assert "drop" not in kept["remedy"].lower(), "an operator may keep it"
     sql(
         "insert into inboxd.retired (part, parent, low, high) values"
         " ('events_history_20200101', 'events_history', '2020-01-01Z', '2020-01-02Z')"
     )
     report = Report(cli)
     report.one("drift", "ok")
-    assert len(report.of("partitions")) == 1, "retention has detached it: it goes"
+    assert len(report.of("partitions")) == 1, "retention detached it, and will drop it"
 
 
 @pytest.mark.usefixtures("all_days")
 @pytest.mark.parametrize("days", [0, 5])
-def test_a_partition_to_come_that_was_detached(cli: Cli, sql: Sql, days: int) -> None:
+def test_detached_partition_of_a_coming_day_is_found(cli: Cli, sql: Sql, days: int) -> None:
     part = f"events_history{day(-days)}"
     sql(f"alter table inboxd.events_history detach partition inboxd.{part}")
     report = Report(cli)
     words = ("no partition for today", "critical") if days == 0 else ("4 days ahead", "warning")
-    found = report.one("partitions", words[1], words[0], f"in the way of one: {part}")
+    found = report.one("partitions", words[1], words[0], f"names of needed partitions: {part}")
     assert f"ALTER TABLE inboxd.{part} RENAME TO {part}_kept;" in found["remedy"]
     report.one("drift", "ok")
     refused = cli("history", "make")
@@ -153,7 +153,7 @@ def test_a_partition_to_come_that_was_detached(cli: Cli, sql: Sql, days: int) ->
     report.one("partitions", "ok", "14 days ahead")
     assert not [each for each in report.of("drift") if "drop" in each["remedy"]]
     sql(f"alter table inboxd.events_history detach partition inboxd.{part}")
-    sql(found["remedy"].rpartition("make another: ")[2])
+    sql(found["remedy"].rpartition("creates a new one: ")[2])
     assert cli("history", "make", "--json").json == {"made": 1}
     report = Report(cli)
     report.one("partitions", "ok", "14 days ahead")
@@ -161,7 +161,7 @@ def test_a_partition_to_come_that_was_detached(cli: Cli, sql: Sql, days: int) ->
     assert "drop" not in kept["remedy"], "its rows are history"
 
 
-def test_a_partition_whose_detaching_was_interrupted(
+def test_interrupted_detach_is_found(
     cli: Cli, sql: Sql, other: psycopg.Connection, database: Database
 ) -> None:
     sql(
@@ -180,7 +180,7 @@ def test_a_partition_whose_detaching_was_interrupted(
 
 @pytest.mark.parametrize("role", ["owner", "modest"])
 @pytest.mark.direct("the pooler knows one role")
-def test_a_detach_that_waits_is_not_called_interrupted(
+def test_waiting_detach_is_not_reported_as_interrupted(
     cli: Cli,
     sql: Sql,
     other: psycopg.Connection,
@@ -188,7 +188,7 @@ def test_a_detach_that_waits_is_not_called_interrupted(
     role: str,
     request: pytest.FixtureRequest,
 ) -> None:
-    """Of retention's detach that waits for an old reader; also to a role that sees no queries."""
+    """Retention's detach waits for an old reader; also for a role that cannot see queries."""
     sql(
         "create table inboxd.bodies_20200101 partition of inboxd.bodies"
         " for values from ('2020-01-01Z') to ('2020-01-02Z')"
@@ -216,15 +216,15 @@ def test_a_detach_that_waits_is_not_called_interrupted(
     pid = other.info.backend_pid
     words = ("detach of inboxd.bodies_20200101", f"is waiting for pid {pid} (report)")
     reports[0].one("partitions", "notice", *words, "pg_terminate_backend")
-    assert len(reports[0].of("partitions")) == 2, "it is not called interrupted"
+    assert len(reports[0].of("partitions")) == 2, "the detach is not reported as interrupted"
 
 
-def test_no_schema(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_schema_is_found(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INBOXD_DATABASE__SCHEMA", "nowhere")
     report = Report(cli)
     assert report.code == 1
     report.one("version", "critical", "inboxd migrate")
-    assert len(report.findings) == 1, "nothing else can be looked at"
+    assert len(report.findings) == 1, "the other checks need the schema"
 
 
 # ------------------------------------------------------------------------------------- tables
@@ -232,12 +232,12 @@ def test_no_schema(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def other(database: Database) -> Iterator[psycopg.Connection]:
-    """Another session, directly on the server."""
+    """Open another session, directly on the server."""
     with psycopg.connect(database.dsn, application_name="report") as connection:
         yield connection
 
 
-def test_who_holds_the_oldest_snapshot(
+def test_holder_of_the_oldest_snapshot_is_found(
     cli: Cli, other: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(thresholds, "SNAPSHOT_SECONDS", Levels(0.2, None, None))
@@ -250,7 +250,7 @@ def test_who_holds_the_oldest_snapshot(
     Report(cli).one("oldest snapshot", "ok")
 
 
-def test_dead_rows_where_autovacuum_is_off(cli: Cli, sql: Sql) -> None:
+def test_dead_rows_without_autovacuum_are_found(cli: Cli, sql: Sql) -> None:
     sql("alter table inboxd.events set (autovacuum_enabled = false)")
     sql("insert into inboxd.events (type) select 'test.a' from generate_series(1, 50000)")
     sql("delete from inboxd.events")
@@ -269,7 +269,7 @@ def test_dead_rows_where_autovacuum_is_off(cli: Cli, sql: Sql) -> None:
     assert Report(cli).of("dead rows: events")[0]["figure"] < 50_000
 
 
-def test_a_lock_is_named_and_stops_no_other_look(
+def test_lock_is_found_and_other_checks_run(
     cli: Cli, other: psycopg.Connection, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(thresholds, "LOCK_WAIT_SECONDS", AT_ONCE)
@@ -296,18 +296,20 @@ def test_a_lock_is_named_and_stops_no_other_look(
         anyio.run(look)
     (report,) = reports
     report.one(
-        "locks", "notice", "service", "inboxd.events", f"behind pid {other.info.backend_pid}"
+        "locks", "notice", "service", "inboxd.events", f"blocked by pid {other.info.backend_pid}"
     )
-    report.one("topics", "warning", "not seen", "longer than 0.2s")
-    assert report.of("backlog: commands"), "what is not locked is looked at"
+    report.one("topics", "warning", "not checked", "longer than 0.2s")
+    assert report.of("backlog: commands"), "other checks run"
     assert report.of("slots")
 
 
 # ------------------------------------------------------------------------------------- server
 
 
-def test_a_server_that_is_set_up_badly(run_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its own server: prepared transactions, safety switched off, no room, a forgotten slot."""
+def test_bad_settings_of_the_server_are_found(
+    run_cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Prepared transactions, unsafe settings, few connections, and a forgotten slot."""
     with temporary_server(
         max_prepared_transactions="2",
         autovacuum="off",
@@ -350,14 +352,14 @@ select count(*) from pg_locks l join pg_class c on c.oid = l.relation
 """
 
 
-def test_how_many_locks_a_look_at_all_of_history_takes(
+def test_locks_of_a_read_of_all_history_are_reported(
     cli: Cli, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with psycopg.connect(database.dsn, autocommit=True) as connection:
         connection.execute(_ALL_OF_HISTORY)
         (locks,) = connection.execute(_LOCKED).fetchone() or (0,)
     assert locks > 0
-    Report(cli).one("history locks", "ok", f"takes {locks:,} locks")
+    Report(cli).one("history locks", "ok", f"takes {locks:,} of the")
     monkeypatch.setattr(thresholds, "HISTORY_LOCKS", AT_ONCE)
     remedies = ("max_locks_per_transaction = ", "restart the server")
     Report(cli).one("history locks", "notice", *remedies)
@@ -365,7 +367,7 @@ def test_how_many_locks_a_look_at_all_of_history_takes(
 
 @pytest.fixture
 def modest(sql: Sql, database: Database, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """A role that may do what the daemon does, and see nothing else; the doctor runs as it."""
+    """Make a role with the daemon's rights and no others; the doctor runs as this role."""
     name = f"{database.name}_daemon"
     sql(f"create role {name} login in role inboxd_worker")
     parts = urlsplit(database.dsn)
@@ -377,7 +379,7 @@ def modest(sql: Sql, database: Database, monkeypatch: pytest.MonkeyPatch) -> Ite
 
 
 @pytest.mark.direct("the pooler knows one role")
-def test_without_privileges_it_says_what_it_does_not_see(
+def test_doctor_without_privileges_reports_skipped_checks(
     cli: Cli, modest: str, sql: Sql, other: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(thresholds, "SNAPSHOT_TRANSACTIONS", AT_ONCE)
@@ -387,13 +389,13 @@ def test_without_privileges_it_says_what_it_does_not_see(
     report = Report(cli)
     sql("grant select on inboxd.stats_written to inboxd_worker")
     report.one("privileges", "notice", f"GRANT pg_read_all_stats TO {modest};")
-    report.one("oldest snapshot", "notice", f"pid {other.info.backend_pid}", "state not seen")
-    report.one("dead letters", "notice", "not seen", "permission denied for table stats_written")
+    report.one("oldest snapshot", "notice", f"pid {other.info.backend_pid}", "state unknown")
+    report.one("dead letters", "notice", "not checked", "denied for table stats_written")
     assert len({each["group"] for each in report.findings}) == len(GROUPS)
 
 
 @pytest.mark.direct("the pooler knows one role")
-def test_who_may_see_nothing_is_not_told_that_all_is_well(cli: Cli, modest: str, sql: Sql) -> None:
+def test_role_without_rights_gets_an_error(cli: Cli, modest: str, sql: Sql) -> None:
     sql(f"revoke inboxd_worker from {modest}")
     result = cli("doctor")
     assert result.code == Exit.UNAVAILABLE
@@ -401,7 +403,7 @@ def test_who_may_see_nothing_is_not_told_that_all_is_well(cli: Cli, modest: str,
 
 
 def test_exit_codes(cli: Cli, sql: Sql, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without anything critical, a warning is a matter of --fail-on."""
+    """If the worst verdict is a warning, --fail-on decides the exit code."""
     monkeypatch.setattr(
         "inboxd.operations.doctor.GROUPS", {"schema": GROUPS["schema"]}, raising=True
     )

@@ -1,4 +1,4 @@
-"""What the doctor says of relays: those that stand, what waits for them, what is refused."""
+"""The doctor on relays: stopped ones, their waiting events, and refused ones."""
 
 from tests.cli.conftest import Cli
 from tests.cli.troubles import Report, Sql
@@ -25,12 +25,12 @@ def _emit(sql: Sql, *keys: str, minutes: int = 10) -> None:
         )
 
 
-def test_without_relays(cli: Cli, sql: Sql) -> None:
+def test_inbox_without_relays_is_ok(cli: Cli, sql: Sql) -> None:
     sql("insert into inboxd.topics (name, mode, source) values ('lines', 'sequential', 'plugin')")
-    Report(cli).one("relays", "ok", "there are none")
+    Report(cli).one("relays", "ok", "there are no relays")
 
 
-def test_what_a_relay_has_not_published(cli: Cli, sql: Sql) -> None:
+def test_unpublished_events_are_reported(cli: Cli, sql: Sql) -> None:
     sql(RELAY)
     Report(cli).one("relay results", "ok", "0 not published")
     _emit(sql, "a", "b")
@@ -40,7 +40,7 @@ def test_what_a_relay_has_not_published(cli: Cli, sql: Sql) -> None:
     Report(cli).one("relay results", "notice", "it is paused", "inboxd resume topic results")
 
 
-def test_a_relay_stands_while_the_breaker_of_its_broker_is_open(cli: Cli, sql: Sql) -> None:
+def test_open_breaker_of_the_broker_stops_a_relay(cli: Cli, sql: Sql) -> None:
     sql(RELAY)
     sql(BREAKER, "auto", "open")
     words = ("its breaker broker.main is open (nobody answers)", "inboxd breakers show broker.main")
@@ -54,13 +54,13 @@ def test_a_relay_stands_while_the_breaker_of_its_broker_is_open(cli: Cli, sql: S
     assert "breaker" not in report.one("relay results", "critical")["found"]
 
 
-def test_a_breaker_that_is_forced_open_holds_a_relay(cli: Cli, sql: Sql) -> None:
+def test_breaker_that_is_forced_open_stops_a_relay(cli: Cli, sql: Sql) -> None:
     sql(RELAY)
     sql(BREAKER, "open", "closed")
     Report(cli).one("relay results", "notice", "broker.main is forced open")
 
 
-def test_what_a_broker_refuses_is_told_with_a_reason(cli: Cli, sql: Sql) -> None:
+def test_refused_events_are_reported_with_a_reason(cli: Cli, sql: Sql) -> None:
     sql(RELAY)
     _emit(sql, "a", "b", minutes=0)
     assert not Report(cli).of("relay results: refused")
@@ -70,9 +70,7 @@ def test_what_a_broker_refuses_is_told_with_a_reason(cli: Cli, sql: Sql) -> None
         """ '[{"at": "2026-01-01T00:00:00Z", "error": "MessageRefused: there is no queue x"}]'"""
         " where ordering_key = 'a'"
     )
-    found = Report(cli).one(
-        "relay results: refused", "warning", "1 event tried again", "no queue x"
-    )
+    found = Report(cli).one("relay results: refused", "warning", "1 event retried", "no queue x")
     assert "Unroutable" in found["remedy"]
     sql("update inboxd.events set status = 'failed', updated_at = now() where ordering_key = 'a'")
-    Report(cli).one("relay results: refused", "notice", "0 events tried again, 1 dead letter")
+    Report(cli).one("relay results: refused", "notice", "0 events retried, 1 dead letter")

@@ -1,4 +1,4 @@
-"""`inboxd doctor` and `check` on the spool of a host: each trouble is made for real."""
+"""`inboxd doctor` and `check` on the spool of a host: each test causes a real problem."""
 
 from pathlib import Path
 from typing import Any
@@ -19,27 +19,27 @@ def judged(path: Path, **more: Any) -> list[tuple[str, str]]:
     return [(each.verdict, each.found) for each in judge_spool(settings)]
 
 
-def test_without_a_spool_nothing_is_said() -> None:
+def test_settings_without_spool_give_no_finding() -> None:
     assert list(judge_spool(Settings())) == []
 
 
-def test_a_folder_that_is_not_there_yet_is_right(tmp_path: Path) -> None:
+def test_missing_folder_is_ok(tmp_path: Path) -> None:
     assert judged(tmp_path / "spool") == [("ok", "nothing waits")]
 
 
-def test_what_waits_is_judged_by_its_age(tmp_path: Path) -> None:
+def test_age_of_spooled_receipts_decides_the_verdict(tmp_path: Path) -> None:
     owned = spool(tmp_path, receipt())
     [(verdict, found)] = judged(tmp_path)
     assert (verdict, found.startswith("1 receipt, the oldest for ")) == ("notice", True)
     owned.release()
     [(_, found)] = judged(tmp_path)
-    assert found.endswith("; no receiver lives on this host")
+    assert found.endswith("; no receiver runs on this host")
     spool(tmp_path / "old", received_ago(1), receipt()).release()
     [(verdict, found)] = judged(tmp_path / "old")
     assert (verdict, found.startswith("2 receipts, the oldest for 1d")) == ("critical", True)
 
 
-def test_what_is_set_apart_and_what_is_damaged_is_told(tmp_path: Path) -> None:
+def test_damaged_and_set_apart_receipts_are_found(tmp_path: Path) -> None:
     owned = spool(tmp_path, receipt(), receipt())
     leave_apart(owned.folder, tmp_path, receipt(), "refused")
     [segment] = owned.folder.glob("*.segment")
@@ -47,17 +47,17 @@ def test_what_is_set_apart_and_what_is_damaged_is_told(tmp_path: Path) -> None:
     data[60] ^= 1
     segment.write_bytes(data)
     owned.release()
-    told = judged(tmp_path)
-    assert told[0] == ("warning", "1 set apart, 1 damaged: an operator has to decide")
+    findings = judged(tmp_path)
+    assert findings[0] == ("warning", "1 set apart, 1 damaged: an operator has to decide")
 
 
-def test_a_quota_beyond_the_disk_is_told(tmp_path: Path) -> None:
+def test_quota_above_the_disk_is_found(tmp_path: Path) -> None:
     [(verdict, found), _] = judged(tmp_path, quota=1 << 60)
     assert (verdict, "is more than the disk has" in found) == ("warning", True)
 
 
 @pytest.mark.parametrize("kind", ["nfs4", "cifs", "fuse.sshfs", "tmpfs", "overlay"])
-def test_a_file_system_that_keeps_nothing_or_is_shared_is_told(
+def test_volatile_or_shared_file_system_is_found(
     tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mounts = tmp_path / "mountinfo"
@@ -67,26 +67,24 @@ def test_a_file_system_that_keeps_nothing_or_is_shared_is_told(
     assert (verdict, f"is on {kind}" in found) == ("warning", True)
 
 
-def test_the_deepest_mount_counts() -> None:
+def test_deepest_mount_decides_the_kind() -> None:
     mounts = "1 0 8:1 / / rw - ext4 a rw\n2 1 0:5 / /var/lib rw shared:1 - xfs b rw\n"
     assert kind_of(Path("/var/lib/inboxd"), mounts) == "xfs"
     assert kind_of(Path("/var/library"), mounts) == "ext4"
 
 
-def test_a_folder_that_may_not_be_used_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unusable_folder_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_: Path) -> Any:
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr("inboxd.inbound.spool.judgement.views", refuse)
     monkeypatch.setattr("os.access", lambda *_: False)
     [(first, found), (second, unseen)] = judged(tmp_path)
-    assert (first, "may not be written to" in found) == ("warning", True)
+    assert (first, "may not write to" in found) == ("warning", True)
     assert (second, "not seen" in unseen) == ("notice", True)
 
 
-def test_the_doctor_looks_at_the_spool_and_at_receivers_that_spool(
+def test_doctor_checks_the_spool_and_spooling_receivers(
     cli: Cli, sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("INBOXD_INBOUND__SPOOL__PATH", str(tmp_path))
@@ -98,12 +96,12 @@ def test_the_doctor_looks_at_the_spool_and_at_receivers_that_spool(
     )
     report = Report(cli)
     report.one("spool", "critical", "1 receipt, the oldest for 1d", "inboxd spool drain")
-    told = {each["verdict"]: each["found"] for each in report.of("receivers")}
-    assert "spools bets: other hosts may overtake it" in told["notice"]
-    assert "the spool cannot be synced" in told["critical"]
+    found = {each["verdict"]: each["found"] for each in report.of("receivers")}
+    assert "spools bets: webhooks of other hosts can overtake these" in found["notice"]
+    assert "the spool cannot be synced" in found["critical"]
 
 
-def test_check_looks_at_the_spool(
+def test_check_reports_the_spool(
     run_cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("INBOXD_DATABASE__DSN", "postgresql://127.0.0.1:1/none")

@@ -1,4 +1,4 @@
-"""`inboxd doctor` on webhooks: each trouble is made for real."""
+"""`inboxd doctor` on webhooks: each test causes a real problem."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +13,7 @@ from tests.support import Database
 from tests.support.receipts import receipt, receive, received
 
 
-def test_contradictions_broken_bodies_and_what_is_held(
+def test_contradictions_broken_bodies_and_held_receipts_are_found(
     cli: Cli, sql: Sql, database: Database
 ) -> None:
     quiet = Report(cli)
@@ -33,13 +33,13 @@ def test_contradictions_broken_bodies_and_what_is_held(
     sql("update inboxd.events set updated_at = now() - interval '2 days' where source = 'old'")
     sql("update inboxd.held_sources set held_at = now() - interval '2 h'")
     report = Report(cli)
-    report.one("contradictions: psp", "warning", "1 came again with the dedup key", "dismiss")
+    report.one("contradictions: psp", "warning", "1 came with the dedup key", "dismiss")
     report.one("broken bodies: psp", "warning", "1 could not become events", "inboxd failures")
     report.one("broken bodies: old", "notice", "the last 2d ago")
-    report.one("held: rests", "warning", "1 receipt, the first for 2h")
+    report.one("held: rests", "warning", "1 receipt, the oldest for 2h")
 
 
-def test_what_an_event_without_a_receipt_contradicts_is_none_of_it(cli: Cli, sql: Sql) -> None:
+def test_contradiction_without_a_receipt_is_not_counted(cli: Cli, sql: Sql) -> None:
     for n in (1, 2):
         sql(
             "insert into inboxd.events (type, source, dedup_key, payload)"
@@ -51,7 +51,7 @@ def test_what_an_event_without_a_receipt_contradicts_is_none_of_it(cli: Cli, sql
 
 @pytest.fixture
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Settings of these sources."""
+    """Write a file of settings, which commands then read."""
 
     def write(text: str) -> None:
         path = tmp_path / "inboxd.toml"
@@ -69,7 +69,7 @@ select gen_random_uuid(), name, 'h', 7, '0.1', '{bank}', state, now() - silence
 """
 
 
-def test_receivers_that_are_gone(cli: Cli, sql: Sql, settings: Callable[[str], None]) -> None:
+def test_silent_receivers_are_found(cli: Cli, sql: Sql, settings: Callable[[str], None]) -> None:
     settings('[inbound.webhooks.bank]\ntype = "a.b"\nkeys = [{ secret = "s" }]\n')
     sql(_RECEIVERS)
     Report(cli).one("receivers", "warning", "side (pid 7 on h)", "silent for 5m", "received bank")
@@ -77,12 +77,12 @@ def test_receivers_that_are_gone(cli: Cli, sql: Sql, settings: Callable[[str], N
     Report(cli).one("receivers", "ok", "1 process")
 
 
-def test_the_sources_of_the_settings(cli: Cli, settings: Callable[[str], Any]) -> None:
+def test_sources_of_the_settings_are_checked(cli: Cli, settings: Callable[[str], Any]) -> None:
     settings(
         '[inbound.webhooks.bank]\ntype = "a.b"\n'
         'keys = [{ secret = "hunter2", not_after = 2020-01-01 }]\n'
     )
     report = Report(cli)
-    report.one("receivers", "warning", "nobody receives bank", "inboxd receive")
-    report.one("webhooks: bank", "critical", "none of its 1 key counts now")
+    report.one("receivers", "warning", "no receiver for bank", "inboxd receive")
+    report.one("webhooks: bank", "critical", "none of its 1 key is valid")
     report.one("webhooks", "ok", "1 source: bank")

@@ -1,4 +1,4 @@
-"""Output in encodings that lack some characters: a terminal keeps its columns, a pipe its data."""
+"""Output in limited encodings: a terminal keeps its columns, a pipe its data."""
 
 import io
 import json
@@ -12,19 +12,16 @@ from inboxd.cli.output import Document, json_text, print_json, print_parts, say
 
 
 class Stream(io.TextIOWrapper):
-    """An output of some encoding, to a terminal or to a pipe."""
+    """An output with an encoding, to a terminal or to a pipe."""
 
     def __init__(self, encoding: str, *, terminal: bool) -> None:
-        """Nothing is in it."""
         super().__init__(io.BytesIO(), encoding)
         self._terminal = terminal
 
     def isatty(self) -> bool:
-        """Whether it is a terminal."""
         return self._terminal
 
     def text(self) -> str:
-        """What was written."""
         self.flush()
         self.seek(0)
         return self.read()
@@ -39,7 +36,7 @@ class Stream(io.TextIOWrapper):
         ("ascii", False, "+- \\xe9 \\u732b .\n"),
     ],
 )
-def test_signs_and_text(
+def test_text_in_limited_encodings(
     monkeypatch: pytest.MonkeyPatch, encoding: str, shown: str, *, terminal: bool
 ) -> None:
     stream = Stream(encoding, terminal=terminal)
@@ -48,7 +45,7 @@ def test_signs_and_text(
     assert stream.text() == shown
 
 
-def test_an_output_without_an_encoding_takes_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_output_without_an_encoding_takes_all_characters(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = io.StringIO()
     monkeypatch.setattr(sys, "stdout", stream)
     say("├─ é")
@@ -57,7 +54,7 @@ def test_an_output_without_an_encoding_takes_all(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("value", ["é", "猫", "\N{CAT FACE}", {"né": ["│", 1]}])
 @pytest.mark.parametrize("terminal", [True, False])
-def test_json_stays_the_same_document(
+def test_json_in_limited_encodings_is_the_same_document(
     monkeypatch: pytest.MonkeyPatch, value: object, *, terminal: bool
 ) -> None:
     stream = Stream("ascii", terminal=terminal)
@@ -69,10 +66,8 @@ def test_json_stays_the_same_document(
 
 
 @pytest.mark.parametrize("terminal", [True, False])
-def test_json_moves_no_cursor_and_turns_no_direction(
-    monkeypatch: pytest.MonkeyPatch, *, terminal: bool
-) -> None:
-    """JSON leaves DEL and C1 as they are, which terminals obey as they do ESC; and line ends."""
+def test_json_has_no_control_characters(monkeypatch: pytest.MonkeyPatch, *, terminal: bool) -> None:
+    """JSON allows DEL, C1 and Unicode line ends, which act on terminals as ESC does."""
     value = {"\x9b31m": ["\x1b[2J", "\x7f", "\u202e\u2066", "\x85\u2028", "\U000e0041", "é猫"]}
     stream = Stream("utf-8", terminal=terminal)
     monkeypatch.setattr(sys, "stdout", stream)
@@ -92,7 +87,7 @@ def _nested(levels: int) -> Any:
     return value
 
 
-def test_a_deep_payload_changes_no_time() -> None:
+def test_deep_payload_keeps_the_format_of_times() -> None:
     at = datetime(2026, 1, 31, 8, tzinfo=UTC)
     plain = json.loads(json_text({"at": at, "took": timedelta(seconds=2)}))
     deep = json.loads(json_text({"at": at, "took": timedelta(seconds=2), "payload": _nested(300)}))

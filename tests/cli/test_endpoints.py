@@ -1,4 +1,4 @@
-"""`inboxd endpoints`: managed and audited; secrets shown once; deliveries listed and resent."""
+"""`inboxd endpoints`: changes and their audit, secrets, deliveries."""
 
 import json
 from collections.abc import Callable
@@ -15,7 +15,7 @@ ADD = ("endpoints", "add", "acme", "https://acme.example/hooks", "--type", "user
 
 @pytest.fixture
 def acme(cli: Cli) -> str:
-    """An endpoint; returns its secret."""
+    """Add an endpoint; returns its secret."""
     secret: str = cli(*ADD, "--json").json["secret"]
     return secret
 
@@ -24,12 +24,12 @@ def audited(sql: Sql) -> list[tuple[str, str]]:
     return [(row["action"], row["target"]) for row in sql("select * from inboxd.audit order by id")]
 
 
-def test_a_secret_is_shown_when_it_is_made_and_never_again(cli: Cli, sql: Sql) -> None:
+def test_secret_is_shown_only_when_it_is_made(cli: Cli, sql: Sql) -> None:
     ran = cli(*ADD, "--tenant", "acme", "--ordered", "--rate", "10/s", "--disable-after", "2d")
-    assert "Endpoint acme is added." in ran.out
+    assert "Endpoint acme added." in ran.out
     (row,) = sql("select * from inboxd.endpoints")
     (stored,) = json.loads(row["secrets"])
-    assert f"shown this once: {stored['secret']}" in ran.out
+    assert f"shown only now: {stored['secret']}" in ran.out
     assert (row["tenant"], row["ordered"], row["rate"]) == ("acme", True, "10/s")
     assert row["disable_after"].days == 2
     for command in ("show acme", "show acme --json", "list", "list --json"):
@@ -39,14 +39,14 @@ def test_a_secret_is_shown_when_it_is_made_and_never_again(cli: Cli, sql: Sql) -
     assert audited(sql) == [("add to acme.example", "endpoint acme")]
 
 
-def test_what_is_emitted_reaches_it_when_that_is_said(cli: Cli, sql: Sql) -> None:
+def test_endpoint_gets_emitted_events_only_with_events_option(cli: Cli, sql: Sql) -> None:
     asked = "select type, tenant from inboxd.emitted_types"
     cli(*ADD)
     assert not cli("endpoints", "show", "acme", "--json").json["events"]
-    assert "what is emitted" not in cli("endpoints", "show", "acme").out
+    assert "emitted events" not in cli("endpoints", "show", "acme").out
     assert sql(asked) == []
     cli("endpoints", "change", "acme", "--events")
-    assert "what is emitted, too" in cli("endpoints", "show", "acme").out
+    assert "emitted events too" in cli("endpoints", "show", "acme").out
     assert [tuple(row) for row in sql(asked)] == [("user.*", "")]
     cli("endpoints", "change", "acme", "--no-events")
     assert sql(asked) == []
@@ -55,7 +55,7 @@ def test_what_is_emitted_reaches_it_when_that_is_said(cli: Cli, sql: Sql) -> Non
     assert [tuple(row) for row in sql(asked)] == [("user.*", "")]
 
 
-def test_a_secret_of_ones_own_is_not_shown(cli: Cli, sql: Sql, tmp_path: Any) -> None:
+def test_given_secret_is_not_shown(cli: Cli, sql: Sql, tmp_path: Any) -> None:
     file = tmp_path / "secret"
     file.write_text(f"{SECRET}\n")
     ran = cli(*ADD, "--secret-file", str(file), "--json")
@@ -72,23 +72,23 @@ def test_a_secret_of_ones_own_is_not_shown(cli: Cli, sql: Sql, tmp_path: Any) ->
         (("a", "https://me:pw@a.example", "--type", "*"), "the URL must hold no user"),
         (("a", "http://127.1/in", "--type", "*"), "an IPv4 address in four numbers"),
         (("a", "https://a.example", "--type", "us*"), "the type 'us*' must be a type such as"),
-        (("a", "https://a.example"), "which types does it get?"),
-        (("a", "https://a.example", "--type", "*", "--rate", "fast"), "a rate is a number by"),
+        (("a", "https://a.example"), "the endpoint has no types"),
+        (("a", "https://a.example", "--type", "*", "--rate", "fast"), "a rate is a number per"),
         (("a", "https://a.example", "--type", "*", "--disable-after", "0s"), "longer than 0s"),
     ],
 )
-def test_what_no_endpoint_can_be(cli: Cli, arguments: tuple[str, ...], problem: str) -> None:
+def test_invalid_endpoints_are_refused(cli: Cli, arguments: tuple[str, ...], problem: str) -> None:
     ran = cli("endpoints", "add", *arguments)
     assert (ran.code, problem in ran.err) == (2, True), ran.err
     assert "pw@" not in ran.err
 
 
 @pytest.mark.parametrize("host", ["10.1.2.3", "0.0.0.0", "[::1]"])  # noqa: S104 - a URL's
-def test_an_address_to_which_nothing_is_sent_is_remarked_on(
+def test_private_address_is_remarked_on(
     cli: Cli, acme: str, monkeypatch: pytest.MonkeyPatch, host: str
 ) -> None:
     change = ("endpoints", "change", "acme", "--url", f"http://{host}/in")
-    told = f"{host.strip('[]')} is not of the public internet: nothing is sent there unless"
+    told = f"{host.strip('[]')} is not a public address: workers send nothing to it unless"
     for line in (change, ("endpoints", "add", "own", f"http://{host}/in", "--type", "*")):
         ran = cli(*line)
         assert (ran.code, told in ran.err, "outbound.webhooks.allow" in ran.err) == (0, True, True)
@@ -98,14 +98,14 @@ def test_an_address_to_which_nothing_is_sent_is_remarked_on(
     assert "public" not in cli(*change).err
 
 
-def test_a_name_is_taken_once(cli: Cli, acme: str) -> None:
+def test_taken_or_unknown_name_is_refused(cli: Cli, acme: str) -> None:
     ran = cli(*ADD)
     assert (ran.code, "there is an endpoint 'acme' already" in ran.err) == (1, True)
     ran = cli("endpoints", "show", "acne")
     assert (ran.code, "did you mean 'acme'" in ran.err) == (66, True)
 
 
-def test_it_is_changed(cli: Cli, sql: Sql, acme: str) -> None:
+def test_endpoint_is_changed(cli: Cli, sql: Sql, acme: str) -> None:
     cli(
         *("endpoints", "change", "acme", "--url", "https://new.example", "--type", "a.b"),
         *("--type", "c.*", "--rate", "5/m", "--concurrency", "3", "--ordered"),
@@ -121,7 +121,7 @@ def test_it_is_changed(cli: Cli, sql: Sql, acme: str) -> None:
     assert audited(sql)[1][0] == "change to concurrency, ordered, rate, types, url"
 
 
-def test_it_is_disabled_and_enabled(cli: Cli, sql: Sql, acme: str) -> None:
+def test_endpoint_is_disabled_and_enabled(cli: Cli, sql: Sql, acme: str) -> None:
     cli("endpoints", "disable", "acme", "--reason", "they left")
     (row,) = sql("select * from inboxd.endpoints")
     assert (row["enabled"], row["disabled_by"], row["disabled_reason"]) == (
@@ -142,7 +142,7 @@ def test_it_is_disabled_and_enabled(cli: Cli, sql: Sql, acme: str) -> None:
     assert cli("endpoints", "list", "--failing", "--json").json == {"endpoints": []}
 
 
-def test_a_new_secret_signs_beside_the_old_one(cli: Cli, sql: Sql, acme: str) -> None:
+def test_rotated_secret_signs_beside_the_old_one(cli: Cli, sql: Sql, acme: str) -> None:
     new = cli("endpoints", "rotate", "acme", "--json").json["secret"]
     (row,) = sql("select secrets from inboxd.endpoints")
     first, second = json.loads(row["secrets"])
@@ -157,30 +157,30 @@ def test_a_new_secret_signs_beside_the_old_one(cli: Cli, sql: Sql, acme: str) ->
     (row,) = sql("select secrets from inboxd.endpoints")
     assert len(json.loads(row["secrets"])) == 5
     ran = cli("endpoints", "rotate", "acme", "--keep", "0s")
-    assert "the old one signs no more" in ran.out
+    assert "the old one no longer signs" in ran.out
     assert len(json.loads(sql("select secrets from inboxd.endpoints")[0][0])) == 1
 
 
-def test_it_is_removed(cli: Cli, sql: Sql, acme: str) -> None:
+def test_endpoint_is_removed(cli: Cli, sql: Sql, acme: str) -> None:
     assert cli("endpoints", "remove", "acme", "--dry-run").code == 0
     assert sql("select from inboxd.endpoints")
-    assert "is removed" in cli("endpoints", "remove", "acme", "--yes").out
+    assert "removed" in cli("endpoints", "remove", "acme", "--yes").out
     assert not sql("select from inboxd.endpoints")
     assert audited(sql)[-1] == ("remove", "endpoint acme")
 
 
-def test_what_the_settings_say_is_changed_there(cli: Cli, sql: Sql, acme: str) -> None:
+def test_endpoint_of_settings_is_changed_only_there(cli: Cli, sql: Sql, acme: str) -> None:
     sql("update inboxd.endpoints set managed_by = 'settings'")
     for command in ("change acme --rate 1/s", "rotate acme", "remove acme --yes"):
         ran = cli("endpoints", *command.split())
-        assert (ran.code, "comes from [endpoints.acme] of the settings" in ran.err) == (1, True)
+        assert (ran.code, "declare the endpoint 'acme' in [endpoints.acme]" in ran.err) == (1, True)
     assert cli("endpoints", "disable", "acme").code == 0
     assert cli("endpoints", "enable", "acme").code == 0
     sql("update inboxd.endpoints set undeclared_at = now()")
     assert cli("endpoints", "remove", "acme", "--yes").code == 0
 
 
-def test_a_test_is_sent_whatever_the_types(cli: Cli, sql: Sql, acme: str) -> None:
+def test_webhook_test_is_sent_for_any_types(cli: Cli, sql: Sql, acme: str) -> None:
     sent = cli("endpoints", "send", "acme", "--json").json
     assert (sent["endpoint"], sent["type"]) == ("acme", "webhook.test")
     cli("endpoints", "send", "acme", "order.paid", '{"n": 1}')
@@ -200,7 +200,7 @@ def test_a_test_is_sent_whatever_the_types(cli: Cli, sql: Sql, acme: str) -> Non
 
 
 def delivered(cli: Cli, sql: Sql, result: str = '{"status": 204}') -> int:
-    """A delivery that succeeded; its number."""
+    """Make a delivery that succeeded; returns its number."""
     id_: int = cli("endpoints", "send", "acme", "--json").json["id"]
     sql(
         "update inboxd.commands set status = 'running', worker_id = command_id, fence = 1"
@@ -214,7 +214,7 @@ def delivered(cli: Cli, sql: Sql, result: str = '{"status": 204}') -> int:
     return id_
 
 
-def test_what_succeeded_is_resent_with_its_message_id(cli: Cli, sql: Sql, acme: str) -> None:
+def test_successful_delivery_is_resent_with_its_message_id(cli: Cli, sql: Sql, acme: str) -> None:
     id_ = delivered(cli, sql)
     assert "\t204" in cli("endpoints", "deliveries", "acme").out
     resent = cli("endpoints", "resend", "acme", str(id_), "--reason", "they lost it", "--json").json
@@ -229,7 +229,7 @@ def test_what_succeeded_is_resent_with_its_message_id(cli: Cli, sql: Sql, acme: 
     assert (replay["old_id"], replay["new_id"], replay["reason"]) == (id_, new, "they lost it")
 
 
-def test_what_failed_is_replayed(cli: Cli, sql: Sql, acme: str) -> None:
+def test_failed_deliveries_are_replayed(cli: Cli, sql: Sql, acme: str) -> None:
     one, two = (cli("endpoints", "send", "acme", "--json").json["id"] for _ in range(2))
     sql("update inboxd.commands set status = 'failed', errors = '[{\"error\": \"503\"}]'")
     listed = cli("endpoints", "deliveries", "acme", "--status", "failed", "--json").json
@@ -247,7 +247,7 @@ def test_what_failed_is_replayed(cli: Cli, sql: Sql, acme: str) -> None:
     ]
 
 
-def test_only_what_ended_and_is_the_endpoints_own_is_resent(cli: Cli, sql: Sql, acme: str) -> None:
+def test_only_ended_deliveries_of_the_endpoint_are_resent(cli: Cli, sql: Sql, acme: str) -> None:
     waiting = cli("endpoints", "send", "acme", "--json").json["id"]
     ran = cli("endpoints", "resend", "acme", str(waiting))
     assert (ran.code, f"delivery {waiting} has not ended" in ran.err) == (1, True)

@@ -1,4 +1,4 @@
-"""`inboxd erase`: nothing is left of whom it was about, in no table, and all else stays."""
+"""`inboxd erase` removes the subject's data from all tables, and keeps all other data."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -34,7 +34,7 @@ _COMMANDS = f"""
 
 @pytest.fixture
 def settled(sql: Sql, cli: Cli, database: Database) -> None:
-    """Two events and two commands in history for each of two users, one of each with a body."""
+    """Settle two events and two commands of each of two users; one of each has a body."""
     events = [row["id"] for row in sql(_EVENTS, "pending")]
 
     async def settle() -> None:
@@ -51,7 +51,7 @@ def settled(sql: Sql, cli: Cli, database: Database) -> None:
 
 @pytest.fixture
 def places(sql: Sql) -> Callable[[str], dict[str, int]]:
-    """In which tables a word still stands, and in how many rows."""
+    """Return a function that counts the rows with a word, by table."""
 
     def look(word: str) -> dict[str, int]:
         found = {}
@@ -70,7 +70,7 @@ def places(sql: Sql) -> Callable[[str], dict[str, int]]:
 
 
 @pytest.mark.usefixtures("settled")
-def test_nothing_is_left_in_any_table(
+def test_erasure_leaves_nothing_in_any_table(
     cli: Cli, sql: Sql, places: Callable[[str], dict[str, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(erase, "_STRETCH", 1)
@@ -97,10 +97,10 @@ def test_nothing_is_left_in_any_table(
     assert done.json["erased"]["settled_commands"] == 4
     assert done.json["erased"]["bodies"] == 4
 
-    assert places("SECRET42") == {"audit": 1}, "that it was erased can be proved"
-    assert places("SECRET43") == everywhere | {"bodies": 4}, "the other's rows are whole"
+    assert places("SECRET42") == {"audit": 1}, "the audit proves the erasure"
+    assert places("SECRET43") == everywhere | {"bodies": 4}, "rows of the other user stay"
     after = sql(f"{skeletons} where status = 'succeeded'")[0]
-    assert (after[0], after[2]) == (before[0], before[2]), "skeletons stay"
+    assert (after[0], after[2]) == (before[0], before[2]), "the rows stay without content"
     (line,) = cli("audit", "--action", "erase", "--json").json["audit"]
     assert line["count"] == 8
     assert line["target"] == "entity_type=user entity_id=SECRET42"
@@ -115,10 +115,10 @@ def test_nothing_is_left_in_any_table(
     assert len(cli("audit", "--action", "erase", "--json").json["audit"]) == 1
 
 
-def test_nothing_is_left_in_deliveries(
+def test_erasure_leaves_nothing_in_deliveries(
     cli: Cli, sql: Sql, places: Callable[[str], dict[str, int]]
 ) -> None:
-    """They are commands of whom the webhook was about; so is one that was resent."""
+    """Deliveries are commands with the webhook's entity; so are resent ones."""
     added = cli("endpoints", "add", "one", "https://one.example", "--type", "*")
     assert added.code == 0
     for who in ("SECRET42", "SECRET43"):
@@ -137,9 +137,7 @@ def test_nothing_is_left_in_deliveries(
 
 
 @pytest.mark.usefixtures("settled")
-def test_a_tenant_or_an_entity_of_a_tenant(
-    cli: Cli, places: Callable[[str], dict[str, int]]
-) -> None:
+def test_tenant_is_erased(cli: Cli, places: Callable[[str], dict[str, int]]) -> None:
     assert places("SECRET42")["events_history"] == 2
     assert cli("erase", "--tenant", "acme", "--yes").code == 0
     assert places("SECRET4") == {}
@@ -147,11 +145,11 @@ def test_a_tenant_or_an_entity_of_a_tenant(
 
 
 @pytest.mark.usefixtures("settled")
-def test_what_finds_nothing_says_so_and_is_not_in_the_audit(
+def test_erasure_without_rows_is_reported_and_not_audited(
     cli: Cli, places: Callable[[str], dict[str, int]]
 ) -> None:
     other = ("erase", *USER, "--tenant", "other")
-    said = "nothing matched: no row is about tenant=other entity_type=user entity_id=SECRET42"
+    said = "no row belongs to tenant=other entity_type=user entity_id=SECRET42"
     nothing = cli(*other, "--yes")
     assert (nothing.code, nothing.out) == (66, "")
     assert said in nothing.err
@@ -164,7 +162,7 @@ def test_what_finds_nothing_says_so_and_is_not_in_the_audit(
     assert cli("audit", "--action", "erase", "--json").json["audit"] == []
 
 
-def test_what_is_still_to_be_processed(
+def test_unsettled_rows_are_erased_only_with_their_option(
     cli: Cli, sql: Sql, places: Callable[[str], dict[str, int]]
 ) -> None:
     sql(_EVENTS, "pending")
@@ -185,8 +183,8 @@ def test_what_is_still_to_be_processed(
     assert (refused.code, places("SECRET42")) == (1, before)
     assert "--unsettled" in refused.err
     done = cli("erase", *USER, "--yes", "--unsettled")
-    assert done.code == 1, "one runs still"
-    assert "1 row still runs" in done.err
+    assert done.code == 1, "one command is still running"
+    assert "1 row is still running or was just written" in done.err
     (left,) = sql("select status, cancel_requested from inboxd.commands where entity_id like '%42'")
     assert tuple(left) == ("running", True)
     sql("update inboxd.commands set status = 'failed', worker_id = null where status = 'running'")
@@ -196,12 +194,12 @@ def test_what_is_still_to_be_processed(
     assert [row["status"] for row in ends] == ["cancelled"]
 
 
-def test_what_it_refuses(cli: Cli, sql: Sql) -> None:
+def test_invalid_erasures_are_refused(cli: Cli, sql: Sql) -> None:
     for wrong, said in (
-        ((), "whose rows"),
+        ((), "name the rows to erase"),
         (("--entity-type", "user", "--yes"), "give both"),
-        (("--tenant", "acme"), "no way back"),
-        (("--tenant", "", "--yes"), "whose rows"),
+        (("--tenant", "acme"), "cannot be undone"),
+        (("--tenant", "", "--yes"), "name the rows to erase"),
     ):
         refused = cli("erase", *wrong)
         assert refused.code == 2
@@ -213,10 +211,10 @@ def test_what_it_refuses(cli: Cli, sql: Sql) -> None:
     assert cli("erase", *USER, stdin="y\n", terminal=True).code == 0
 
 
-def test_it_waits_for_a_worker_that_is_at_the_line(
+def test_erasure_waits_for_a_locked_line(
     cli: Cli, sql: Sql, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A line whose bucket is held is left alone, and nothing is half done."""
+    """The erasure changes nothing while another session holds the bucket of a line."""
     monkeypatch.setenv("INBOXD_DATABASE__LOCK_TIMEOUT", "200ms")
     sql("insert into inboxd.topics (name, mode, source) values ('lines', 'sequential', 'plugin')")
     (row,) = sql(
@@ -236,10 +234,10 @@ def test_it_waits_for_a_worker_that_is_at_the_line(
     assert not sql("select from inboxd.events")
 
 
-def test_what_is_replayed_meanwhile_is_not_cancelled_unasked(
+def test_row_replayed_during_an_erasure_is_not_cancelled(
     cli: Cli, sql: Sql, database: Database
 ) -> None:
-    """It was a dead letter when it was looked for, and waits when it is its turn."""
+    """The row was a dead letter when erase found it, and is pending when erase has its lock."""
     (row,) = sql(
         "insert into inboxd.commands (type, entity_type, entity_id, status) values"
         " ('test.b', 'user', 'SECRET42', 'failed') returning id"
@@ -266,7 +264,7 @@ def test_what_is_replayed_meanwhile_is_not_cancelled_unasked(
 
 @pytest.fixture
 def worker_role(sql: Sql, database: Database) -> Iterator[str]:
-    """The URL of a role that may do what a worker does."""
+    """Make a login with the worker's role; returns its URL."""
     name = f"{database.name}_daemon"
     sql(f"create role {name} login in role inboxd_worker")
     parts = urlsplit(database.dsn)
@@ -276,7 +274,7 @@ def worker_role(sql: Sql, database: Database) -> Iterator[str]:
 
 
 @pytest.mark.direct("the pooler knows one role")
-def test_a_worker_may_not_erase(
+def test_workers_role_cannot_erase(
     cli: Cli, sql: Sql, worker_role: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sql(_EVENTS, "failed")
@@ -291,11 +289,11 @@ def test_a_worker_may_not_erase(
         "EXECUTE on inboxd.begin_census",
     ):
         assert lacking in refused.err
-    assert refused.err.startswith("inboxd: this role may not erase: ")
+    assert refused.err.startswith("inboxd: this role is not allowed to erase: ")
     assert "owner" in refused.err
 
 
-def test_help_says_that_it_refuses_where_nobody_can_be_asked(cli: Cli) -> None:
+def test_help_says_that_yes_is_required_without_a_terminal(cli: Cli) -> None:
     told = " ".join(cli("erase", "--help").out.split())
-    assert "needed where nobody can be asked" in told
-    assert "nobody is asked" not in told
+    assert "required without a terminal" in told
+    assert "the command never asks" not in told

@@ -1,4 +1,4 @@
-"""`inboxd erase` reaches webhooks as they came, and those that are held."""
+"""`inboxd erase` on receipts of webhooks, also on held ones."""
 
 import time
 from collections.abc import Callable
@@ -28,7 +28,7 @@ def about(entity: str, **given: Any) -> Any:
 
 
 def left(sql: Sql) -> list[tuple[bool, bool, bool]]:
-    """Whether receipts have a body, headers, an address: the oldest first."""
+    """Return whether each receipt has a body, headers and an address; the oldest first."""
     rows = sql(
         "select body is not null, headers is not null, address is not null"
         " from inboxd.receipts order by receipt_id"
@@ -59,7 +59,7 @@ def test_receipts_of_erased_events_are_erased(cli: Cli, sql: Sql, database: Data
 def test_broken_webhooks_are_erased(
     cli: Cli, sql: Sql, database: Database, subject: tuple[str, ...]
 ) -> None:
-    """Event and receipt stayed for good, since nobody had read whose they are."""
+    """Tenant and entity of a broken webhook are in its body only."""
     settings = WebhookSource(
         scheme="github",
         type="user.named",
@@ -73,7 +73,7 @@ def test_broken_webhooks_are_erased(
     request = AuthenticRequest({}, body, "192.0.2.1", "1", None, time.time_ns())
     source = CompiledSource("psp", settings, Knock())
     anyio.run(receive, database, source.receipt(Uuids(), request))
-    assert sql("select status from inboxd.events") == [("failed",)], "it is broken"
+    assert sql("select status from inboxd.events") == [("failed",)], "the webhook is broken"
     assert cli("erase", *subject, "--yes", "--json").json["left"] == 0
     assert left(sql) == [(False,) * 3]
     assert sql("select * from inboxd.events") == []
@@ -83,7 +83,7 @@ def test_broken_webhooks_are_erased(
 
 
 @pytest.mark.parametrize("subject", [USER, ("--tenant", "acme")])
-def test_what_is_held_is_refused_and_then_erased(
+def test_held_events_are_refused_and_then_erased(
     cli: Cli, sql: Sql, database: Database, subject: tuple[str, ...]
 ) -> None:
     page = [
@@ -94,7 +94,7 @@ def test_what_is_held_is_refused_and_then_erased(
     assert cli("erase", *subject, "--dry-run", "--json").json["would_erase"]["held_events"] == 1
     refused = cli("erase", *subject, "--yes")
     assert (refused.code, left(sql)) == (1, [(True,) * 3] * 2)
-    assert "1 row about it has not ended" in refused.err
+    assert "1 matching row not settled yet" in refused.err
     erased = cli("erase", *subject, "--yes", "--unsettled", "--json").json
     assert (erased["erased"]["held_events"], erased["left"]) == (1, 0)
     assert left(sql) == [(False,) * 3, (True,) * 3]
@@ -103,3 +103,111 @@ def test_what_is_held_is_refused_and_then_erased(
     assert [tuple(row) for row in found] == [("43", '{"stays": 1}'), (None, "{}")]
     (line,) = sql("select action, count from inboxd.audit")
     assert tuple(line) == ("erase", 1)
+
+
+UNREADABLE = b"name=Ada Lovelace&city=London"
+
+
+def unread(body: bytes = UNREADABLE, source: str = "psp") -> Any:
+    """Make the receipt of a body that is not JSON."""
+    settings = WebhookSource(
+        scheme="github",
+        type="user.named",
+        keys=(SenderKey(id="1", secret=SecretStr("canary")),),
+    )
+    request = AuthenticRequest({}, body, "192.0.2.1", "1", None, time.time_ns())
+    return CompiledSource(source, settings, Knock()).receipt(Uuids(), request)
+
+
+def test_receipts_with_a_text_and_their_unread_events_are_erased(
+    cli: Cli, sql: Sql, database: Database
+) -> None:
+    page = [unread(), unread(b"name=Alan Turing"), receipt(about("42"))]
+    page[2].body = b'{"by": "Ada Lovelace"}'
+    anyio.run(receive, database, *page)
+    sql(
+        "insert into inboxd.kept_receipts select * from inboxd.receipts where receipt_id = $1",
+        page[0].receipt_id,
+    )
+    matching = ("erase", "--receipts-matching", "Ada Lovelace")
+    seen = cli(*matching, "--dry-run", "--json").json["would_erase"]
+    ids = [str(page[0].receipt_id), str(page[2].receipt_id)]
+    assert (seen["receipts"], seen["unread"]) == (3, 2)
+    assert set(seen["first"]) == set(ids)
+    assert all(has_body for has_body, _, _ in left(sql)), "nothing was changed"
+
+    done = cli(*matching, "--yes", "--reason", "request 7", "--json").json
+    assert done == {"erased": {"receipts": 3, "dead_letters": 1}, "left": 0}
+    kept = sql("select receipt_id from inboxd.receipts where body is not null")
+    assert [tuple(row) for row in kept] == [(page[1].receipt_id,)]
+    assert sorted(left(sql)) == [(False,) * 3, (False,) * 3, (True, False, True)]
+    assert sql("select body, headers, address from inboxd.kept_receipts") == [(None,) * 3]
+    statuses = sql("select status from inboxd.events order by id")
+    assert [tuple(row) for row in statuses] == [("failed",), ("pending",)], "a read event stays"
+    (row,) = sql("select status, payload, errors, headers from inboxd.events_history")
+    assert row["status"] == "dismissed"
+    assert "Ada" not in str(tuple(row))
+    assert sql("select count(*) from inboxd.bodies") == [(0,)]
+    (line,) = sql("select action, target, count, reason from inboxd.audit")
+    assert (line["action"], line["count"], line["reason"]) == ("erase", 3, "request 7")
+    assert line["target"].startswith("receipts matching sha256:")
+
+    again = cli(*matching, "--yes")
+    assert again.code == 66
+    assert "nothing was erased: no webhook's body contains this text" in again.err
+    assert cli(*matching, "--yes", "--force").code == 0
+
+
+def test_dismissed_dead_letters_of_matching_receipts_are_erased(
+    cli: Cli, sql: Sql, database: Database
+) -> None:
+    anyio.run(receive, database, unread())
+    ((id_,),) = sql("select id from inboxd.events")
+    assert cli("events", "dismiss", id_).code == 0
+    typed = cli("erase", "--receipts-matching", "-", "--yes", "--json", stdin="Ada Lovelace\n")
+    assert typed.json["erased"] == {"receipts": 1, "dead_letters": 1}
+    (row,) = sql("select payload from inboxd.events_history")
+    assert row["payload"] is None
+
+
+def test_receipt_whose_dead_letter_was_replayed_is_left_until_it_has_ended(
+    cli: Cli, sql: Sql, database: Database
+) -> None:
+    anyio.run(receive, database, unread(), unread())
+    ((id_,), _) = sql("select id from inboxd.events order by id")
+    assert cli("events", "replay", id_).code == 0
+    matching = ("erase", "--receipts-matching", "Ada Lovelace", "--yes", "--json")
+    first = cli(*matching)
+    assert first.code == 1
+    assert first.json == {"erased": {"receipts": 1, "dead_letters": 1}, "left": 1}
+    sql("update inboxd.events set status = 'failed'")
+    assert cli(*matching).json == {"erased": {"receipts": 1, "dead_letters": 1}, "left": 0}
+
+
+def test_matching_receipts_of_a_paused_source_are_refused(
+    cli: Cli, sql: Sql, database: Database
+) -> None:
+    held = receipt(about("42"), hold=True)
+    held.body = UNREADABLE
+    anyio.run(receive, database, unread(source="other"), held)
+    refused = cli("erase", "--receipts-matching", "Lovelace", "--yes")
+    assert refused.code == 1
+    assert "1 matching receipt are held" in refused.err
+    assert all(has_body for has_body, _, _ in left(sql)), "nothing was changed"
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (("Ada", "--tenant", "acme"), "--receipts-matching stands alone"),
+        (("Ada", "--unsettled"), "--receipts-matching stands alone"),
+        (("a",), "less than 3 bytes"),
+        (("   ",), "less than 3 bytes"),
+    ],
+)
+def test_text_that_is_too_short_or_not_alone_is_refused(
+    cli: Cli, given: tuple[str, ...], told: str
+) -> None:
+    refused = cli("erase", "--receipts-matching", *given, "--yes")
+    assert (refused.code, refused.out) == (2, "")
+    assert told in refused.err

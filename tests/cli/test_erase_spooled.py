@@ -1,4 +1,4 @@
-"""What was erased while its receipt waited in a spool does not come in with its body."""
+"""A receipt that waited in a spool during an erasure is written without the erased data."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +16,7 @@ USER = ("--entity-type", "user", "--entity-id", "42")
 
 @pytest.fixture
 def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The spool of this host."""
+    """Set a spool of this host."""
     monkeypatch.setenv("INBOXD_INBOUND__SPOOL__PATH", str(tmp_path))
     return tmp_path
 
@@ -26,7 +26,7 @@ def about(entity: str, **given: Any) -> Any:
 
 
 def receives(sql: Sql) -> None:
-    """A receiver joined once, and is in an outage now."""
+    """Let a receiver have joined before its outage."""
     sql(
         "insert into inboxd.receivers (id, name, host, pid, version)"
         " values (gen_random_uuid(), 'door', 'h', 1, '0.1')"
@@ -34,7 +34,7 @@ def receives(sql: Sql) -> None:
 
 
 @pytest.mark.parametrize("subject", [USER, ("--tenant", "acme"), (*USER, "--tenant", "acme")])
-def test_a_spooled_receipt_is_written_as_an_erasure_leaves_it(
+def test_spooled_receipt_is_written_without_erased_data(
     cli: Cli, sql: Sql, path: Path, subject: tuple[str, ...]
 ) -> None:
     receives(sql)
@@ -55,7 +55,7 @@ def test_a_spooled_receipt_is_written_as_an_erasure_leaves_it(
     assert second["body"] == b'{"came": "so"}'
 
 
-def test_what_is_received_after_an_erasure_is_whole(cli: Cli, sql: Sql, path: Path) -> None:
+def test_receipt_after_an_erasure_is_complete(cli: Cli, sql: Sql, path: Path) -> None:
     receives(sql)
     cli("erase", *USER, "--yes", "--force")
     spool(path, receipt(about("42"))).release()
@@ -63,12 +63,12 @@ def test_what_is_received_after_an_erasure_is_whole(cli: Cli, sql: Sql, path: Pa
     assert sql("select entity_id from inboxd.events")[0][0] == "42"
 
 
-def test_without_webhooks_an_erasure_that_finds_nothing_has_no_line(cli: Cli, sql: Sql) -> None:
+def test_empty_erasure_without_receivers_is_not_audited(cli: Cli, sql: Sql) -> None:
     assert cli("erase", *USER, "--yes", "--force").code == 0
     assert sql("select from inboxd.audit") == []
 
 
-def test_the_role_of_receivers_may_ask_for_erasures_and_read_nothing(sql: Sql) -> None:
+def test_receivers_role_may_call_erased_and_not_read_the_audit(sql: Sql) -> None:
     [row] = sql(
         "select has_function_privilege(role, 'inboxd.erased(text[], timestamptz)', 'execute'),"
         " has_table_privilege(role, 'inboxd.audit', 'select')"

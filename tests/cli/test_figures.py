@@ -1,4 +1,4 @@
-"""`inboxd status --since`, and what the last hour says of a queue or a topic."""
+"""`inboxd status --since`, and the last hour of a queue or a topic."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,13 +11,13 @@ from tests.cli.counted import count
 
 Sql = Callable[..., list[Any]]
 
-FAST = "{0,0,0,0,0,0,0,10}"  # each some 100 ms
-SLOW = "{0,0,0,0,0,0,0,0,0,0,0,0,0,0,2}"  # each some 12 s
+FAST = "{0,0,0,0,0,0,0,10}"  # about 100 ms each
+SLOW = "{0,0,0,0,0,0,0,0,0,0,0,0,0,0,2}"  # about 12 s each
 
 
 @pytest.fixture(autouse=True)
 def day(sql: Sql) -> None:
-    """What was counted: most of it is in written rows still, an hour is rolled up."""
+    """Write statistics; one hour of them is rolled up already."""
     count(sql, "0 min", 10, took=FAST)
     count(sql, "5 min", 20, took=FAST)
     count(sql, "5 min", 4, outcome="failed", took=SLOW)
@@ -35,7 +35,7 @@ def day(sql: Sql) -> None:
     )
 
 
-def test_a_span_has_what_was_done_of_each_type_and_lane(cli: Cli) -> None:
+def test_span_has_executions_of_each_type_and_lane(cli: Cli) -> None:
     found = cli("status", "--since", "1h", "--json").json
     assert (found["resolution"], found["step"]) == ("minutes", 60)
     assert (found["exactness"], found["age"]) == ("about", 5)
@@ -44,7 +44,7 @@ def test_a_span_has_what_was_done_of_each_type_and_lane(cli: Cli) -> None:
     assert (paid["type"], paid["title"]) == ("order.paid", "An order was paid")
     assert (sent["type"], sent["title"]) == ("order.sent", "Order sent")
     done = [paid[name] for name in ("executed", "succeeded", "failed", "retried")]
-    assert done == [44, 33, 5, 6], "what was ignored is no execution"
+    assert done == [44, 33, 5, 6], "ignored events are not executions"
     assert paid["success"] == pytest.approx(33 / 38)
     again = [paid[name] for name in ("reprocessed", "after_retry", "after_replay", "failed_again")]
     assert again == [4, 3, 0, 1]
@@ -53,7 +53,7 @@ def test_a_span_has_what_was_done_of_each_type_and_lane(cli: Cli) -> None:
     for name in ("run", "wait"):
         assert 0.06 < paid[name]["p50"] < 0.13
         assert 8 <= paid[name]["p95"] <= paid[name]["p99"] <= 12
-    assert paid["completion"]["count"] == 33, "of successes alone"
+    assert paid["completion"]["count"] == 33, "only successes"
     lanes = {each["topic"]: each["succeeded"] for each in events["topics"]}
     assert lanes == {"orders": 33, "mails": 2}
     (mail,) = found["commands"]["types"]
@@ -61,13 +61,13 @@ def test_a_span_has_what_was_done_of_each_type_and_lane(cli: Cli) -> None:
     assert [each["queue"] for each in found["commands"]["queues"]] == ["email"]
 
 
-def test_each_part_adds_up_to_the_whole_and_each_trend_to_its_part(cli: Cli) -> None:
+def test_parts_and_trends_add_up(cli: Cli) -> None:
     events = cli("status", "--since", "5h", "--json").json["events"]
     for parts in (events["types"], events["topics"]):
         assert sum(each["executed"] for each in parts) == events["executed"] == 96
         for each in (*parts, events):
             assert sum(each["trend"]) == each["executed"]
-    assert sum(events["ended"]) == 90, "all but what was retried"
+    assert sum(events["ended"]) == 90, "without retried executions"
     (at,) = [n for n, rows in enumerate(events["types"][0]["trend"]) if rows == 50]
     assert at == len(events["trend"]) - 1 - 180
 
@@ -76,7 +76,7 @@ def test_each_part_adds_up_to_the_whole_and_each_trend_to_its_part(cli: Cli) -> 
     ("since", "resolution", "executed"),
     [("4h", "minutes", 96), ("1d", "hours", 96), ("30d", "days", 96), ("30m", "minutes", 46)],
 )
-def test_the_length_of_a_span_decides_its_resolution(
+def test_length_of_a_span_decides_its_resolution(
     cli: Cli, since: str, resolution: str, executed: int
 ) -> None:
     found = cli("status", "--since", since, "--json").json
@@ -86,15 +86,13 @@ def test_the_length_of_a_span_decides_its_resolution(
     assert f"by {resolution} of UTC" in cli("status", "--since", since).out
 
 
-def test_a_time_may_be_given_too(cli: Cli, sql: Sql) -> None:
+def test_since_takes_a_time(cli: Cli, sql: Sql) -> None:
     at = sql("select (now() - interval '30 min')::text")[0][0].replace(" ", "T")
     assert cli("status", "--since", at, "--json").json["events"]["executed"] == 46
 
 
 @pytest.mark.usefixtures("sql")
-def test_what_lies_ahead_since_the_clock_was_set_back_is_in_the_last_step(
-    cli: Cli, sql: Sql
-) -> None:
+def test_statistics_of_the_future_are_in_the_last_step(cli: Cli, sql: Sql) -> None:
     count(sql, "-20 min", 1000)
     events = cli("status", "--since", "1h", "--json").json["events"]
     assert events["executed"] == 1046
@@ -102,7 +100,7 @@ def test_what_lies_ahead_since_the_clock_was_set_back_is_in_the_last_step(
     assert sum(events["trend"]) == 1046
 
 
-def test_beyond_so_many_lines_the_rest_is_one(cli: Cli, sql: Sql) -> None:
+def test_lines_beyond_the_limit_are_summed_up(cli: Cli, sql: Sql) -> None:
     sql(
         """INSERT INTO inboxd.stats_written (minute, kind, lane, type, outcome, after, count)
            SELECT date_trunc('minute', now()), 'command', 'q' || n, 't' || n, 'succeeded', '', n
@@ -120,7 +118,7 @@ def test_beyond_so_many_lines_the_rest_is_one(cli: Cli, sql: Sql) -> None:
     assert len(out.splitlines()) < 50
 
 
-def test_it_fits_into_80_columns_and_shows_what_it_is_made_of(
+def test_tables_fit_into_80_columns_and_state_their_exactness(
     cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
@@ -129,7 +127,7 @@ def test_it_fits_into_80_columns_and_shows_what_it_is_made_of(
     lines = [line for line in out.splitlines() if not line.startswith("(no room for")]
     assert max(map(len, lines)) <= 80
     assert "at most 5s old" in out
-    assert "its last seconds may be missing" in out
+    assert "the last seconds of a killed worker may be missing" in out
     (paid,) = [line for line in lines if line.startswith("order.paid")]
     assert paid.split()[1:4] == ["33", "5", "6"]
     assert "86.8 %" in paid
@@ -141,7 +139,7 @@ def test_it_fits_into_80_columns_and_shows_what_it_is_made_of(
     assert "done p99" in wide
 
 
-def test_arrivals_are_those_of_samples(cli: Cli, sql: Sql) -> None:
+def test_arrivals_come_from_samples(cli: Cli, sql: Sql) -> None:
     assert cli("status", "--since", "1h", "--json").json["events"]["arrived"]["seconds"] == 0
     sql(
         """insert into inboxd.samples
@@ -165,17 +163,17 @@ def test_arrivals_are_those_of_samples(cli: Cli, sql: Sql) -> None:
         (["--since", "1h", "--watch"], "leave out --since"),
         (["--since", "9999d"], "is not a valid beginning"),
         (["--since", "soon"], "neither a duration"),
-        (["--since", "2999-01-01"], "it lies before now"),
+        (["--since", "2999-01-01"], "give a time in the past"),
     ],
 )
-def test_what_is_no_span_is_refused(cli: Cli, options: list[str], told: str) -> None:
+def test_invalid_spans_are_refused(cli: Cli, options: list[str], told: str) -> None:
     found = cli("status", *options)
     assert found.code == 2
     assert told in found.err
     assert found.out == ""
 
 
-def test_nothing_was_done(cli: Cli, sql: Sql) -> None:
+def test_empty_span_has_no_percentages(cli: Cli, sql: Sql) -> None:
     sql("truncate inboxd.stats_written")
     found = cli("status", "--since", "7d", "--json").json
     assert found["events"]["types"] == []
@@ -184,7 +182,7 @@ def test_nothing_was_done(cli: Cli, sql: Sql) -> None:
     assert "≈ 0 succeeded (0/s)" in cli("status", "--since", "7d").out
 
 
-def test_a_queue_and_a_topic_show_their_last_hour(cli: Cli, sql: Sql) -> None:
+def test_queue_and_topic_show_their_last_hour(cli: Cli, sql: Sql) -> None:
     sql("insert into inboxd.commands (type, queue) values ('mail.send', 'email')")
     sql("insert into inboxd.events (type, topic) values ('order.paid', 'orders')")
     (mail,) = cli("queues", "show", "email", "--json").json["last_hour"]
@@ -193,7 +191,7 @@ def test_a_queue_and_a_topic_show_their_last_hour(cli: Cli, sql: Sql) -> None:
     out = cli("queues", "show", "email").out
     assert "Done in the last hour" in out
     assert "run p95" in out
-    assert "\x1b" not in out, "a title is what somebody else wrote"
+    assert "\x1b" not in out, "titles come from plugins"
     assert [
         each["type"] for each in cli("topics", "show", "orders", "--json").json["last_hour"]
     ] == ["order.paid"]

@@ -1,4 +1,4 @@
-"""`inboxd history`: what is there, and what is done to it by hand."""
+"""`inboxd history`: lists, exports, drops and makes partitions."""
 
 import gzip
 from collections.abc import Callable
@@ -17,7 +17,7 @@ Sql = Callable[..., list[asyncpg.Record]]
 
 @pytest.fixture(autouse=True)
 def old_days(database: Database) -> None:
-    """Two days of history, and a payload of the older one."""
+    """Make two days of history, and a body of the older one."""
 
     async def fill() -> None:
         for days in (40, 20):
@@ -29,7 +29,9 @@ def old_days(database: Database) -> None:
     anyio.run(fill)
 
 
-def test_the_list_says_what_retention_lets_go(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_list_marks_partitions_that_retention_drops(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
     found = cli("history", "list", "--json").json
     days = {table: seconds / 86_400 for table, seconds in found["retention"].items()}
     assert days.pop("receipts") == 30
@@ -37,12 +39,12 @@ def test_the_list_says_what_retention_lets_go(cli: Cli, monkeypatch: pytest.Monk
     (due,) = (each for each in found["partitions"] if each["due"])
     assert (due["partition"], due["state"]) == (f"events_history{day(40)}", "attached")
     assert due["bytes"] > 8192
-    assert due["rows"] is None, "nobody has analyzed it; 0 would say that it is empty"
+    assert due["rows"] is None, "without statistics the number is unknown, not 0"
     monkeypatch.setenv("INBOXD_HISTORY__COMMANDS", "forever")
     out = cli("history", "list").err
     assert "events_history: kept for 30 days" in out
-    assert "commands_history: kept for ever" in out
-    assert "bodies: kept for ever" in out
+    assert "commands_history: kept forever" in out
+    assert "bodies: kept forever" in out
     monkeypatch.setenv("INBOXD_HISTORY__EVENTS", "forever")
     monkeypatch.setenv("INBOXD_HISTORY__RECEIPTS", "forever")
     found = cli("history", "list", "--json").json
@@ -50,7 +52,7 @@ def test_the_list_says_what_retention_lets_go(cli: Cli, monkeypatch: pytest.Monk
     assert not any(each["due"] for each in found["partitions"])
 
 
-def test_the_list_has_what_is_in_use_and_counts_the_rest(cli: Cli) -> None:
+def test_list_shows_used_partitions_and_counts_empty_ones(cli: Cli) -> None:
     every = cli("history", "list", "--json").json["partitions"]
     used = {each["partition"] for each in every if not each["empty"]}
     assert used == {f"events_history{day(40)}", f"events_history{day(20)}", f"bodies{day(40)}"}
@@ -59,15 +61,13 @@ def test_the_list_has_what_is_in_use_and_counts_the_rest(cli: Cli) -> None:
     assert shown == used
     last = max(each["from"] for each in every)[:10]
     hidden = len(every) - len(used)
-    assert f"{hidden} more are empty, up to {last}: --all shows them." in listed.err
+    assert f"{hidden} empty partitions not shown, up to {last}: --all lists them." in listed.err
     listed = cli("history", "list", "--all")
     assert all(each["partition"] in listed.out for each in every)
-    assert "more are empty" not in listed.err
+    assert "empty partition" not in listed.err
 
 
-def test_a_day_is_exported_by_hand_and_stays(
-    cli: Cli, sql: Sql, database: Database, tmp_path: Path
-) -> None:
+def test_exported_day_stays(cli: Cli, sql: Sql, database: Database, tmp_path: Path) -> None:
     part = f"events_history{day(40)}"
     for _ in range(2):
         done = cli("history", "export", part, "--to", tmp_path, "--json")
@@ -84,7 +84,7 @@ def test_a_day_is_exported_by_hand_and_stays(
     assert "history.export" in refused.err
 
 
-def test_days_are_dropped_by_hand(cli: Cli, sql: Sql, database: Database) -> None:
+def test_days_are_dropped_together(cli: Cli, sql: Sql, database: Database) -> None:
     body, part = f"bodies{day(40)}", f"events_history{day(40)}"
     other = f"commands_history{day(40)}"
     before = anyio.run(parts, database)
@@ -106,7 +106,7 @@ def test_days_are_dropped_by_hand(cli: Cli, sql: Sql, database: Database) -> Non
 
 
 @pytest.mark.parametrize("action", ["drop", "export"])
-def test_what_is_not_over_or_not_there_is_refused(cli: Cli, action: str, tmp_path: Path) -> None:
+def test_current_or_unknown_partition_is_refused(cli: Cli, action: str, tmp_path: Path) -> None:
     more = ("--to", tmp_path) if action == "export" else ()
     for part, reason in (
         (f"events_history{day(0)}", "not over"),
@@ -119,21 +119,21 @@ def test_what_is_not_over_or_not_there_is_refused(cli: Cli, action: str, tmp_pat
 
 
 @pytest.mark.usefixtures("all_days")
-def test_what_is_missing_is_made(cli: Cli, sql: Sql) -> None:
+def test_missing_partitions_are_made(cli: Cli, sql: Sql) -> None:
     assert cli("history", "make", "--days", "16", "--json").json == {"made": 8}
     assert cli("history", "make").out == "Made 0 partitions.\n"
     lines = sql("select action, count from inboxd.audit order by id")
     assert [tuple(line) for line in lines] == [("make", 8), ("make", 0)]
 
 
-def test_check_says_how_long_history_is_kept(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_check_reports_the_retention_of_history(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     def said(verdict: str = "ok") -> str:
         lines = {line["subject"]: line for line in cli("check", "--json").json["checks"]}
         assert lines["retention"]["verdict"] == verdict
         assert (lines["retention"]["remedy"] == "") is (verdict == "ok")
         return str(lines["retention"]["found"])
 
-    # The day 40 days ago: a default, which nobody set, is about to drop it.
+    # The default, which the settings do not confirm, is about to drop the day 40 days ago.
     assert "events_history 30, commands_history 90" in said("warn")
     monkeypatch.setenv("INBOXD_HISTORY__EVENTS", "30d")
     assert "concurrently" in said()

@@ -1,4 +1,4 @@
-"""The manual page: all of `--help`, as roff."""
+"""`inboxd man`: the manual page has all texts of `--help`, as roff."""
 
 import re
 import shutil
@@ -11,12 +11,12 @@ from inboxd.cli.exits import Exit
 from tests.cli.conftest import Cli
 from tests.cli.test_app import _commands
 
-# Lines that are no text begin with one of these.
+# Lines of roff that are not text begin with one of these.
 _REQUESTS = {".TH", ".SH", ".SS", ".TP", ".PP", ".B", ".nf", ".fi", ".RS", ".RE"}
 _ESCAPES = re.compile(r"\\(f[BIR]|e|-|&|\((?:dq|aq|ga|ha|ti))")
 
 
-def test_it_has_every_command_and_option_and_exit_code(run_cli: Cli) -> None:
+def test_page_has_every_command_option_and_exit_code_as_roff(run_cli: Cli) -> None:
     page = run_cli("man").out
     for name, options in _commands(typer.main.get_command(app)).items():
         _, _, rest = page.partition(f'.SS "inboxd {name.replace("-", chr(92) + "-")}')
@@ -28,7 +28,7 @@ def test_it_has_every_command_and_option_and_exit_code(run_cli: Cli) -> None:
     assert re.findall(r"\\fB(\d+)\\fR", ends) == [str(int(code)) for code in Exit]
 
 
-def test_it_is_roff(run_cli: Cli) -> None:
+def test_page_is_valid_roff(run_cli: Cli) -> None:
     page = run_cli("man").out
     for line in page.splitlines():
         if line.startswith((".", "'")):
@@ -37,7 +37,7 @@ def test_it_is_roff(run_cli: Cli) -> None:
         assert "\\" not in _ESCAPES.sub("", line), line
     for opens, closes in ((".nf", ".fi"), (".RS", ".RE")):
         assert page.count(f"\n{opens}\n") == page.count(f"\n{closes}\n") > 10
-    if shutil.which("groff"):  # its own word for it, where it is
+    if shutil.which("groff"):  # check with groff itself, where it is installed
         done = subprocess.run(
             ["groff", "-man", "-Tutf8", "-ww"],  # noqa: S607 - found above
             input=page,
@@ -46,8 +46,8 @@ def test_it_is_roff(run_cli: Cli) -> None:
             check=True,
         )
         assert done.stderr == ""
-        assert "nothing declares what was named" in done.stdout
+        assert "a name is not declared" in done.stdout
 
 
-def test_it_is_the_same_each_time(run_cli: Cli) -> None:
+def test_page_is_the_same_each_time(run_cli: Cli) -> None:
     assert run_cli("man").out == run_cli("man").out

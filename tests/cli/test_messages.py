@@ -1,4 +1,4 @@
-"""`inboxd messages`, and what status, doctor and check say of sources of messages."""
+"""`inboxd messages`, and sources of messages in status, doctor and check."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -32,7 +32,7 @@ rabbitmq_queue = "q"
 
 @pytest.fixture
 def worker(database: Database) -> str:
-    """A worker that lives, as far as the database knows."""
+    """Insert the row of a living worker; returns its id."""
 
     async def joined() -> UUID:
         async with database.connect() as connection:
@@ -65,7 +65,7 @@ def _reader(sql: Sql, worker: str, state: str = "reading", lag: int | None = Non
 
 @pytest.fixture
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The settings name a source of NATS, and one of RabbitMQ."""
+    """Write settings with a source of NATS, and one of RabbitMQ."""
     file = tmp_path / "inboxd.toml"
     file.write_text(SETTINGS)
     monkeypatch.setenv("INBOXD_CONFIG", str(file))
@@ -74,7 +74,7 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 # ------------------------------------------------------------------------------------------- list
 
 
-def test_streams_are_listed_with_who_reads_them(cli: Cli, sql: Sql, worker: str) -> None:
+def test_streams_are_listed_with_their_readers(cli: Cli, sql: Sql, worker: str) -> None:
     _stream(sql, worker)
     _stream(sql, None, "OTHER", None)
     _reader(sql, worker, lag=3)
@@ -87,7 +87,7 @@ def test_streams_are_listed_with_who_reads_them(cli: Cli, sql: Sql, worker: str)
     assert [(row["worker"], row["state"]) for row in found["readers"]] == [("w-1", "reading")]
 
 
-def test_a_source_without_a_stream_is_listed(cli: Cli, sql: Sql, worker: str) -> None:
+def test_source_without_a_stream_is_listed(cli: Cli, sql: Sql, worker: str) -> None:
     _reader(sql, worker, "away")
     status = cli("status").out
     for told in (cli("messages", "list").out, status):
@@ -96,8 +96,8 @@ def test_a_source_without_a_stream_is_listed(cli: Cli, sql: Sql, worker: str) ->
     assert [row["source"] for row in cli("status", "--json").json["messages"]] == ["bets"]
 
 
-def test_a_queue_is_read_before_its_first_message(cli: Cli, sql: Sql, worker: str) -> None:
-    """By who reads the source; what a worker of before has opened says nothing."""
+def test_queue_has_a_reader_before_its_first_message(cli: Cli, sql: Sql, worker: str) -> None:
+    """The reader of the source counts, not the earlier worker that opened the queue."""
     _reader(sql, worker, lag=0)
     assert _read_by(cli) == [("-", "w-1", "0")]
     _stream(sql, str(UUID(int=7)), "q", None)
@@ -110,11 +110,11 @@ def _read_by(cli: Cli) -> list[tuple[str, str, str]]:
     return [(row["stream"], row["read by"], row["lag"]) for row in rows]
 
 
-def test_what_a_dead_worker_told_is_not_listed(cli: Cli, sql: Sql, worker: str) -> None:
+def test_reports_of_dead_workers_are_not_listed(cli: Cli, sql: Sql, worker: str) -> None:
     _stream(sql, worker)
     _reader(sql, worker)
     sql("update inboxd.workers set state = 'dead', ended_at = now()")
-    assert "nobody reads it" in cli("messages", "list").out
+    assert "not read" in cli("messages", "list").out
 
 
 # ------------------------------------------------------------------------------------------ reset
@@ -124,7 +124,7 @@ def test_what_a_dead_worker_told_is_not_listed(cli: Cli, sql: Sql, worker: str) 
     ("to", "position", "begins"),
     [("oldest", None, "oldest"), ("newest", None, "newest"), ("41", 41, None), ("0", 0, None)],
 )
-def test_a_stream_is_reset(
+def test_stream_is_reset(
     cli: Cli, sql: Sql, worker: str, to: str, position: int | None, begins: str | None
 ) -> None:
     _stream(sql, worker)
@@ -133,14 +133,14 @@ def test_a_stream_is_reset(
     assert "within seconds" in result.out
     (row,) = sql("select * from inboxd.stream_positions")
     assert (row["position"], row["begins"], row["identity"]) == (position, begins, "")
-    assert (row["fence"], row["reader"]) == (2, None), "who reads it has lost it"
+    assert (row["fence"], row["reader"]) == (2, None), "its reader has lost it"
     (entry,) = cli("audit", "--json").json["audit"]
     assert (entry["action"], entry["target"]) == (f"reset to {to}", "stream bets BETS")
     assert entry["reason"] == "made anew"
 
 
 @pytest.mark.parametrize("to", ["-1", "latest", "1.5", "9" * 30, ""])
-def test_a_place_that_is_none_is_refused(cli: Cli, sql: Sql, worker: str, to: str) -> None:
+def test_invalid_place_is_refused(cli: Cli, sql: Sql, worker: str, to: str) -> None:
     _stream(sql, worker)
     result = cli("messages", "reset", "bets", "BETS", f"--to={to}")
     assert result.code == 2
@@ -148,16 +148,16 @@ def test_a_place_that_is_none_is_refused(cli: Cli, sql: Sql, worker: str, to: st
     assert sql("select fence from inboxd.stream_positions")[0][0] == 1
 
 
-def test_a_stream_that_there_is_not(cli: Cli, sql: Sql, worker: str) -> None:
+def test_reset_of_an_unknown_stream_is_refused(cli: Cli, sql: Sql, worker: str) -> None:
     result = cli("messages", "reset", "bets", "BETS", "--to", "oldest")
-    assert (result.code, "nobody has read the source" in result.err) == (1, True)
+    assert (result.code, "no worker has read the source" in result.err) == (1, True)
     _stream(sql, worker)
     result = cli("messages", "reset", "bets", "BET", "--to", "oldest")
     assert (result.code, "'BETS'" in result.err) == (1, True)
 
 
 @pytest.mark.usefixtures("settings")
-def test_a_queue_has_no_positions(cli: Cli) -> None:
+def test_reset_of_a_rabbitmq_queue_is_refused(cli: Cli) -> None:
     result = cli("messages", "reset", "queue", "q", "--to", "oldest")
     assert (result.code, "RabbitMQ queue" in result.err) == (2, True)
 
@@ -174,7 +174,7 @@ def test_verify_without_sources(cli: Cli, sql: Sql, worker: str) -> None:
 
 
 @pytest.mark.usefixtures("settings")
-def test_verify_names_a_broker_that_cannot_be_asked(cli: Cli, sql: Sql, worker: str) -> None:
+def test_verify_reports_an_unreachable_broker(cli: Cli, sql: Sql, worker: str) -> None:
     _stream(sql, worker)
     result = cli("messages", "verify")
     assert result.code == 69
@@ -191,13 +191,13 @@ def _findings(cli: Cli) -> list[tuple[str, str]]:
     return [(f["verdict"], f["found"]) for f in found if f["subject"].startswith("messages")]
 
 
-def test_the_doctor_without_sources(cli: Cli) -> None:
+def test_doctor_without_sources_is_ok(cli: Cli) -> None:
     assert _findings(cli) == [("ok", "there are no sources")]
 
 
 @pytest.mark.usefixtures("settings")
-def test_the_doctor_sees_what_nobody_reads(cli: Cli) -> None:
-    assert _findings(cli) == [("warning", "nobody reads it")] * 2
+def test_doctor_finds_unread_sources(cli: Cli) -> None:
+    assert _findings(cli) == [("warning", "no worker reads it")] * 2
 
 
 @pytest.mark.parametrize(
@@ -207,12 +207,12 @@ def test_the_doctor_sees_what_nobody_reads(cli: Cli) -> None:
         ("reading", None, "ok", "read by 1 worker"),
         ("reading", 5, "critical", "5 messages behind, nothing stored for 2h"),
         ("lost", None, "critical", "it is stopped: why not"),
-        ("away", None, "warning", "nobody has read it for 10m"),
-        ("failing", None, "warning", "nobody has read it for 10m"),
-        ("paused", None, "notice", "nobody has read it for 10m"),
+        ("away", None, "warning", "no worker has read it for 10m"),
+        ("failing", None, "warning", "no worker has read it for 10m"),
+        ("paused", None, "notice", "no worker has read it for 10m"),
     ],
 )
-def test_the_doctor_judges_a_source(
+def test_doctor_judges_a_source(
     cli: Cli, sql: Sql, worker: str, state: str, lag: int | None, verdict: str, told: str
 ) -> None:
     _stream(sql, worker)
@@ -234,9 +234,7 @@ def test_check_names_each_source(cli: Cli) -> None:
 
 
 @pytest.mark.usefixtures("settings")
-def test_check_names_a_source_that_no_worker_starts_with(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_check_fails_for_an_invalid_source(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INBOXD_INBOUND__MESSAGES__BETS__TENANT", f"text:{'x' * 300}")
     checks = cli("check", "--json").json["checks"]
     (line,) = [each for each in checks if each["subject"] == "messages: bets"]
@@ -249,7 +247,7 @@ def test_check_names_a_source_that_no_worker_starts_with(
 
 
 @pytest.mark.usefixtures("settings")
-def test_a_source_of_messages_is_paused_by_its_name(cli: Cli) -> None:
+def test_source_of_messages_is_paused_by_its_name(cli: Cli) -> None:
     result = cli("pause", "source", "bets")
     assert (result.code, result.out) == (0, "Paused: source bets\n")
     assert cli("resume", "source", "bets").out == "Resumed: source bets\n"

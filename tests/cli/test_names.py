@@ -1,4 +1,4 @@
-"""Names that nothing declares: refused with what was meant, insisted on, told of in lists."""
+"""Undeclared names: refused with a suggestion, accepted with --force, remarked on in lists."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -26,7 +26,7 @@ insert into inboxd.schedules (name, source, cron, zone, missed, kind, type, sche
 
 @pytest.fixture
 def declared(sql: Sql) -> None:
-    """What a shop's worker declared."""
+    """Write the declarations of a shop's worker."""
     for statement in _DECLARE.strip(";\n").split(";\n"):
         sql(statement)
 
@@ -35,7 +35,7 @@ _TYPE = "'shop.send_receipt'"
 
 
 @pytest.mark.usefixtures("declared")
-def test_a_name_that_nothing_declares_is_refused_with_what_was_meant(cli: Cli, sql: Sql) -> None:
+def test_undeclared_name_is_refused_with_a_suggestion(cli: Cli, sql: Sql) -> None:
     sql("insert into inboxd.commands (type, queue, status) values ('a.b', 'q', 'failed')")
     for line, meant in (
         ("pause type shop.send_recept", _TYPE),
@@ -71,7 +71,7 @@ def test_a_name_that_nothing_declares_is_refused_with_what_was_meant(cli: Cli, s
 
 
 @pytest.mark.usefixtures("declared")
-def test_who_insists_is_obeyed_and_what_is_known_needs_no_insisting(cli: Cli, sql: Sql) -> None:
+def test_force_accepts_undeclared_names_and_known_names_need_none(cli: Cli, sql: Sql) -> None:
     for line in (
         "pause type shop.send_recept --force",
         "pause queue htp --force",
@@ -85,11 +85,11 @@ def test_who_insists_is_obeyed_and_what_is_known_needs_no_insisting(cli: Cli, sq
         "send shop.send_receipt --queue http",
         "commands replay --type shop.send_receipt",
         "commands cancel --type shop.shp",
-        "pause type shop.sent_by_nobody --force",
+        "pause type shop.never_sent --force",
     ):
         result = cli(*line.split())
         assert result.code == 0, (line, result.err)
-    # Of a name that rows have somebody knew; the queue and the type of the settings are known too.
+    # Names of existing rows need no --force.
     sql("insert into inboxd.commands (type, queue, status) values ('old.type', 'old', 'failed')")
     assert cli("pause", "type", "old.type").code == 0
     assert cli("pause", "queue", "old").code == 0
@@ -97,7 +97,7 @@ def test_who_insists_is_obeyed_and_what_is_known_needs_no_insisting(cli: Cli, sq
 
 
 @pytest.mark.usefixtures("declared")
-def test_a_list_that_is_empty_says_why_and_is_a_list(cli: Cli) -> None:
+def test_empty_list_of_an_undeclared_name_has_a_remark(cli: Cli) -> None:
     for line, meant in (
         ("commands list --type shop.send_recept", _TYPE),
         ("commands list --queue htp", "'http'"),
@@ -115,19 +115,21 @@ def test_a_list_that_is_empty_says_why_and_is_a_list(cli: Cli) -> None:
     assert "queue 'htp' is not paused; did you mean 'http'?" in refused.err
 
 
-def test_before_the_first_declaration_it_says_so(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refusal_before_the_first_declaration_names_declare(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
     refused = cli("emit", "order.paid")
     assert refused.code == 66
-    assert "no event type is declared yet (inboxd declare)" in refused.err
+    assert "no event type is declared yet (run `inboxd declare`)" in refused.err
     assert "--force" in refused.err
-    # What has a section in these settings is named there on purpose.
+    # A queue with a section in the settings needs no --force.
     monkeypatch.setenv("INBOXD_QUEUES__BULK__CONCURRENCY", "3")
     assert cli("pause", "queue", "bulk").code == 0
 
 
 @pytest.fixture
 def producer(sql: Sql, database: Database) -> Iterator[str]:
-    """The URL of a role that may only produce."""
+    """Make a login with the producer's role; returns its URL."""
     name = f"{database.name}_producer"
     sql(f"create role {name} login in role inboxd_producer")
     parts = urlsplit(database.dsn)
@@ -137,7 +139,7 @@ def producer(sql: Sql, database: Database) -> Iterator[str]:
 
 
 @pytest.mark.direct("the pooler knows one role")
-def test_a_producer_may_not_look_and_is_refused_nothing(
+def test_producers_role_may_write_undeclared_names(
     cli: Cli, sql: Sql, producer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("INBOXD_DATABASE__DSN", producer)

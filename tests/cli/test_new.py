@@ -1,4 +1,4 @@
-"""`inboxd new`: a plugin that is formatted and typed, under a name that fits; or nothing at all."""
+"""`inboxd new`: makes a formatted and typed plugin, or refuses the name and writes nothing."""
 
 import errno
 import importlib.util
@@ -28,7 +28,7 @@ def all_of(folder: Path) -> list[str]:
     return sorted(each.name for each in folder.iterdir())
 
 
-def test_it_makes_a_plugin_and_says_what_comes_next(run_cli: Cli, here: Path) -> None:
+def test_new_makes_a_plugin_and_prints_the_next_steps(run_cli: Cli, here: Path) -> None:
     made = run_cli("new", "order-mails")
     assert made.code == 0, made.err
     assert "\n  cd order-mails\n  pip install -e '.[test]'\n  pytest\n" in made.out
@@ -46,26 +46,26 @@ def test_it_makes_a_plugin_and_says_what_comes_next(run_cli: Cli, here: Path) ->
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("Shop", "not a valid name"),
-        ("2shop", "not a valid name"),
-        ("a--b", "not a valid name"),
-        ("a.b", "not a valid name"),
-        ("../shop", "not a valid name"),
-        ("", "not a valid name"),
+        ("Shop", "not a valid plugin name"),
+        ("2shop", "not a valid plugin name"),
+        ("a--b", "not a valid plugin name"),
+        ("a.b", "not a valid plugin name"),
+        ("../shop", "not a valid plugin name"),
+        ("", "not a valid plugin name"),
         (LONGEST + "c", "at most 40"),
-        ("class", "a word of Python's own"),
-        ("user", "a word of PostgreSQL's own"),
-        ("pg_shop", "a word of PostgreSQL's own"),
+        ("class", "a reserved word of Python"),
+        ("user", "a reserved word of PostgreSQL"),
+        ("pg_shop", "a reserved word of PostgreSQL"),
         ("public", "each database has a schema 'public'"),
         ("json", "hide Python's own module 'json'"),
         ("test", "hide the module that is installed at"),
-        ("tests", "another one that is called 'tests'"),
+        ("tests", "has a folder 'tests' already"),
         ("inboxd", "hide the module that is installed at"),
         ("pydantic_settings", "hide the module that is installed at"),
         ("inboxd_school", "inboxd-school 0.1.0 is installed"),
     ],
 )
-def test_a_name_that_does_not_fit_is_refused(run_cli: Cli, here: Path, name: str, why: str) -> None:
+def test_invalid_name_is_refused(run_cli: Cli, here: Path, name: str, why: str) -> None:
     refused = run_cli("new", name)
     assert (refused.code, refused.out) == (2, "")
     assert why in refused.err
@@ -73,37 +73,37 @@ def test_a_name_that_does_not_fit_is_refused(run_cli: Cli, here: Path, name: str
 
 
 @pytest.mark.anyio
-async def test_the_words_of_postgresql_are_those_it_reserves(database: Database) -> None:
+async def test_reserved_words_are_those_of_postgresql(database: Database) -> None:
     words = await database.fetch(
         "SELECT word FROM pg_get_keywords() WHERE catcode IN ('R', 'T') ORDER BY word"
     )
     reserved = {word for (word,) in words}
     if await database.fetchval("SELECT current_setting('server_version_num')::int >= 180000"):
         assert reserved == RESERVED
-    else:  # an older server may reserve what a newer one does not
+    else:  # an older server may reserve words that a newer one does not
         assert reserved - RESERVED <= {"window"}
 
 
-def test_what_is_there_is_not_touched(run_cli: Cli, here: Path) -> None:
+def test_existing_files_are_not_changed(run_cli: Cli, here: Path) -> None:
     (here / "shop").mkdir()
     (here / "shop/mine").write_text("mine")
     (here / "file").write_text("mine")
     for given in ([], ["--folder", "file"]):
         refused = run_cli("new", "shop", *given)
         assert refused.code == 2
-        assert "is there already, and is not an empty folder" in refused.err
+        assert "exists, and is not an empty folder" in refused.err
     assert all_of(here) == ["file", "shop"]
     assert all_of(here / "shop") == ["mine"]
 
 
-def test_an_empty_folder_is_filled(run_cli: Cli, here: Path) -> None:
+def test_empty_folder_is_filled(run_cli: Cli, here: Path) -> None:
     (here / "empty").mkdir()
     assert run_cli("new", "shop", "--folder", "empty").code == 0
     assert (here / "empty/shop/plugin.py").is_file()
     assert all_of(here) == ["empty"]
 
 
-def test_the_empty_folder_may_be_this_one(run_cli: Cli, here: Path) -> None:
+def test_empty_folder_may_be_the_current_one(run_cli: Cli, here: Path) -> None:
     stands_in = here.stat().st_ino
     assert run_cli("new", "shop", "--folder", ".").code == 0
     assert (Path("shop/plugin.py").is_file(), here.stat().st_ino) == (True, stands_in)
@@ -111,7 +111,7 @@ def test_the_empty_folder_may_be_this_one(run_cli: Cli, here: Path) -> None:
 
 
 @pytest.mark.parametrize("folder", ["missing/shop", "file/shop"])
-def test_a_folder_that_cannot_be_made_is_refused(run_cli: Cli, here: Path, folder: str) -> None:
+def test_impossible_folder_is_refused(run_cli: Cli, here: Path, folder: str) -> None:
     (here / "file").write_text("mine")
     refused = run_cli("new", "shop", "--folder", folder)
     assert (refused.code, refused.out) == (2, "")
@@ -120,7 +120,7 @@ def test_a_folder_that_cannot_be_made_is_refused(run_cli: Cli, here: Path, folde
     assert all_of(here) == ["file"]
 
 
-def test_where_the_disk_is_full_nothing_stays(
+def test_full_disk_leaves_no_files(
     run_cli: Cli, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write, written = Path.write_text, list[Path]()
@@ -140,23 +140,23 @@ def test_where_the_disk_is_full_nothing_stays(
 
 
 @pytest.mark.parametrize("name", ["a", LONGEST])
-def test_it_is_formatted_and_passes_ruff(run_cli: Cli, here: Path, name: str) -> None:
+def test_new_plugin_is_formatted_and_passes_ruff(run_cli: Cli, here: Path, name: str) -> None:
     assert run_cli("new", name).code == 0
     assert_silent(here / name, "ruff", "format", "--check", "--no-cache")
     assert_silent(here / name, "ruff", "check", "--no-cache")
 
 
 @pytest.mark.long
-def test_it_passes_strict_mypy(run_cli: Cli, here: Path) -> None:
+def test_new_plugin_passes_strict_mypy(run_cli: Cli, here: Path) -> None:
     assert run_cli("new", "order-mails").code == 0
     assert_silent(here / "order-mails", "mypy", "--follow-imports=silent")
 
 
 @pytest.mark.anyio
-async def test_its_handlers_do_what_its_tables_allow(
+async def test_handlers_of_a_new_plugin_work_on_its_tables(
     run_cli: Cli, here: Path, database: Database
 ) -> None:
-    """The heart of it, quickly: tests/docs/test_readme.py installs one and runs it whole."""
+    """A quick test of the handlers: tests/docs/test_readme.py installs and runs a plugin."""
     assert run_cli("new", "order-mails").code == 0
     package = here / "order-mails/order_mails"
     handlers = handlers_of(package / "plugin.py")
@@ -192,7 +192,7 @@ def handlers_of(plugin: Path) -> Handlers:
 
 
 def assert_silent(folder: Path, *check: str) -> None:
-    """A check has nothing to say there, with the settings of the plugin's own pyproject.toml."""
+    """Run a check with the settings of the plugin's pyproject.toml; it must find nothing."""
     ran = subprocess.run(
         [sys.executable, "-m", *check],
         cwd=folder,

@@ -1,4 +1,4 @@
-"""How the command line looks: on a terminal of 80 columns, in a pipe, in another zone."""
+"""Output of the command line: on a terminal of 80 columns, in a pipe, in another time zone."""
 
 import json
 import re
@@ -42,7 +42,7 @@ def rows(**values: Any) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A terminal of 80 columns."""
+    """Let the output be a terminal of 80 columns."""
     monkeypatch.setenv("COLUMNS", "80")
     for module in (findings, output):
         monkeypatch.setattr(module, "on_terminal", lambda: True)
@@ -50,7 +50,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def new_york(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The zone of the machine."""
+    """Set the machine's time zone to New York."""
     monkeypatch.setenv("TZ", "America/New_York")
     time.tzset()
     yield
@@ -58,33 +58,33 @@ def new_york(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     time.tzset()
 
 
-def test_a_table_that_fits_is_shown_whole() -> None:
+def test_table_that_fits_is_shown_whole() -> None:
     lines = list(Table(COLUMNS, rows(error="no")).lines(200))
-    assert lines[0].split() == ["id", "type", "created", "took", "error"], "nobody has a tenant"
+    assert lines[0].split() == ["id", "type", "created", "took", "error"], "no row has a tenant"
     assert lines[2].split()[0] == "1"
     assert lines[2].startswith("    1  shop.orders.of_today.ship_order  2"), lines[2]
     assert "8m3s" in lines[2]
     assert lines[-1] == "error: what went wrong"
 
 
-def test_a_narrow_table_cuts_types_from_the_left_and_errors_from_the_right() -> None:
+def test_narrow_table_cuts_types_from_the_left_and_errors_from_the_right() -> None:
     lines = list(Table(COLUMNS, rows()).lines(80))
     assert max(map(len, lines[:4])) <= 80
-    assert "5m ago" in lines[2], "a time is an age where there is no room"
+    assert "5m ago" in lines[2], "a time is an age in a narrow table"
     assert "ship_order" in lines[2]
     assert "bill_order" in lines[3]
     assert lines[2].endswith("…")
 
 
-def test_what_counts_least_is_left_out_and_told() -> None:
+def test_least_important_columns_are_left_out_and_named() -> None:
     lines = list(Table(COLUMNS, rows(tenant="acme" * 5)).lines(60))
     assert max(map(len, lines[:4])) <= 60
     assert lines[-1] == "(no room for tenant, took; --wide shows all)"
     assert "ship_order" in lines[2]
 
 
-def test_where_all_else_is_too_wide_the_last_columns_give_way_to_the_first() -> None:
-    """A table is never wider than the terminal, whatever its columns were told of themselves."""
+def test_too_wide_table_drops_its_last_columns() -> None:
+    """A table is never wider than the terminal, even if all columns must stay."""
     titles = [f"column {number}" for number in range(9)]
     table = Table([TableColumn(each, each) for each in titles], [dict.fromkeys(titles, "x" * 20)])
     for width in (20, 40, 80, 250):
@@ -94,31 +94,31 @@ def test_where_all_else_is_too_wide_the_last_columns_give_way_to_the_first() -> 
     assert "no room for column 1, column 2" in list(table.lines(20))[-1]
 
 
-def test_wide_cuts_nothing() -> None:
+def test_wide_table_cuts_nothing() -> None:
     lines = list(Table(COLUMNS, rows()).lines(None))
     assert lines[2].count("no ") >= 59
     assert "shop.orders.of_today.ship_order" in lines[2]
 
 
-def test_an_error_of_several_lines_is_one_on_a_terminal_and_escaped_in_a_pipe() -> None:
+def test_error_of_several_lines_is_cut_on_a_terminal_and_escaped_in_a_pipe() -> None:
     table = Table(COLUMNS, rows(error="ValueError: first\n\tsecond"))
     assert not any("second" in line for line in table.lines(None))
     assert [line.split("\t")[-1] for line in table.plain()][1] == r"ValueError: first\n\tsecond"
 
 
-def test_a_cell_of_a_pipe_can_be_read_back() -> None:
+def test_cell_of_a_pipe_can_be_unescaped() -> None:
     error = "C:\\new\\table\n\tsecond"
     _, row, _ = Table(COLUMNS, rows(error=error)).plain()
     assert row.split("\t")[-1].encode().decode("unicode_escape") == error
 
 
-def test_characters_that_are_two_wide_are_counted_so() -> None:
+def test_wide_characters_count_as_two_columns() -> None:
     (_, _, line, _) = Table(COLUMNS[:2], rows(type="注文" * 20)).lines(40)
     assert line == "    1  …" + ("注文" * 20)[-16:]
 
 
 @pytest.mark.usefixtures("terminal")
-def test_a_finding_breaks_between_words_alone(capsys: pytest.CaptureFixture[str]) -> None:
+def test_finding_breaks_only_between_words(capsys: pytest.CaptureFixture[str]) -> None:
     name = "a-long_name-" * 8
     line = findings.FindingLine("Checks", "schema", "fail", f"it lacks {name} now", f"make {name}")
     findings.print_findings([line])
@@ -126,7 +126,7 @@ def test_a_finding_breaks_between_words_alone(capsys: pytest.CaptureFixture[str]
 
 
 @pytest.mark.usefixtures("terminal")
-def test_lists_fit_a_terminal_of_80_columns(cli: Cli, sql: Sql) -> None:
+def test_lists_fit_into_80_columns(cli: Cli, sql: Sql) -> None:
     for name in ("ship_order", "send_receipt"):
         sql(
             """INSERT INTO inboxd.commands (queue, type, status, attempts, errors)
@@ -142,10 +142,10 @@ def test_lists_fit_a_terminal_of_80_columns(cli: Cli, sql: Sql) -> None:
     wide = cli("commands", "list", "--wide").out
     assert "attempts failed " * 2 not in wide.splitlines()[0]
     assert "shop.orders.of_today.ship_order" in wide
-    assert "tenant" not in wide, "no row has one"
+    assert "tenant" not in wide, "no row has a tenant"
 
 
-def test_a_pipe_gets_a_line_a_row_with_tabs_and_whole_values(cli: Cli, sql: Sql) -> None:
+def test_pipe_gets_rows_with_tabs_and_whole_values(cli: Cli, sql: Sql) -> None:
     error = "ConnectError: " + "x" * 180
     sql(
         """INSERT INTO inboxd.commands (queue, type, status, errors)
@@ -159,7 +159,7 @@ def test_a_pipe_gets_a_line_a_row_with_tabs_and_whole_values(cli: Cli, sql: Sql)
     assert cells["tenant"] == "-"
 
 
-def test_a_pipe_is_aligned_on_demand(cli: Cli, sql: Sql, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_aligned_option_aligns_a_pipe(cli: Cli, sql: Sql, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     for name in ("a.b", "a.much_longer_type"):
         sql("INSERT INTO inboxd.commands (queue, type) VALUES ('q', $1)", name)
@@ -167,17 +167,17 @@ def test_a_pipe_is_aligned_on_demand(cli: Cli, sql: Sql, monkeypatch: pytest.Mon
     assert "\t" not in titles
     assert set(rule) == {"-", " "}
     places = {titles.index("type"), *(line.index("a.") for line in lines[:2])}
-    assert len(places) == 1, "one below the other"
+    assert len(places) == 1, "the types are aligned"
     assert "\t" in cli("commands", "list").out
     assert "\t" not in cli("status", "--aligned").out
 
 
 @pytest.mark.usefixtures("terminal")
-def test_status_has_titles_and_says_over_what_time(cli: Cli) -> None:
+def test_status_has_titles_and_omits_empty_tables(cli: Cli) -> None:
     found = cli("status", "--minutes", "7").out
-    assert found.startswith("Dead letters: none\n\nWorkers: 0\n\n"), "no titles above no rows"
+    assert found.startswith("Dead letters: none\n\nWorkers: 0\n\n"), "no titles of empty tables"
     assert "\nLanes, counted now: no worker has taken a sample\n" in found
-    assert "Progress" not in found, "a table without rows"
+    assert "Progress" not in found, "an empty table"
 
 
 @pytest.mark.parametrize(
@@ -187,11 +187,11 @@ def test_status_has_titles_and_says_over_what_time(cli: Cli) -> None:
         (datetime(2026, 7, 31, 8, 0, 5, 999, tzinfo=UTC), "2026-07-31 04:00:05-04:00"),
     ],
 )
-def test_times_are_local_and_say_their_zone(new_york: None, value: datetime, told: str) -> None:
+def test_times_are_local_with_their_zone(new_york: None, value: datetime, told: str) -> None:
     assert show(value) == told
 
 
-def test_a_row_is_shown_without_what_only_the_daemon_reads(cli: Cli, sql: Sql) -> None:
+def test_row_is_shown_without_internal_columns(cli: Cli, sql: Sql) -> None:
     (row,) = sql("INSERT INTO inboxd.commands (queue, type) VALUES ('q', 'a.b') RETURNING id")
     short, whole = (cli("commands", "show", row["id"], *more).out for more in ([], ["--verbose"]))
     for name in ("fence", "awaited", "needs"):
@@ -201,9 +201,9 @@ def test_a_row_is_shown_without_what_only_the_daemon_reads(cli: Cli, sql: Sql) -
     assert "+00:00" not in short
 
 
-def test_a_mistake_on_the_command_line_reads_as_any_other_error(cli: Cli) -> None:
+def test_usage_errors_begin_as_other_errors(cli: Cli) -> None:
     for arguments, told in (
-        # Typer's words, which change, between ours.
+        # The text between is Typer's, and may change.
         (["run", "--fast"], r"inboxd: .+--fast.*\nUsage: inboxd run \[OPTIONS\]\n"),
         (["events", "list", "--since", "soon"], "inboxd: 'soon' is neither a duration such as 2h"),
     ):
@@ -212,13 +212,13 @@ def test_a_mistake_on_the_command_line_reads_as_any_other_error(cli: Cli) -> Non
         assert re.match(told, result.err)
 
 
-def test_one_is_one(cli: Cli, sql: Sql) -> None:
+def test_single_row_has_a_singular_text(cli: Cli, sql: Sql) -> None:
     sql("INSERT INTO inboxd.commands (queue, type) VALUES ('q', 'a.b')")
-    assert cli("pause", "type", "a.b").out == "Paused: type a.b, where 1 row waits\n"
+    assert cli("pause", "type", "a.b").out == "Paused: type a.b, 1 row waiting\n"
     assert cli("commands", "cancel", "--all").out == "Cancelled: 1 command\n"
 
 
-def test_no_name_of_a_row_colours_the_terminal(cli: Cli, sql: Sql) -> None:
+def test_names_of_rows_cannot_colour_the_terminal(cli: Cli, sql: Sql) -> None:
     red = "\x1b[31mred"
     (batch,) = sql("INSERT INTO inboxd.batches (name) VALUES ($1) RETURNING id", red)
     assert "\ufffd[31mred" in cli("batches", "cancel", batch["id"]).out
@@ -229,7 +229,7 @@ def test_no_name_of_a_row_colours_the_terminal(cli: Cli, sql: Sql) -> None:
     assert "in topic \ufffd[31mred" in conflict.out
 
 
-def test_nothing_that_is_printed_of_a_name_colours_the_terminal(
+def test_printed_parts_cannot_colour_the_terminal(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     output.print_parts([Fields({"name": "a\x1b[31m"}, "Of b\x1b[31m"), "Left: c\x1b[31m"])
@@ -239,6 +239,6 @@ def test_nothing_that_is_printed_of_a_name_colours_the_terminal(
     assert out == "Of b\ufffd[31m\n  name  a\ufffd[31m\n\nLeft: c\ufffd[31m\n"
 
 
-def test_json_that_is_nested_deeper_than_orjson_goes_is_shown() -> None:
+def test_json_too_deep_for_orjson_is_shown() -> None:
     deep = json.loads("[" * 400 + "]" * 400)
     assert json.loads(output.json_text({"payload": deep}, indent=True)) == {"payload": deep}

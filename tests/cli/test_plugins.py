@@ -1,4 +1,4 @@
-"""`inboxd plugins`: what is installed, whether or not it can be imported, and who has it."""
+"""`inboxd plugins`: installed plugins, failed imports, and the workers that have them."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -60,7 +60,7 @@ FILES = {"0001_orders.sql": "SELECT 1;", "0002_prices.sql": "SELECT 2;"}
 
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder of installed distributions; the plugin `shop` is one of them."""
+    """Make a folder of installed distributions, with the plugin `shop`."""
     monkeypatch.syspath_prepend(tmp_path)
     install(tmp_path, "shop", SHOP, "1.2", migrations=FILES)
     yield tmp_path
@@ -72,7 +72,7 @@ def _listed(cli: Cli) -> dict[str, dict[str, Any]]:
     return {each["plugin"]: each for each in cli("plugins", "list", "--json").json["plugins"]}
 
 
-def test_a_plugin_is_shown_as_the_settings_have_it(
+def test_plugin_is_shown_with_its_settings(
     cli: Cli, site: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     config = tmp_path / "config.toml"
@@ -101,10 +101,10 @@ def test_a_plugin_is_shown_as_the_settings_have_it(
     shown = ("shop.ship\tvans", "loyalty\tsequential", "0002_prices\tpending")
     for told in (*shown, "bytes\tshop.roads\t5s\t1", "on_error\tshop.told"):
         assert told in text
-    assert "No living worker has types of it." in text
+    assert "No living worker has types of this plugin." in text
 
 
-def test_the_state_of_each_migration_is_shown(
+def test_states_of_migrations_are_shown(
     cli: Cli, site: Path, monkeypatch: pytest.MonkeyPatch, sql: Sql
 ) -> None:
     def states() -> list[str]:
@@ -121,7 +121,7 @@ def test_the_state_of_each_migration_is_shown(
     assert "2, 1 changed, 1 not here" in cli("plugins", "list").out
 
 
-def test_a_plugin_that_cannot_be_imported_hides_no_other(cli: Cli, site: Path) -> None:
+def test_failed_import_does_not_hide_other_plugins(cli: Cli, site: Path) -> None:
     install(site, "broken", "import nothing_like_this\n")
     install(site, "wrong", SHOP.replace('"shop"', '"wrong"').replace("-> None: ...", ": ..."))
     install(site, "files", SHOP, migrations={"1.sql": ""})
@@ -135,7 +135,7 @@ def test_a_plugin_that_cannot_be_imported_hides_no_other(cli: Cli, site: Path) -
     assert "import failed: ModuleNotFoundError" in result.out
 
 
-def test_which_workers_have_it_and_what_only_they_have(
+def test_workers_of_a_plugin_and_types_only_of_workers_are_shown(
     cli: Cli, site: Path, sql: Sql, start_worker: StartWorker
 ) -> None:
     sql(
@@ -159,10 +159,10 @@ def test_which_workers_have_it_and_what_only_they_have(
         assert "2 of 3" in out
 
     anyio.run(look)
-    assert "Only workers elsewhere have" in cli("plugins", "list").out
+    assert "Types only on other hosts' workers" in cli("plugins", "list").out
 
 
-def test_what_only_the_database_knows_is_listed(cli: Cli, site: Path, sql: Sql) -> None:
+def test_plugin_known_only_to_the_database_is_listed(cli: Cli, site: Path, sql: Sql) -> None:
     sql(
         "insert into inboxd.plugin_migrations (plugin, version, name, checksum, distribution)"
         " values ('gone', 1, 'orders', 'x', 'gone 1.0')"
@@ -173,7 +173,7 @@ def test_what_only_the_database_knows_is_listed(cli: Cli, site: Path, sql: Sql) 
     assert "not installed here" in cli("plugins", "show", "gone").out
 
 
-def test_without_a_database_the_rest_is_shown(
+def test_plugins_are_shown_without_a_database(
     run_cli: Cli, site: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("INBOXD_DATABASE__DSN", "postgresql://nobody@127.0.0.1:1/nothing")
@@ -181,14 +181,14 @@ def test_without_a_database_the_rest_is_shown(
     assert result.code == 0
     assert "shop.ship\tvans" in result.out
     assert "0001_orders\tunknown" in result.out
-    assert "Workers, and which migrations ran, are unknown: cannot connect" in result.err
+    assert "Workers and executed migrations are unknown: cannot connect" in result.err
     found = run_cli("plugins", "list", "--json").json
     assert "cannot connect" in found["database_error"]
     assert all(each["workers"] is None for each in found["plugins"])
 
 
-def test_a_name_that_is_none_is_refused_with_what_was_meant(cli: Cli, site: Path) -> None:
+def test_unknown_plugin_is_refused_with_a_suggestion(cli: Cli, site: Path) -> None:
     result = cli("plugins", "show", "shopp")
     assert result.code == 66
-    assert "there is no plugin 'shopp'" in result.err
+    assert "no plugin 'shopp' is installed here" in result.err
     assert "did you mean 'shop'" in result.err

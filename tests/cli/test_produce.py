@@ -1,4 +1,4 @@
-"""`inboxd emit` and `send`: what is written, what is refused."""
+"""`inboxd emit` and `send`: written rows and refusals."""
 
 import json
 import uuid
@@ -13,7 +13,7 @@ from tests.cli.conftest import Cli
 Sql = Callable[..., list[asyncpg.Record]]
 
 
-def test_emit_writes_what_it_is_told(cli: Cli, sql: Sql) -> None:
+def test_emit_writes_all_options(cli: Cli, sql: Sql) -> None:
     key = uuid.uuid4()
     arguments = (
         *("emit", "order.created", '{"n": 7}', "--topic", "orders", "--tenant", "t1"),
@@ -32,7 +32,7 @@ def test_emit_writes_what_it_is_told(cli: Cli, sql: Sql) -> None:
     assert json.loads(row["payload"]) == {"n": 7}
 
 
-def test_send_writes_what_it_is_told(cli: Cli, sql: Sql) -> None:
+def test_send_writes_all_options(cli: Cli, sql: Sql) -> None:
     result = cli("send", "c.d", "--queue", "q", "--priority", -5, "--max-attempts", 2, "--force")
     assert result.code == 0
     (row,) = sql("SELECT * FROM inboxd.commands")
@@ -65,7 +65,7 @@ def test_payload_from_standard_input_and_from_a_file(cli: Cli, sql: Sql, tmp_pat
         [],
     ],
 )
-def test_what_cannot_be_written_is_a_usage_error(cli: Cli, sql: Sql, arguments: list[str]) -> None:
+def test_invalid_rows_are_usage_errors(cli: Cli, sql: Sql, arguments: list[str]) -> None:
     for command in ("emit", "send"):
         result = cli(command, *arguments, "--force")
         assert result.code == 2, result
@@ -77,8 +77,8 @@ def test_what_cannot_be_written_is_a_usage_error(cli: Cli, sql: Sql, arguments: 
     assert sql("SELECT 1 FROM inboxd.events") == []
 
 
-def test_an_event_that_is_a_dead_letter_is_no_success(cli: Cli, sql: Sql) -> None:
-    """Its key says something else already: a dead letter in each topic, and all are told of."""
+def test_conflicting_event_exits_with_65(cli: Cli, sql: Sql) -> None:
+    """Its key is known with other content: each topic gets a dead letter, and all are listed."""
     sql(
         "insert into inboxd.subscriptions (topic, type) values ('default', 'stock.moved'),"
         " ('loyalty', 'stock.moved')"
@@ -89,7 +89,7 @@ def test_an_event_that_is_a_dead_letter_is_no_success(cli: Cli, sql: Sql) -> Non
     dead = sql("select id, topic from inboxd.events where status = 'failed' order by id")
     assert [row["topic"] for row in dead] == ["default", "loyalty"]
     assert conflict.code == 65
-    assert "its dedup key belongs to an event of other content" in conflict.out
+    assert "its dedup key belongs to an event with different content" in conflict.out
     assert "in 2 topics, a dead letter in each" in conflict.out
     for row in dead:
         assert f"event {row['id']} in topic {row['topic']}" in conflict.out

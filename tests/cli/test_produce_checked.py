@@ -1,4 +1,4 @@
-"""`inboxd emit` and `send` hold payloads against the handlers that are installed here."""
+"""`inboxd emit` and `send` check payloads by the installed handlers."""
 
 import json
 import sys
@@ -42,7 +42,7 @@ FITS, FITS_NOT = '{"account": "A", "cents": 7}', '{"account": "A", "cents": "sec
 
 @pytest.fixture(autouse=True)
 def bank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli) -> Iterator[None]:
-    """A plugin that is installed and declared."""
+    """Install a plugin, and declare it."""
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("INBOXD_WORKER__PLUGINS", "bank")
     install(tmp_path, "bank", HANDLERS)
@@ -51,9 +51,7 @@ def bank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli) -> Iterator[
     sys.modules.pop("bank", None)
 
 
-def test_what_a_handler_would_not_take_is_refused_by_field_and_not_by_value(
-    cli: Cli, sql: Sql
-) -> None:
+def test_refusal_of_a_payload_names_the_field_and_not_its_value(cli: Cli, sql: Sql) -> None:
     for arguments in (["emit", "bank.moved"], ["send", "bank.tell", "--schema-version", "2"]):
         refused = cli(*arguments, FITS_NOT)
         assert refused.code == 65
@@ -66,27 +64,27 @@ def test_what_a_handler_would_not_take_is_refused_by_field_and_not_by_value(
     assert cli("emit", "bank.moved", FITS_NOT, "--force").code == 0
 
 
-def test_what_a_newer_release_would_read_is_not_judged(cli: Cli) -> None:
+def test_payload_of_a_newer_schema_version_is_not_checked(cli: Cli) -> None:
     assert cli("send", "bank.tell", FITS_NOT, "--schema-version", 3).code == 0
 
 
-def test_it_may_be_checked_without_being_written(cli: Cli, sql: Sql) -> None:
+def test_check_option_writes_nothing(cli: Cli, sql: Sql) -> None:
     taken = cli("emit", "bank.moved", FITS, "--check")
     assert (taken.code, taken.out) == (
         0,
-        "It is taken by bank.on_moved, bank.archived; nothing was written.\n",
+        "Accepted by bank.on_moved, bank.archived; nothing was written.\n",
     )
     assert cli("emit", "bank.moved", FITS, "--check", "--json").json == {
         "taken_by": ["bank.on_moved", "bank.archived"]
     }
     assert cli("emit", "bank.moved", FITS_NOT, "--check").code == 65
-    nobody = cli("send", "bank.lost", "{}", "--check")
-    assert nobody.code == 1
-    assert "no plugin that is installed here handles the command 'bank.lost'" in nobody.err
+    unhandled = cli("send", "bank.lost", "{}", "--check")
+    assert unhandled.code == 1
+    assert "no plugin that is installed here handles the command 'bank.lost'" in unhandled.err
     assert sql("select from inboxd.events union all select from inboxd.commands") == []
 
 
-def test_lines_of_a_file_are_held_against_them_as_well(cli: Cli, sql: Sql, tmp_path: Path) -> None:
+def test_lines_of_a_file_are_checked(cli: Cli, sql: Sql, tmp_path: Path) -> None:
     file = tmp_path / "events.jsonl"
     lines = [{"type": "bank.moved", "payload": json.loads(each)} for each in (FITS, FITS_NOT)]
     file.write_text("\n".join(map(json.dumps, lines)))
@@ -98,10 +96,10 @@ def test_lines_of_a_file_are_held_against_them_as_well(cli: Cli, sql: Sql, tmp_p
     assert len(sql("select from inboxd.events where topic = 'default'")) == 1
 
 
-def test_a_plugin_that_cannot_be_loaded_judges_nothing(
+def test_broken_plugin_does_not_stop_the_checks(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install(tmp_path, "broken", "raise RuntimeError('no')")
     monkeypatch.setenv("INBOXD_WORKER__PLUGINS", "broken,bank")
     assert cli("emit", "bank.moved", FITS).code == 0
-    assert cli("emit", "bank.moved", FITS_NOT).code == 65, "the other one still does"
+    assert cli("emit", "bank.moved", FITS_NOT).code == 65, "the other plugin still checks"

@@ -1,4 +1,4 @@
-"""`inboxd queues`: what waits, and which keys stand still, why and since when."""
+"""`inboxd queues`: backlogs, and blocked ordering keys with their holders."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -10,8 +10,8 @@ from tests.cli.conftest import Cli
 
 Sql = Callable[..., list[Any]]
 
-# Of each queue the key `dead` is held by a dead letter, and `again` by a command that waits for its
-# retry, with rows behind that are due; `later` has none behind that is due, `alone` none at all.
+# In each queue a dead letter holds the key `dead`, and a command that waits for its retry the key
+# `again`, both with due rows behind; `later` has no due row behind, and `alone` none at all.
 _FILL = """
 insert into inboxd.commands (queue, type, ordering_key, status, line_at, run_at, attempts)
     select q, 't.' || k, k, case when k = 'again' then 'waiting' else 'failed' end,
@@ -33,7 +33,7 @@ insert into inboxd.commands (queue, type) values ('unset', 't.p');
 
 @pytest.fixture
 def filled(sql: Sql, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three queues with lines, and settings for some."""
+    """Make three queues with lines, and settings for some."""
     for statement in _FILL.strip(";\n").split(";\n"):
         sql(statement)
     monkeypatch.setenv(
@@ -44,7 +44,7 @@ def filled(sql: Sql, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("filled")
-def test_what_waits_and_which_keys_stand_still(cli: Cli, sql: Sql) -> None:
+def test_queues_show_backlogs_and_blocked_keys(cli: Cli, sql: Sql) -> None:
     found = {row["queue"]: row for row in cli("queues", "list", "--json").json["queues"]}
     assert sorted(found) == ["idle", "plain", "skip", "unset", "wide"]
     plain = found["plain"]
@@ -67,7 +67,7 @@ def test_what_waits_and_which_keys_stand_still(cli: Cli, sql: Sql) -> None:
     assert "1 by dead letter (1m3" in line
     assert any("total_concurrency 7" in line for line in lines)
     assert all("\t" in line for line in lines)
-    assert "settings that this command reads" in listed.err
+    assert "from this command's settings" in listed.err
 
     shown = cli("queues", "show", "plain", "--json").json
     dead, again = shown["blocked_keys"]
@@ -82,7 +82,7 @@ def test_what_waits_and_which_keys_stand_still(cli: Cli, sql: Sql) -> None:
     assert dead["id"] == row["id"]
     text = cli("queues", "show", "plain", "--limit", 1).out
     assert str(row["id"]) in text
-    assert "t.again" not in text, "one key was asked for"
+    assert "t.again" not in text, "the limit is one key"
     assert [k["key"] for k in cli("queues", "show", "skip", "--json").json["blocked_keys"]] == [
         "again"
     ]

@@ -1,4 +1,4 @@
-"""`inboxd rehearse`: what it tells, what refuses it, and that nothing of it stays."""
+"""`inboxd rehearse`: its report, its refusals, and that it leaves no writes behind."""
 
 import json
 import sys
@@ -21,7 +21,7 @@ from tests.support.plugins import install
 Sql = Callable[..., list[asyncpg.Record]]
 Rehearse = Callable[..., Any]
 
-# Where the plugin's handlers write.
+# Tables of the plugin's handlers.
 TABLES = f"""
 create table ledger (kind text, row_id bigint, note text);
 create table parent (id int primary key);
@@ -40,7 +40,7 @@ select format('%I.%I', n.nspname, c.relname)
 
 
 async def everything(database: Database) -> dict[str, list[str]]:
-    """Every row of every table."""
+    """Return every row of every table."""
     async with database.connect() as connection:
         return {
             table: sorted(
@@ -69,7 +69,7 @@ def tables(database: Database) -> None:
 
 @pytest.fixture
 def rehearse(cli: Cli, database: Database) -> Rehearse:
-    """Rehearse, hold that nothing of it stays, and give what was told."""
+    """Rehearse, check that no table changed, and return the report."""
 
     def run(*arguments: object) -> Any:
         before = anyio.run(everything, database)
@@ -90,10 +90,10 @@ def written(told: Any) -> dict[str, tuple[int, int, int]]:
     }
 
 
-# -------------------------------------------------------------------------------- what it tells
+# ---------------------------------------------------------------------------------- the report
 
 
-def test_what_an_event_and_a_command_would_do(rehearse: Rehearse, sql: Sql) -> None:
+def test_report_of_an_event_and_a_command(rehearse: Rehearse, sql: Sql) -> None:
     told = rehearse("event", emit(sql, "test.ledger", n=3, sends=2))
     assert (told["outcome"], told["attempt"], told["error"]) == ("succeeded", 1, None)
     assert written(told) == {"public.ledger": (1, 0, 0)}
@@ -110,8 +110,8 @@ def test_what_an_event_and_a_command_would_do(rehearse: Rehearse, sql: Sql) -> N
     assert [each["payload"] for each in told["sent"]] == [{"n": 0}]
 
 
-def test_which_tables_would_be_written(rehearse: Rehearse, sql: Sql) -> None:
-    """A partition counts as its table; all handlers count, wherever they run."""
+def test_written_tables_are_reported(rehearse: Rehearse, sql: Sql) -> None:
+    """A partition counts as its table; writes in threads and processes count too."""
     statements = (
         "insert into days values ('2026-02-02'), ('2026-02-03'); "
         "update stock set left_over = 6; delete from stock"
@@ -131,7 +131,7 @@ def test_which_tables_would_be_written(rehearse: Rehearse, sql: Sql) -> None:
     assert written(told) == {"public.ledger": (2, 0, 0)}
 
 
-def test_what_would_be_emitted_and_made(rehearse: Rehearse, sql: Sql) -> None:
+def test_emitted_events_and_made_batches_are_reported(rehearse: Rehearse, sql: Sql) -> None:
     for topic in ("left", "right"):
         sql("insert into inboxd.subscriptions (topic, type) values ($1, 'emitted.told')", topic)
     told = rehearse("command", send(sql, "emitting.command", count=1))
@@ -155,7 +155,7 @@ def test_what_would_be_emitted_and_made(rehearse: Rehearse, sql: Sql) -> None:
     assert sorted(each["status"] for each in told["sent"]) == ["pending"] * 2 + ["waiting"] * 3
 
 
-def test_progress_and_log_lines_of_the_handlers(rehearse: Rehearse, sql: Sql) -> None:
+def test_progress_and_log_lines_are_reported(rehearse: Rehearse, sql: Sql) -> None:
     told = rehearse("command", send(sql, "test.progress", steps=2))
     assert [each["done"] for each in told["progress"]] == [1, 2]
     assert told["log"] == []
@@ -164,8 +164,8 @@ def test_progress_and_log_lines_of_the_handlers(rehearse: Rehearse, sql: Sql) ->
     assert (line["level"], line["message"], line["fields"]["n"]) == ("info", "waiting", 5)
 
 
-def test_a_handler_that_fails(rehearse: Rehearse, sql: Sql) -> None:
-    """What it had written is told, and what it would have sent is not: nothing of it would stay."""
+def test_failing_handler_is_reported(rehearse: Rehearse, sql: Sql) -> None:
+    """The report has its writes, which a worker would undo, but not its sent rows."""
     for kind, make in (("event", emit), ("command", send)):
         told = rehearse(kind, make(sql, "test.misbehave", how="raise"))
         assert (told["outcome"], told["error"]) == ("retried", "ValueError: as told")
@@ -187,7 +187,7 @@ WAYS: list[tuple[dict[str, Any], str, str]] = [
 
 
 @pytest.mark.parametrize("kind", ["event", "command"])
-def test_how_it_would_end(rehearse: Rehearse, sql: Sql, kind: str) -> None:
+def test_outcomes_are_reported(rehearse: Rehearse, sql: Sql, kind: str) -> None:
     make = emit if kind == "event" else send
     for how, outcome, error in WAYS if kind == "event" else WAYS[::2]:
         type_ = "test.hangs" if how["how"] == "hang" else "test.misbehave"
@@ -195,7 +195,7 @@ def test_how_it_would_end(rehearse: Rehearse, sql: Sql, kind: str) -> None:
         assert told["outcome"] == outcome, how
         assert error in (told["error"] or ""), how
         assert (told["run_at"] is None) == (outcome == "failed"), how
-    # What only the database sees of what was sent.
+    # Only the database refuses this sent row.
     type_ = "emitting.event" if kind == "event" else "emitting.command"
     sql("insert into inboxd.topics (name, mode, source) values ('passing', 'sequential', 'x')")
     told = rehearse(kind, make(sql, type_, ends="refused", uses=True))
@@ -203,9 +203,7 @@ def test_how_it_would_end(rehearse: Rehearse, sql: Sql, kind: str) -> None:
     assert "mode" in told["error"]
 
 
-def test_a_row_that_has_ended_runs_as_its_replay_would(
-    rehearse: Rehearse, sql: Sql, cli: Cli
-) -> None:
+def test_ended_row_runs_as_its_replay(rehearse: Rehearse, sql: Sql, cli: Cli) -> None:
     dead = send(sql, "test.ledger", n=1)
     late = "deadline = now() - interval '1 day'"
     sql(f"update inboxd.commands set status = 'failed', attempts = 3, {late} where id = $1", dead)
@@ -219,8 +217,8 @@ def test_a_row_that_has_ended_runs_as_its_replay_would(
     assert (told["outcome"], told["status"]) == ("succeeded", "dismissed")
 
 
-def test_rows_that_wait_for_their_turn(rehearse: Rehearse, sql: Sql) -> None:
-    """They run before it; nothing of the line is taken."""
+def test_waiting_rows_are_rehearsed_before_their_turn(rehearse: Rehearse, sql: Sql) -> None:
+    """Waiting rows are rehearsed before their turn, and their lines are not locked."""
     sql(
         "insert into inboxd.events (type, topic, mode, ordering_key, payload) "
         "select 'test.ledger', 'alone', 'sequential', 'k', '{}' from generate_series(1, 2)"
@@ -236,27 +234,27 @@ def test_rows_that_wait_for_their_turn(rehearse: Rehearse, sql: Sql) -> None:
         assert written(told) == {"public.ledger": (1, 0, 0)}
 
 
-def test_a_payload_that_is_stored_apart(rehearse: Rehearse, sql: Sql) -> None:
+def test_stored_body_is_the_payload(rehearse: Rehearse, sql: Sql) -> None:
     id_ = send(sql, "test.any", text="x" * 5_000)
     assert sql("select body_id from inboxd.commands where id = $1", id_)[0][0] is not None
     assert rehearse("command", id_)["result"] == {"text": "x" * 5_000}
 
 
-# -------------------------------------------------------------------------------- its bounds
+# ------------------------------------------------------------------------------------- limits
 
 
 @pytest.fixture
 def other_session(database: Database) -> Iterator[psycopg.Connection[Any]]:
-    """A session of somebody else, in a transaction."""
+    """Open another session, in a transaction."""
     with psycopg.connect(database.dsn) as connection:
         yield connection
         connection.rollback()
 
 
-def test_a_lock_that_another_session_holds(
+def test_lock_timeout_is_reported(
     rehearse: Rehearse, sql: Sql, other_session: psycopg.Connection[Any]
 ) -> None:
-    """The row itself is not waited for: a worker that runs it has it just so."""
+    """The rehearsal does not wait for a lock on its row, which a worker may hold."""
     statement = {"sql": "update stock set left_over = 0"}
     id_ = send(sql, "test.misbehave", how="run sql", **statement)
     other_session.execute("select * from stock for update")
@@ -270,7 +268,7 @@ def test_a_lock_that_another_session_holds(
     assert told["outcome"] == "succeeded"
 
 
-def test_a_statement_and_a_stay_that_take_too_long(rehearse: Rehearse, sql: Sql) -> None:
+def test_statement_and_idle_timeouts_are_reported(rehearse: Rehearse, sql: Sql) -> None:
     slow = send(sql, "test.patient", sql="select pg_sleep(30)")
     told = rehearse("command", slow, "--statement-timeout", "50ms")
     assert "statement timeout" in told["error"]
@@ -284,15 +282,15 @@ def test_a_statement_and_a_stay_that_take_too_long(rehearse: Rehearse, sql: Sql)
         assert any("--idle-timeout" in each for each in told["remarks"])
 
 
-def test_a_right_that_is_missing_is_named(rehearse: Rehearse, sql: Sql) -> None:
+def test_missing_right_is_reported(rehearse: Rehearse, sql: Sql) -> None:
     statement = {"sql": "set local role pg_monitor; select from stock"}
     told = rehearse("event", emit(sql, "test.misbehave", how="run sql", **statement))
     assert "permission denied for table stock" in told["error"]
-    assert any("lacks a right" in each for each in told["remarks"])
+    assert any("lacks the right" in each for each in told["remarks"])
 
 
 @pytest.mark.direct("the pooler knows one role")
-def test_the_workers_role_is_enough(
+def test_workers_role_suffices(
     rehearse: Rehearse, sql: Sql, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = f"{database.name}_me"
@@ -311,14 +309,14 @@ def test_the_workers_role_is_enough(
             assert told["sent"]
         told = rehearse("event", emit(sql, "test.ledger"))
         assert "permission denied for table ledger" in told["error"]
-        assert any(f"The role '{name}' lacks a right" in each for each in told["remarks"])
+        assert any(f"The role '{name}' lacks the right" in each for each in told["remarks"])
     finally:
         sql(f"drop owned by {name}")
         sql(f"drop role {name}")
 
 
-def test_a_handler_that_ends_its_session_or_hides_a_commit_is_told_of(cli: Cli, sql: Sql) -> None:
-    """A worker cannot undo such a commit either; any other is refused (`test_how_it_would_end`)."""
+def test_closed_session_and_hidden_commit_are_reported(cli: Cli, sql: Sql) -> None:
+    """A worker cannot undo a hidden commit either; other commits are refused."""
     for kind, make in (("event", emit), ("command", send)):
         ended = make(sql, "test.misbehave", how="close quietly")
         told = cli("rehearse", kind, ended, "--yes", "--json").json
@@ -332,7 +330,7 @@ def test_a_handler_that_ends_its_session_or_hides_a_commit_is_told_of(cli: Cli, 
         sql("delete from ledger")
 
 
-# -------------------------------------------------------------------------------- what refuses it
+# ------------------------------------------------------------------------------------ refusals
 
 
 @pytest.mark.parametrize(
@@ -347,7 +345,7 @@ def test_a_handler_that_ends_its_session_or_hides_a_commit_is_told_of(cli: Cli, 
         (["event", 1, "--yes", "--statement-timeout", "5"], 2, "not a duration"),
     ],
 )
-def test_it_is_refused(
+def test_invalid_rehearsals_are_refused(
     run_cli: Cli, arguments: list[object], code: int, told: str, request: pytest.FixtureRequest
 ) -> None:
     cli: Cli = request.getfixturevalue("cli") if 4711 in arguments else run_cli
@@ -356,14 +354,14 @@ def test_it_is_refused(
     assert told in result.err
 
 
-def test_a_type_without_a_handler_here(cli: Cli, sql: Sql) -> None:
+def test_type_without_an_installed_handler_is_refused(cli: Cli, sql: Sql) -> None:
     result = cli("rehearse", "event", emit(sql, "test.ledgre"), "--yes")
     assert result.code == 1
-    assert "no plugin here handles the event 'test.ledgre'" in result.err
+    assert "no installed plugin handles the event 'test.ledgre'" in result.err
     assert "did you mean 'test.ledger'?" in result.err
 
 
-def test_it_warns_and_asks(cli: Cli, sql: Sql, database: Database) -> None:
+def test_rehearse_warns_and_asks_at_a_terminal(cli: Cli, sql: Sql, database: Database) -> None:
     id_ = emit(sql, "test.ledger", sends=1)
     before = anyio.run(everything, database)
     refused = cli("rehearse", "event", id_, terminal=True, stdin="n\n")
@@ -382,7 +380,7 @@ def test_it_warns_and_asks(cli: Cli, sql: Sql, database: Database) -> None:
 
 @pytest.fixture
 def line(cli: Cli, start_worker: StartWorker, sql: Sql, database: Database) -> list[int]:
-    """Three events of one key in the line of a batch topic; the worker that lined them up left."""
+    """Let a worker line up three events of a key in a batch topic, and stop it."""
 
     async def line_up() -> list[int]:
         worker = await start_worker()
@@ -403,7 +401,7 @@ def _emit_three(ask: Sql) -> list[int]:
     return [emit(ask, "chunked.old", key="k", n=n) for n in range(3)]
 
 
-def test_the_chunk_that_an_event_stands_in(
+def test_chunk_of_an_event_is_rehearsed(
     rehearse: Rehearse, cli: Cli, line: list[int], sql: Sql
 ) -> None:
     told = rehearse("event", line[1])
@@ -413,7 +411,7 @@ def test_the_chunk_that_an_event_stands_in(
     told = rehearse("event", line[1], "--alone")
     assert (told["chunk"], written(told)) == (None, {"public.chunks": (1, 0, 0)})
 
-    # One that spoils the chunk is found as in a worker, by halving it.
+    # The failing event is found as in a worker, by halving the chunk.
     poison = """update inboxd.events set payload = payload || '{"poison": true}' where id = $1"""
     sql("alter table inboxd.events disable trigger user")
     sql(poison, line[2])
@@ -473,7 +471,7 @@ async def told(failed: FailedAttempt) -> None:
 """
 
 
-def test_what_handlers_take_is_opened_and_nothing_else(
+def test_only_resources_of_the_handlers_are_opened(
     rehearse: Rehearse, sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(install(tmp_path / "tills", "tills", TILLS))

@@ -1,6 +1,6 @@
 """`inboxd rehearse` as a process: interrupted, killed, in a debugger, beside a worker.
 
-And with a plugin of its own, whose handler takes a resource.
+One plugin has a handler that takes a resource.
 """
 
 import os
@@ -60,7 +60,7 @@ async def count(command: Any, ctx: CommandContext, till: Till) -> bool:
     return till.is_open
 """
 
-# It says when it has begun; who waits for Python's own end waits for an hour.
+# The handler logs its start; the end of Python itself would take an hour.
 SLOW = """
 import asyncio
 import atexit
@@ -87,7 +87,7 @@ WHO = "inboxd rehearsal"
 
 @pytest.fixture
 def start(database: Database) -> Iterator[Start]:
-    """Start a rehearsal in a process of its own."""
+    """Return a function that starts a rehearsal in a process of its own."""
     started: list[subprocess.Popen[str]] = []
 
     def run(*arguments: object, plugins: str = "testplugin") -> "subprocess.Popen[str]":
@@ -122,7 +122,7 @@ async def send(database: Database, type_: str, **payload: Any) -> int:
 
 
 async def seen(database: Database, state: str) -> None:
-    """Wait until the rehearsal's session is in that state; "gone": there is none."""
+    """Wait until the rehearsal's session is in this state; "gone": until it has ended."""
 
     async def is_there() -> bool:
         found = await database.fetch(
@@ -138,31 +138,31 @@ async def seen(database: Database, state: str) -> None:
 
 
 async def told(process: "subprocess.Popen[str]", words: str) -> None:
-    """Wait until it has said so."""
+    """Wait until the process has written these words."""
     assert process.stdout is not None
     line = ""
     while words not in line:
         line = await anyio.to_thread.run_sync(process.stdout.readline)
-        assert line, f"it has ended, and did not say {words!r}"
+        assert line, f"the process ended without {words!r}"
 
 
 async def stayed(database: Database) -> list[asyncpg.Record]:
     return await database.fetch("select * from ledger")
 
 
-async def test_a_signal_ends_it_and_nothing_stays(database: Database, start: Start) -> None:
+async def test_signal_ends_a_rehearsal_without_writes(database: Database, start: Start) -> None:
     row = await send(database, "test.patient", sql="insert into ledger select; select pg_sleep(60)")
     process = start("command", row, "--debugger", "--statement-timeout", "1m")
     await seen(database, "PgSleep")
     process.send_signal(signal.SIGTERM)
     out, _ = await anyio.to_thread.run_sync(process.communicate)
     assert process.returncode == 128 + signal.SIGTERM
-    assert "all of it is undone" in out
+    assert "everything is rolled back" in out
     await seen(database, "gone")
     assert await stayed(database) == []
 
 
-async def test_killed_it_leaves_nothing(database: Database, start: Start) -> None:
+async def test_killed_rehearsal_leaves_no_writes(database: Database, start: Start) -> None:
     row = await send(database, "test.misbehave", how="hang")
     process = start("command", row, "--debugger")
     await seen(database, "idle in transaction")
@@ -172,24 +172,24 @@ async def test_killed_it_leaves_nothing(database: Database, start: Start) -> Non
 
 
 @pytest.mark.parametrize("signals", [1, 2])
-async def test_signals_end_it_at_once(
+async def test_signals_end_a_rehearsal_at_once(
     database: Database, start: Start, tmp_path: Path, signals: int
 ) -> None:
-    """Also while Python would come to its end, where a signal has its default effect."""
+    """Signals have their default effect also while Python shuts down."""
     row = await send(database, "slow.act", blocks=signals == 2)
     with found(install(tmp_path / "slow", "slow", SLOW)):
         process = start("command", row, plugins="slow")
         await told(process, "begun")
     process.send_signal(signal.SIGINT)
-    await told(process, "once more: at once")
+    await told(process, "a second signal ends the process at once")
     if signals == 2:
         process.send_signal(signal.SIGINT)
     assert await anyio.to_thread.run_sync(process.wait, 30) == 130
     await seen(database, "gone")
 
 
-async def test_a_debugger_opens_at_the_plugins_frame(database: Database, start: Start) -> None:
-    """After the transaction has ended: whoever looks holds no lock."""
+async def test_debugger_opens_at_the_plugins_frame(database: Database, start: Start) -> None:
+    """The transaction has ended then, so that the user of the debugger holds no lock."""
     row = await send(database, "test.misbehave", how="raise")
     process = start("command", row, "--debugger")
     assert process.stdin is not None
@@ -201,7 +201,7 @@ async def test_a_debugger_opens_at_the_plugins_frame(database: Database, start: 
     assert process.returncode == 1
 
 
-async def test_a_breakpoint_opens_within_the_transaction(database: Database, start: Start) -> None:
+async def test_breakpoint_opens_within_the_transaction(database: Database, start: Start) -> None:
     row = await send(database, "test.misbehave", how="look")
     process = start("command", row, "--debugger")
     await seen(database, "idle in transaction")
@@ -212,12 +212,12 @@ async def test_a_breakpoint_opens_within_the_transaction(database: Database, sta
     assert "it would succeed" in out
     left = start("command", row, "--debugger")
     out, _ = await anyio.to_thread.run_sync(left.communicate, "q\n")
-    assert "The debugger was left" in out
+    assert "You left the debugger" in out
     assert out.count("(Pdb)") == 1
     assert await stayed(database) == []
 
 
-async def test_a_worker_may_run_the_row_at_the_same_time(
+async def test_worker_may_run_the_row_at_the_same_time(
     database: Database, start: Start, start_worker: StartWorker
 ) -> None:
     wait = "select pg_advisory_xact_lock_shared(42)"
@@ -242,7 +242,7 @@ async def test_a_worker_may_run_the_row_at_the_same_time(
     assert len(await stayed(database)) == 1
 
 
-async def test_resources_that_the_handler_takes_are_opened_and_closed(
+async def test_resources_of_the_handler_are_opened_and_closed(
     database: Database, start: Start, tmp_path: Path
 ) -> None:
     row = await send(database, "shop.count")
@@ -254,9 +254,7 @@ async def test_resources_that_the_handler_takes_are_opened_and_closed(
     assert "result:\ntrue" in out
 
 
-async def test_a_thread_that_runs_on_does_not_keep_the_process(
-    database: Database, start: Start
-) -> None:
+async def test_running_thread_does_not_keep_the_process(database: Database, start: Start) -> None:
     row = await send(database, "test.slow_thread", seconds=600)
     process = start("command", row, "--json")
     out, _ = await anyio.to_thread.run_sync(process.communicate)
@@ -264,10 +262,8 @@ async def test_a_thread_that_runs_on_does_not_keep_the_process(
     assert "ran longer than its timeout of 0.3 s" in out
 
 
-async def test_in_a_debugger_a_handler_has_the_time_that_somebody_takes(
-    database: Database, start: Start
-) -> None:
-    """Its time-out is 0.3 s."""
+async def test_handler_in_a_debugger_has_no_time_limit(database: Database, start: Start) -> None:
+    """The handler's timeout is 0.3 s."""
     row = await send(database, "test.slow_thread", seconds=0.6)
     process = start("command", row, "--debugger")
     out, _ = await anyio.to_thread.run_sync(process.communicate)

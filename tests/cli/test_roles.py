@@ -1,4 +1,4 @@
-"""The command line under the roles of viewers and operators: what they may, and are told."""
+"""The command line with the roles of viewers and operators: rights and refusals."""
 
 from collections.abc import Callable, Iterator
 from urllib.parse import urlsplit, urlunsplit
@@ -21,7 +21,7 @@ CANARIES = (
     *("canary-payload", "canary-error", "canary-url", "canary-secret", "canary-note"),
     *("canary-spool", "canary-reader"),
 )
-# Commands that only read, as somebody would type them.
+# Commands that only read.
 READS = (
     *("status", "doctor", "audit", "notices", "paused", "workers --all", "check --as viewer"),
     *("events list", "events list --status failed", "events show 1", "events count"),
@@ -40,7 +40,7 @@ READS = (
     *("commands cancel --all --dry-run", "commands cancel --all --background --dry-run"),
     "statement",
 )
-# What an operator does, in this order.
+# Commands of an operator, in this order.
 ACTIONS = (
     *("failures archive abcd", "failures unarchive abcd"),
     *("events replay 1", "events dismiss 2", "commands replay 1", "commands dismiss 2"),
@@ -58,7 +58,7 @@ ACTIONS = (
     *("events reschedule 4 --at now", "commands cancel --all --background"),
     *("actions pause 1", "actions resume 1", "actions abort 1"),
 )
-# What needs another role, or none at all: there is a test of each elsewhere.
+# Commands that need another role, or none; each has its test elsewhere.
 OTHERS = {
     *("run", "receive", "migrate", "uninstall", "declare", "check", "emit", "send", "erase"),
     *("rehearse", "man", "new", "dev", "config schema", "workflows resume", "webhooks show"),
@@ -146,13 +146,13 @@ def become(
 
 @pytest.fixture
 def source(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A source of webhooks, in the settings."""
+    """Set a source of webhooks."""
     bank = f'{{"bank": {{"type": "test.fan", "keys": [{{"secret": "{SECRET}"}}]}}}}'
     monkeypatch.setenv("INBOXD_INBOUND__WEBHOOKS", bank)
 
 
 def _commands(command: object = None, path: tuple[str, ...] = ()) -> Iterator[str]:
-    """Every command of the command line."""
+    """Return the names of all commands."""
     command = typer.main.get_command(app) if command is None else command
     below = getattr(command, "commands", None)
     if below is None:
@@ -161,7 +161,7 @@ def _commands(command: object = None, path: tuple[str, ...] = ()) -> Iterator[st
         yield from _commands(each, (*path, name))
 
 
-def test_every_command_is_tried_or_known_to_need_more() -> None:
+def test_every_command_is_tested_or_needs_another_role() -> None:
     every = set(_commands())
     typed = {*READS, *ACTIONS}
     tried = {
@@ -171,16 +171,16 @@ def test_every_command_is_tried_or_known_to_need_more() -> None:
     assert every >= OTHERS
 
 
-def test_a_viewer_reads_everything_but_contents(cli: Cli, become: Become) -> None:
+def test_viewer_reads_all_but_contents(cli: Cli, become: Become) -> None:
     become("viewer")
     for line in READS:
         result = cli(*line.split(), "--json")
-        # What the doctor finds is no error of the role: nobody works here.
+        # The doctor exits with 1 because no worker runs, not because of the role.
         assert result.code == (1 if line == "doctor" else 0), (line, result.err)
         assert not [each for each in CANARIES if each in result.out + result.err], line
 
 
-def test_an_operator_reads_contents_too_and_no_secret(cli: Cli, become: Become) -> None:
+def test_operator_reads_contents_without_secrets(cli: Cli, become: Become) -> None:
     become("operator")
     lines = ("events list", "events show 1 --payload", "status", "endpoints list")
     told = "".join(cli(*line.split(), "--json").out for line in lines)
@@ -196,7 +196,7 @@ def test_an_operator_reads_contents_too_and_no_secret(cli: Cli, become: Become) 
         *("events list --payload mail=canary", "commands list --payload mail=canary"),
     ],
 )
-def test_a_viewer_is_told_who_may_read_contents(
+def test_refusal_tells_a_viewer_who_may_read_contents(
     cli: Cli, sql: Sql, become: Become, line: str
 ) -> None:
     if line.startswith("webhooks"):
@@ -219,7 +219,7 @@ def test_a_viewer_is_told_who_may_read_contents(
     assert "canary" not in result.out + result.err
 
 
-def test_the_audit_tells_a_viewer_no_url(cli: Cli, become: Become) -> None:
+def test_audit_shows_viewers_no_url(cli: Cli, become: Become) -> None:
     url = "https://hooks.example/canary-url"
     added = cli("endpoints", "add", "other", url, "--type", "*")
     assert added.code == 0, added.err
@@ -229,27 +229,27 @@ def test_the_audit_tells_a_viewer_no_url(cli: Cli, become: Become) -> None:
     assert "canary" not in told
 
 
-def test_a_viewer_sees_that_a_spool_is_broken_and_a_source_lost_and_not_why(
+def test_reasons_of_broken_spool_and_lost_source_are_withheld_from_viewers(
     cli: Cli, become: Become
 ) -> None:
     become("viewer")
     found = {each["found"] for each in cli("doctor", "--json").json["findings"]}
-    assert "it is stopped: why is withheld from this role" in found
-    (told,) = [each for each in found if each.startswith("door (pid 1 on h)")]
-    assert told.endswith("its spool takes nothing any more; why is withheld from this role")
+    assert "it is stopped: the reason is withheld from this role" in found
+    (broken,) = [each for each in found if each.startswith("door (pid 1 on h)")]
+    assert broken.endswith("its spool is broken; the reason is withheld from this role")
     (receiver,) = cli("status", "--json").json["receivers"]
     assert (receiver["broken"], receiver["trouble"]) == (True, None)
     assert "withheld" in cli("status").out
 
 
-def test_a_viewer_sees_that_errors_are_withheld(cli: Cli, become: Become) -> None:
+def test_viewer_sees_that_errors_are_withheld(cli: Cli, become: Become) -> None:
     become("viewer")
     assert cli("events", "show", "1", "--json").json["withheld"] == ["errors", "progress"]
-    assert "may not read: errors, progress" in cli("events", "show", "1").err
+    assert "This role cannot read: errors, progress." in cli("events", "show", "1").err
 
 
 @pytest.mark.usefixtures("source")
-def test_a_viewer_may_do_nothing(cli: Cli, sql: Sql, become: Become) -> None:
+def test_viewer_cannot_act(cli: Cli, sql: Sql, become: Become) -> None:
     become("viewer")
     for line in ACTIONS:
         result = cli(*line.split())
@@ -261,7 +261,7 @@ def test_a_viewer_may_do_nothing(cli: Cli, sql: Sql, become: Become) -> None:
 
 
 @pytest.mark.usefixtures("source")
-def test_an_operator_does_what_operators_do(cli: Cli, sql: Sql, become: Become) -> None:
+def test_operator_can_act(cli: Cli, sql: Sql, become: Become) -> None:
     become("operator")
     for line in ACTIONS:
         result = cli(*line.split())
@@ -282,7 +282,7 @@ def test_an_operator_does_what_operators_do(cli: Cli, sql: Sql, become: Become) 
         "uninstall --yes",
     ],
 )
-def test_an_operator_is_told_who_may_do_more(cli: Cli, become: Become, line: str) -> None:
+def test_refusal_tells_an_operator_who_may_do_more(cli: Cli, become: Become, line: str) -> None:
     become("operator")
     result = cli(*line.split())
     assert result.code != 0, result.out
@@ -290,16 +290,12 @@ def test_an_operator_is_told_who_may_do_more(cli: Cli, become: Become, line: str
 
 
 @pytest.mark.parametrize("role", ["viewer", "operator"])
-def test_check_knows_whom_a_login_is_good_for(
-    cli: Cli, sql: Sql, become: Become, role: str
-) -> None:
+def test_check_names_the_use_of_a_login(cli: Cli, sql: Sql, become: Become, role: str) -> None:
     become(role)
     lines = {line["subject"]: line for line in cli("check", "--json").json["checks"]}
     assert lines["privileges"]["verdict"] == "warn"
-    assert (
-        f"what {'an operator' if role == 'operator' else 'a viewer'} needs"
-        in (lines["privileges"]["found"])
-    )
+    whose = "an operator" if role == "operator" else "a viewer"
+    assert f"has the privileges of {whose}" in lines["privileges"]["found"]
     assert cli("check", "--as", role).code == 0
     sql(f"revoke select (status) on inboxd.events from inboxd_{role}")
     try:
@@ -311,10 +307,10 @@ def test_check_knows_whom_a_login_is_good_for(
         sql(f"grant select (status) on inboxd.events to inboxd_{role}")
 
 
-def test_check_lists_the_grants_for_a_role_of_ones_own(
+def test_check_lists_the_grants_for_an_own_role(
     cli: Cli, sql: Sql, become: Become, database: Database
 ) -> None:
-    """As where roles may not be created: a login gets what `--grants` lists, and has all of it."""
+    """Where roles cannot be created, a login gets the grants that `--grants` lists."""
     become("producer")
     login = f"{database.name}_producer"
     for whose in ("viewer", "operator"):

@@ -1,4 +1,4 @@
-"""Lists by every filter, and how far they say that they looked."""
+"""Lists with each filter, and how far they looked back."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from tests.cli.conftest import Cli
 from tests.cli.test_rows import Sql, emit, fail, send, settle
 
 
-def test_a_list_that_looks_no_further_says_how_far_it_came(cli: Cli, sql: Sql) -> None:
+def test_incomplete_list_says_how_far_it_looked(cli: Cli, sql: Sql) -> None:
     ids = [emit(sql) for _ in range(4)]
     settle(sql, ids[0])
     wanted = ("events", "list", "--status", "pending", "--type", "none", "--look", 2)
@@ -23,7 +23,7 @@ def test_a_list_that_looks_no_further_says_how_far_it_came(cli: Cli, sql: Sql) -
     assert f"There may be more: add --after {ids[2]}" in told
 
 
-def test_going_on_leads_to_the_end(cli: Cli, sql: Sql) -> None:
+def test_next_pages_lead_to_the_end(cli: Cli, sql: Sql) -> None:
     ids = [emit(sql, type_) for type_ in ("rare", *["a.b"] * 5)]
     settle(sql, ids[0])
     listed: list[int] = []
@@ -60,7 +60,7 @@ def test_going_on_leads_to_the_end(cli: Cli, sql: Sql) -> None:
         (("--since", "0001-01-01T00:00:00Z"), [2, 1, 0]),
     ],
 )
-def test_rows_are_found_by(
+def test_rows_are_found_by_filters(
     cli: Cli, sql: Sql, wanted: tuple[str, ...], found: list[int], settled: bool
 ) -> None:
     of: list[dict[str, Any]] = [
@@ -86,7 +86,7 @@ def _settle(sql: Sql, id_: int) -> None:
     )
 
 
-def test_dead_letters_are_found_by_their_error(cli: Cli, sql: Sql) -> None:
+def test_dead_letters_are_found_by_their_errors(cli: Cli, sql: Sql) -> None:
     dead, _ = send(sql), send(sql)
     fail(sql, "commands", dead)
     for text, found in (("valueerror", [dead]), ("KeyError", [])):
@@ -110,7 +110,7 @@ def test_dead_letters_are_found_by_their_error(cli: Cli, sql: Sql) -> None:
         ('id=1, "far": 2', False),
     ],
 )
-def test_a_payload_filter_means_what_it_says(cli: Cli, sql: Sql, wanted: str, found: bool) -> None:
+def test_payload_filter_compares_exact_values(cli: Cli, sql: Sql, wanted: str, found: bool) -> None:
     payload = '{"id": 12345678901234567890123, "far": 1e400, "of": null, "said": "\\\\u0000"}'
     emit(sql, payload=payload)
     rows = cli("events", "list", "--payload", wanted, "--json").json["events"]
@@ -124,12 +124,12 @@ def test_a_payload_filter_means_what_it_says(cli: Cli, sql: Sql, wanted: str, fo
         *("a=\udcff", '{"a": "\udcff"}', '{"a": "\\ud800"}', ".".join("a" * 9999) + "=1"),
     ],
 )
-def test_a_payload_filter_that_cannot_be_read_is_a_usage_error(cli: Cli, text: str) -> None:
+def test_invalid_payload_filter_is_a_usage_error(cli: Cli, text: str) -> None:
     refused = cli("events", "list", "--payload", text)
     assert refused.code == 2
     assert "not a valid payload filter" in refused.err or "not valid JSON" in refused.err
 
 
-def test_events_by_the_status_of_their_commands_is_an_option_of_events_alone(cli: Cli) -> None:
+def test_commands_option_is_only_for_events(cli: Cli) -> None:
     assert cli("events", "list", "--commands", "failed", "--json").json["events"] == []
     assert cli("commands", "list", "--commands", "failed").code == 2

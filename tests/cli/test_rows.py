@@ -1,4 +1,4 @@
-"""Lists, single rows, and the actions on them."""
+"""Lists of rows, single rows, and actions that change time or priority."""
 
 import json
 import uuid
@@ -32,7 +32,7 @@ def _insert(sql: Sql, table: str, values: dict[str, Any]) -> int:
 
 
 def fail(sql: Sql, table: str, id_: int) -> None:
-    """Make a row a dead letter, as a worker does."""
+    """Turn a row into a dead letter, as a worker does."""
     sql(
         f"""UPDATE inboxd.{table} SET status = 'failed', attempts = 3, crashes = 1, errors =
             '[{{"at": "2026-01-01T00:00:00Z", "attempt": 3, "error": "ValueError: no"}}]'
@@ -42,7 +42,7 @@ def fail(sql: Sql, table: str, id_: int) -> None:
 
 
 def run(sql: Sql, id_: int) -> None:
-    """Let a command be claimed by a worker."""
+    """Claim a command, as a worker does."""
     sql(
         """UPDATE inboxd.commands SET status = 'running', worker_id = gen_random_uuid()
             WHERE id = $1""",
@@ -94,7 +94,7 @@ def test_list_filters(cli: Cli, sql: Sql) -> None:
 
 
 @pytest.mark.parametrize("table", ["events", "commands"])
-def test_a_row_that_begins_a_story_shows_its_own_id(cli: Cli, sql: Sql, table: str) -> None:
+def test_first_row_of_a_story_shows_its_own_id(cli: Cli, sql: Sql, table: str) -> None:
     id_ = emit(sql) if table == "events" else send(sql)
     own = str(sql(f"SELECT {table[:-1]}_id FROM inboxd.{table}")[0][0])
     assert cli(table, "list", "--json").json[table][0]["correlation_id"] == own
@@ -130,7 +130,7 @@ def test_list_shows_no_payload_and_a_table_for_people(cli: Cli, sql: Sql) -> Non
     assert "a.b\ufffd[31m" in cli("events", "list").out
 
 
-def test_a_dead_letter_that_was_replayed_says_as_which_row(cli: Cli, sql: Sql) -> None:
+def test_replayed_dead_letter_shows_its_new_row(cli: Cli, sql: Sql) -> None:
     old, other = send(sql), send(sql)
     for id_ in (old, other):
         fail(sql, "commands", id_)
@@ -145,7 +145,7 @@ def test_a_dead_letter_that_was_replayed_says_as_which_row(cli: Cli, sql: Sql) -
     assert f"failed, replayed as {new}" in cli("commands", "list").out
 
 
-def test_an_error_of_what_succeeded_was_before(cli: Cli, sql: Sql) -> None:
+def test_error_of_a_succeeded_row_is_marked_as_earlier(cli: Cli, sql: Sql) -> None:
     id_ = send(sql)
     sql(
         """UPDATE inboxd.commands SET status = 'running', worker_id = gen_random_uuid(), errors =
@@ -167,7 +167,7 @@ def test_an_error_of_what_succeeded_was_before(cli: Cli, sql: Sql) -> None:
 
 
 def test_equal_errors_are_shown_once_and_the_newest_first(cli: Cli, sql: Sql) -> None:
-    """Fifteen attempts that end in one way are not four hundred lines."""
+    """Equal errors of fifteen attempts do not fill the screen."""
     id_ = send(sql)
     errors = [
         {
@@ -192,11 +192,11 @@ def test_equal_errors_are_shown_once_and_the_newest_first(cli: Cli, sql: Sql) ->
     assert "the same since 2026-01-01 00:00:02" in shown.out
     assert [each["attempt"] for each in cli("commands", "show", id_, "--json").json["errors"]] == [
         *range(1, 16)
-    ], "programs get each"
+    ], "JSON has all of them"
 
 
-def test_where_the_payload_is_to_be_had_is_said(cli: Cli, sql: Sql) -> None:
-    """An error names the field at fault and keeps no value: it may be somebody's secret."""
+def test_show_tells_how_to_see_the_payload(cli: Cli, sql: Sql) -> None:
+    """An error names the wrong field, but not its value, which may be a secret."""
     id_ = send(sql, payload='{"status": "FINISHED"}')
     sql(
         """UPDATE inboxd.commands SET status = 'failed', attempts = 1, fingerprint = 'f1', errors =
@@ -205,8 +205,8 @@ def test_where_the_payload_is_to_be_had_is_said(cli: Cli, sql: Sql) -> None:
         id_,
     )
     shown = cli("commands", "show", id_)
-    assert f"Its payload: inboxd commands show {id_} --payload" in shown.err
-    assert "what came at status: errors keep no values" in shown.err
+    assert f"To see its payload: inboxd commands show {id_} --payload" in shown.err
+    assert "the values at status, which errors do not contain" in shown.err
     assert "FINISHED" not in shown.out + shown.err
     with_payload = cli("commands", "show", id_, "--payload")
     assert "FINISHED" in with_payload.out
@@ -255,7 +255,7 @@ def test_show_finds_settled_rows_and_their_bodies(cli: Cli, sql: Sql) -> None:
     assert cli("events", "show", small, "--json").json["duration"] == 0.25
 
 
-def test_show_names_the_retry_rule_and_what_is_left(cli: Cli, sql: Sql) -> None:
+def test_show_names_the_retry_rule_and_the_remaining_attempts(cli: Cli, sql: Sql) -> None:
     said = [{"handler": "a.b", "policy": "fixed, attempts 3", "source": "plugin a", "attempts": 3}]
     declare = "INSERT INTO inboxd.declared_types (kind, type, retry) VALUES ($1, 'test.ledger', $2)"
     sql(declare, "command", json.dumps(said))
@@ -266,7 +266,7 @@ def test_show_names_the_retry_rule_and_what_is_left(cli: Cli, sql: Sql) -> None:
     (rule,) = cli("commands", "show", id_, "--json").json["retry"]
     assert (rule["handler"], rule["source"]) == ("a.b", "plugin a")
     assert (rule["made"], rule["left"]) == (2, 7)
-    assert rule["policy"] == "fixed, attempts 3; the row itself: attempts 9"
+    assert rule["policy"] == "fixed, attempts 3; for this row: attempts 9"
     assert rule["next_at"] is not None
     out = cli("commands", "show", id_).out
     assert "plugin a" in out
@@ -310,7 +310,7 @@ def test_unknown_and_malformed_ids(cli: Cli, table: str) -> None:
 
 
 @pytest.mark.parametrize("table", ["events", "commands"])
-def test_reschedule_moves_the_time_and_says_why(cli: Cli, sql: Sql, table: str) -> None:
+def test_reschedule_changes_the_time_and_is_audited(cli: Cli, sql: Sql, table: str) -> None:
     insert = emit if table == "events" else send
     ids = [insert(sql), insert(sql)]
     result = cli(table, "reschedule", *ids, "--at", "2100-01-02T03:04:05Z", "--reason", "later")
@@ -329,8 +329,8 @@ def test_reschedule_moves_the_time_and_says_why(cli: Cli, sql: Sql, table: str) 
     assert timedelta(hours=1, minutes=58) < soon < timedelta(hours=2)
 
 
-def test_a_time_that_has_passed_means_now(cli: Cli, sql: Sql) -> None:
-    """Otherwise it would lie before the cursor of its lane."""
+def test_past_time_becomes_now(cli: Cli, sql: Sql) -> None:
+    """A time in the past would be before the cursor of its lane."""
     id_ = send(sql, run_at=datetime(2100, 1, 1, tzinfo=UTC))
     assert cli("commands", "reschedule", id_, "--at", "2000-01-01T00:00:00Z").code == 0
     age = sql("SELECT now() - run_at FROM inboxd.commands")[0][0]
@@ -338,7 +338,7 @@ def test_a_time_that_has_passed_means_now(cli: Cli, sql: Sql) -> None:
     assert cli("commands", "reschedule", id_, "--at", "now").code == 0
 
 
-def test_prioritize_moves_to_another_lane(cli: Cli, sql: Sql) -> None:
+def test_prioritize_moves_a_command_to_another_lane(cli: Cli, sql: Sql) -> None:
     id_ = send(sql)
     assert (
         cli("commands", "prioritize", id_, "--priority", "-5").out
@@ -354,10 +354,10 @@ def test_prioritize_moves_to_another_lane(cli: Cli, sql: Sql) -> None:
 @pytest.mark.parametrize(
     "action", [("reschedule", "--at", "1h"), ("prioritize", "--priority", "1")], ids=lambda a: a[0]
 )
-def test_what_runs_or_has_ended_is_not_moved(
+def test_running_and_ended_rows_cannot_be_moved(
     cli: Cli, sql: Sql, action: tuple[str, str, str]
 ) -> None:
-    """The row is named, and the one beside it stays as it was."""
+    """The refusal names the row, and the other row of the call stays unchanged."""
     name, *options = action
     beside, dead, runs = send(sql), send(sql), send(sql)
     fail(sql, "commands", dead)
@@ -376,7 +376,7 @@ def test_what_runs_or_has_ended_is_not_moved(
     assert sql("SELECT * FROM inboxd.audit") == []
 
 
-def test_impossible_times_and_priorities(cli: Cli, sql: Sql) -> None:
+def test_invalid_times_and_priorities_are_refused(cli: Cli, sql: Sql) -> None:
     id_ = send(sql)
     for time in ("soon", "9999-06-01T00:00:00Z", "", "-2h"):
         assert cli("commands", "reschedule", id_, f"--at={time}").code == 2

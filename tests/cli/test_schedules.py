@@ -16,7 +16,7 @@ INSERT = (
 )
 
 
-def test_a_list_shows_next_and_last_run_policy_and_source(
+def test_list_shows_next_and_last_run_policy_and_source(
     cli: Cli, sql: Callable[..., list[Any]]
 ) -> None:
     sql(INSERT)
@@ -35,7 +35,9 @@ def test_a_list_shows_next_and_last_run_policy_and_source(
     ]
 
 
-def test_one_is_run_now_and_keeps_its_next_time(cli: Cli, sql: Callable[..., list[Any]]) -> None:
+def test_schedule_that_is_run_now_keeps_its_next_time(
+    cli: Cli, sql: Callable[..., list[Any]]
+) -> None:
     sql(INSERT)
     told = cli("schedules", "run", "a", "--reason", "missed", "--json").json
     assert told["schedule"] == "a"
@@ -43,7 +45,7 @@ def test_one_is_run_now_and_keeps_its_next_time(cli: Cli, sql: Callable[..., lis
     assert tuple(row) == ("x.y", "schedule")
     (times,) = sql("select next_at, last_at > '2026-01-01' from inboxd.schedules where name = 'a'")
     assert (times[0].year, times[1]) == (2100, True)
-    assert cli("schedules", "run", "b").code != 0  # nobody declares it
+    assert cli("schedules", "run", "b").code != 0  # no worker declares it
     assert "there is no schedule 'c'" in cli("schedules", "run", "c").err
     actions = sql("select action, target, reason from inboxd.audit")
     assert [tuple(each) for each in actions] == [("run", "schedule a", "missed")]
@@ -52,7 +54,7 @@ def test_one_is_run_now_and_keeps_its_next_time(cli: Cli, sql: Callable[..., lis
 ADD = ("schedules", "add", "cleanup", "*/15 * * * *", "--command", "x.y", "--force")
 
 
-def test_one_is_added_changed_and_removed(cli: Cli, sql: Callable[..., list[Any]]) -> None:
+def test_schedule_is_added_changed_and_removed(cli: Cli, sql: Callable[..., list[Any]]) -> None:
     payload = '{"n": 12345678901234567890123}'
     options = ("--zone", "Europe/Berlin", "--payload", payload, "--queue", "q", "--priority", "7")
     told = cli(*ADD, *options, "--missed", "all", "--reason", "tidy", "--json").json
@@ -69,7 +71,7 @@ def test_one_is_added_changed_and_removed(cli: Cli, sql: Callable[..., list[Any]
 
     sql("update inboxd.schedules set next_at = '2100-01-01'")
     changed = cli("schedules", "change", "cleanup", "--priority", "-1", "--json").json
-    assert changed["next_at"].startswith("2100-01-01")  # the times are what they were
+    assert changed["next_at"].startswith("2100-01-01")  # the next time stays
     cli("pause", "schedule", "cleanup")
     told = cli("schedules", "change", "cleanup", "--cron", "0 * * * *", "--json").json
     assert not told["next_at"].startswith("2100")
@@ -77,7 +79,7 @@ def test_one_is_added_changed_and_removed(cli: Cli, sql: Callable[..., list[Any]
     assert tuple(row) == (-1, "0 * * * *", "12345678901234567890123", "q")
 
     refused = cli("schedules", "change", "cleanup", "--queue", "typo")
-    assert "nothing declares the queue 'typo'" in refused.err
+    assert "the queue 'typo' is not declared" in refused.err
     assert (
         "an event has a topic"
         in cli("schedules", "change", "cleanup", "--topic", "t", "--force").err
@@ -96,7 +98,7 @@ def test_one_is_added_changed_and_removed(cli: Cli, sql: Callable[..., list[Any]
     ]
 
 
-def test_what_was_said_is_taken_away_again(cli: Cli, sql: Callable[..., list[Any]]) -> None:
+def test_options_of_a_schedule_are_cleared(cli: Cli, sql: Callable[..., list[Any]]) -> None:
     given = {
         "--payload": '{"n": 1}',
         "--queue": "q",
@@ -115,8 +117,8 @@ def test_what_was_said_is_taken_away_again(cli: Cli, sql: Callable[..., list[Any
     )
     assert tuple(row) == ("{}", None, 0, None, None, None, None, "*/15 * * * *")
     for words, told in (
-        (("--clear", "cron"), "'cron' is not a field that can be cleared: payload, topic"),
-        (("--clear", "tenant", "--tenant", "b"), "--tenant is given, and to be cleared"),
+        (("--clear", "cron"), "'cron' cannot be cleared: --clear takes payload, topic"),
+        (("--clear", "tenant", "--tenant", "b"), "give --tenant or --clear tenant, not both"),
         (("--clear", "topic"), "an event has a topic"),
     ):
         refused = cli("schedules", "change", "cleanup", *words)
@@ -124,7 +126,7 @@ def test_what_was_said_is_taken_away_again(cli: Cli, sql: Callable[..., list[Any
     assert sql("select count(*) from inboxd.audit")[0][0] == 2
 
 
-def test_what_is_declared_stays_declared(cli: Cli, sql: Callable[..., list[Any]]) -> None:
+def test_declared_schedule_cannot_be_changed(cli: Cli, sql: Callable[..., list[Any]]) -> None:
     sql(INSERT)
     before = [tuple(row) for row in sql("select * from inboxd.schedules order by id")]
     for command in (("change", "a", "--cron", "* * * * *"), ("remove", "a")):
@@ -154,7 +156,7 @@ def test_what_is_declared_stays_declared(cli: Cli, sql: Callable[..., list[Any]]
         (("a", "0 3 * * *", "--event", "x", "--payload", "1", "--time-field", "at"), "an object"),
     ],
 )
-def test_what_cannot_be_sent_is_not_added(
+def test_invalid_schedules_are_refused(
     cli: Cli, sql: Callable[..., list[Any]], options: tuple[str, ...], told: str
 ) -> None:
     refused = cli("schedules", "add", *options, "--force")
@@ -162,13 +164,13 @@ def test_what_cannot_be_sent_is_not_added(
     assert not sql("select from inboxd.schedules")
 
 
-def test_a_type_that_nothing_declares_is_added_only_by_force(cli: Cli) -> None:
+def test_schedule_of_an_undeclared_type_needs_force(cli: Cli) -> None:
     refused = cli(*ADD[:-1])
-    assert "nothing declares the command type 'x.y'" in refused.err
+    assert "the command type 'x.y' is not declared" in refused.err
     assert cli(*ADD).code == 0
 
 
-def test_check_counts_them_and_names_what_is_wrong(
+def test_check_counts_schedules_and_names_mistakes(
     cli: Cli, sql: Callable[..., list[Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def plugins() -> tuple[str, str]:

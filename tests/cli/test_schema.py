@@ -16,7 +16,7 @@ from tests.support import Database, ExternalServer, create, drop
 
 @pytest.fixture
 def database(server: Server | ExternalServer) -> Iterator[Database]:
-    """An empty one."""
+    """Make a database without a schema of inboxd."""
     fresh = create(server)
     yield fresh
     drop(server, fresh)
@@ -29,21 +29,19 @@ def test_migrate_shows_the_plan_and_runs_it(cli: Cli) -> None:
     done = cli("migrate")
     assert done.code == 0
     assert done.out.index("0001 tables") < done.out.index("accept_event") < done.out.index("Done")
-    assert f", and {len(functions()) - 5} more" in " ".join(done.out.split()), "not all of them"
+    assert f", and {len(functions()) - 5} more" in " ".join(done.out.split()), "a part of the list"
     assert cli("migrate", "--check").code == 0
     assert "nothing" in cli("migrate").out
 
 
 def place(database: Database) -> str:
-    """As a message has to name it."""
+    """Return the text by which messages name the database."""
     parts = urlsplit(database.dsn)
     return f"database {parts.path[1:]!r} at {parts.hostname}:{parts.port}"
 
 
-def test_what_says_that_a_schema_does_not_fit_names_the_database(
-    cli: Cli, database: Database
-) -> None:
-    """Two projects on one machine are the ordinary case: this may be the other one's."""
+def test_refusals_of_a_schema_name_the_database(cli: Cli, database: Database) -> None:
+    """With several projects on one machine, the database may be another project's."""
     here = place(database)
     for command in ("emit a.b {}", "trace 1", "status", "run", "pause type a"):
         result = cli(*command.split())
@@ -76,7 +74,7 @@ def test_migrate_in_steps(cli: Cli) -> None:
         assert result.err.count("\n") == 1
 
 
-def test_a_function_alone_is_pending(cli: Cli, database: Database) -> None:
+def test_single_function_is_pending(cli: Cli, database: Database) -> None:
     cli("migrate")
     changed = "update inboxd.schema_functions set checksum = '' where name = 'release'"
     anyio.run(database.execute, changed)
@@ -95,7 +93,7 @@ def test_a_function_alone_is_pending(cli: Cli, database: Database) -> None:
     assert cli("migrate", "--check", "--json").json["pending"] == nothing
 
 
-def test_a_run_that_another_was_faster_than_says_so(
+def test_migrate_overtaken_by_another_run_says_so(
     cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = plugin_migrations.migrate
@@ -112,9 +110,7 @@ def test_a_run_that_another_was_faster_than_says_so(
     assert f" is at version {code_version()}." in told
 
 
-def test_a_schema_from_before_the_first_release_is_to_be_made_anew(
-    cli: Cli, database: Database
-) -> None:
+def test_schema_from_before_the_first_release_is_refused(cli: Cli, database: Database) -> None:
     cli("migrate")
     older = """update inboxd.schema_migrations set checksum = 'x' where version = 1;
                insert into inboxd.schema_migrations values (300, 'last', 299, 'x');
@@ -131,11 +127,11 @@ def test_a_schema_from_before_the_first_release_is_to_be_made_anew(
         assert result.code == code, command
         told = result.out + result.err
         assert "0001_tables ran with other contents" in told, command
-        assert "a database from before the first release anew" in told, command
+        assert "a database from before the first release" in told, command
         assert "run: inboxd migrate" not in told, command
 
 
-def test_migrate_asks_a_person_first(cli: Cli) -> None:
+def test_migrate_asks_at_a_terminal(cli: Cli) -> None:
     refused = cli("migrate", stdin="n\n", terminal=True)
     assert refused.code == 1
     assert "0001 tables" in refused.out
@@ -145,7 +141,7 @@ def test_migrate_asks_a_person_first(cli: Cli) -> None:
     assert cli("migrate", "--check").code == 0
 
 
-def test_nothing_works_without_a_schema_and_says_what_to_run(cli: Cli) -> None:
+def test_commands_without_a_schema_name_migrate(cli: Cli) -> None:
     for command in (["run"], ["events", "list"], ["status"], ["emit", "a.b"], ["workers"]):
         result = cli(*command)
         assert result.code == 78, command

@@ -1,4 +1,4 @@
-"""Plugins' migrations on the command line: migrate, check, doctor and run know what is pending."""
+"""Plugins' migrations on the command line: migrate, check, doctor and run."""
 
 import re
 import sys
@@ -20,7 +20,7 @@ Write = Callable[[dict[str, str]], None]
 
 @pytest.fixture
 def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli) -> Iterator[Write]:
-    """Install the plugin `shop`, to which its argument adds files."""
+    """Install the plugin `shop`; returns a function that adds migrations to it."""
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("INBOXD_WORKER__PLUGINS", "shop")
     install(tmp_path, "shop", HANDLERS, migrations=FILES)
@@ -28,7 +28,7 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli) -> Iterator
     sys.modules.pop("shop", None)
 
 
-def test_the_plan_has_each_file_and_migrate_runs_it(cli: Cli, write: Write) -> None:
+def test_plan_lists_files_and_migrate_runs_them(cli: Cli, write: Write) -> None:
     before = cli("migrate", "--check")
     assert before.code == 1
     assert before.out.splitlines()[1:] == [
@@ -53,7 +53,7 @@ def test_the_plan_has_each_file_and_migrate_runs_it(cli: Cli, write: Write) -> N
     ]
 
 
-def test_what_has_not_run_stops_a_worker_and_is_told_everywhere(cli: Cli, write: Write) -> None:
+def test_pending_migrations_stop_workers_and_are_reported(cli: Cli, write: Write) -> None:
     told = "plugin 'shop': migrations that have not run: 0001_orders, 0002_prices"
     run = cli("run")
     assert run.code == 78
@@ -71,7 +71,7 @@ def test_what_has_not_run_stops_a_worker_and_is_told_everywhere(cli: Cli, write:
     assert "shop at version 2" in cli("doctor").out
 
 
-def test_a_changed_file_is_told_everywhere(cli: Cli, write: Write) -> None:
+def test_changed_file_is_reported_by_all_commands(cli: Cli, write: Write) -> None:
     cli("migrate")
     write({"0001_orders.sql": "-- Changed."})
     for command, code in (("migrate", 78), ("run", 78), ("check", 1), ("doctor", 1)):
@@ -82,7 +82,7 @@ def test_a_changed_file_is_told_everywhere(cli: Cli, write: Write) -> None:
         assert "restore the file and put the change into a new one" in told, command
 
 
-def test_a_failing_migration_ends_with_78_and_names_what_to_do(cli: Cli, write: Write) -> None:
+def test_failing_migration_exits_with_78_and_a_remedy(cli: Cli, write: Write) -> None:
     write({"0003_broken.sql": "SELECT 1;\nSELEC 2;"})
     result = cli("migrate")
     assert result.code == 78
@@ -93,7 +93,7 @@ def test_a_failing_migration_ends_with_78_and_names_what_to_do(cli: Cli, write: 
     assert cli("migrate", "--check", "--json").json["plugins"][0]["version"] == 2
 
 
-def test_a_wrong_folder_is_told_everywhere(cli: Cli, write: Write) -> None:
+def test_invalid_file_name_is_reported_by_all_commands(cli: Cli, write: Write) -> None:
     write({"3_more.sql": ""})
     for command, code in (("migrate", 78), ("run", 78), ("check", 1), ("doctor", 1)):
         result = cli(command)
@@ -101,7 +101,7 @@ def test_a_wrong_folder_is_told_everywhere(cli: Cli, write: Write) -> None:
         assert "3_more.sql is not a valid name" in " ".join((result.out + result.err).split())
 
 
-def test_settings_that_leave_the_plugin_out_leave_its_migrations_out(
+def test_plugin_left_out_by_settings_is_not_migrated(
     cli: Cli, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("INBOXD_WORKER__PLUGINS", "testplugin")
@@ -109,12 +109,12 @@ def test_settings_that_leave_the_plugin_out_leave_its_migrations_out(
     monkeypatch.setenv("INBOXD_WORKER__PLUGINS", "shop")
     cli("migrate")
     monkeypatch.setenv("INBOXD_WORKER__PLUGINS", "testplugin")
-    told = "Plugin 'shop' is at version 2; not looked at: worker.plugins leaves it out"
+    told = "Plugin 'shop' is at version 2; not checked: worker.plugins leaves it out"
     assert told in cli("migrate").out
     assert cli("check").code == 0
 
 
-def test_a_plugin_that_is_gone_is_shown_and_no_error(
+def test_uninstalled_plugin_is_shown_without_an_error(
     cli: Cli, write: Write, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     cli("migrate")
@@ -122,14 +122,12 @@ def test_a_plugin_that_is_gone_is_shown_and_no_error(
     monkeypatch.setenv("INBOXD_WORKER__PLUGINS", "testplugin")
     result = cli("migrate", "--check")
     assert result.code == 0
-    assert "Plugin 'shop' is at version 2; not looked at: it is not installed here" in result.out
+    assert "Plugin 'shop' is at version 2; not checked: it is not installed here" in result.out
     assert cli("check").code == 0
     assert "shop at version 2 (it is not installed here)" in " ".join(cli("doctor").out.split())
 
 
-def test_an_older_plugin_on_newer_tables_is_a_notice(
-    cli: Cli, write: Write, tmp_path: Path
-) -> None:
+def test_older_plugin_on_newer_tables_is_a_notice(cli: Cli, write: Write, tmp_path: Path) -> None:
     cli("migrate")
     (tmp_path / "shop_migrations" / "0002_prices.sql").unlink()
     found = cli("doctor", "--json").json["findings"]

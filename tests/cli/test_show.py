@@ -1,4 +1,4 @@
-"""`inboxd events show` and `trace` begin with the webhook that an event came in."""
+"""`inboxd events show` and `trace` show the webhook of an event."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +14,7 @@ from tests.support.receipts import receipt, receive, received
 Sql = Callable[..., list[Any]]
 
 
-def test_an_event_is_shown_with_its_receipt(cli: Cli, sql: Sql, database: Database) -> None:
+def test_event_is_shown_with_its_receipt(cli: Cli, sql: Sql, database: Database) -> None:
     given = receipt()
     anyio.run(receive, database, given)
     ((id_,),) = sql("select id from inboxd.events")
@@ -25,12 +25,12 @@ def test_an_event_is_shown_with_its_receipt(cli: Cli, sql: Sql, database: Databa
     assert "body" not in told
     out = cli("events", "show", id_).out
     assert f"receipt {given.receipt_id}" in out
-    assert "as it came" not in out
+    assert "received body" not in out
 
     told = cli("events", "show", id_, "--raw", "--json").json["receipt"]
     assert (told["body"], told["headers"]) == ('{"came": "so"}', {"webhook-id": "msg_1"})
     out = cli("events", "show", id_, "--raw").out
-    assert 'body as it came:\n{"came": "so"}' in out
+    assert 'received body:\n{"came": "so"}' in out
     assert '"webhook-id": "msg_1"' in out
 
 
@@ -41,7 +41,7 @@ def test_an_event_is_shown_with_its_receipt(cli: Cli, sql: Sql, database: Databa
         ("ü\x1b[31m".encode(), {"body": "ü\x1b[31m"}),
     ],
 )
-def test_a_body_that_is_not_text_is_shown_too(
+def test_binary_body_is_shown(
     cli: Cli, sql: Sql, database: Database, body: bytes, told: dict[str, str]
 ) -> None:
     given = receipt()
@@ -53,17 +53,17 @@ def test_a_body_that_is_not_text_is_shown_too(
     assert "\x1b" not in cli("events", "show", id_, "--raw").out
 
 
-def test_a_body_keeps_its_tabs_and_its_line_breaks(cli: Cli, sql: Sql, database: Database) -> None:
+def test_body_keeps_tabs_and_line_breaks(cli: Cli, sql: Sql, database: Database) -> None:
     given = receipt()
     given.body = b'{\r\n\t"a":\t1,\r\n\t"b": "\x1b[31m\r\x07"\r\n}'
     anyio.run(receive, database, given)
     ((id_,),) = sql("select id from inboxd.events")
     out = cli("events", "show", id_, "--raw").out
     shown = '{\r\n\t"a":\t1,\r\n\t"b": "\ufffd[31m\ufffd\ufffd"\r\n}'
-    assert f"body as it came:\n{shown}" in out
+    assert f"received body:\n{shown}" in out
 
 
-def test_an_event_whose_receipt_is_gone_is_shown(cli: Cli, sql: Sql, database: Database) -> None:
+def test_event_without_its_receipt_is_shown(cli: Cli, sql: Sql, database: Database) -> None:
     anyio.run(receive, database, receipt())
     sql("delete from inboxd.receipts")
     ((id_,),) = sql("select id from inboxd.events")
@@ -71,13 +71,13 @@ def test_an_event_whose_receipt_is_gone_is_shown(cli: Cli, sql: Sql, database: D
     assert cli("trace", "event", id_).code == 0
 
 
-def test_a_command_came_in_no_webhook(cli: Cli) -> None:
+def test_command_has_no_receipt(cli: Cli) -> None:
     refused = cli("commands", "show", 1, "--raw")
     assert refused.code == Exit.USAGE
-    assert "a command came in no webhook" in refused.err
+    assert "a command has no webhook" in refused.err
 
 
-def test_a_story_begins_with_the_receipt(cli: Cli, sql: Sql, database: Database) -> None:
+def test_story_begins_with_the_receipt(cli: Cli, sql: Sql, database: Database) -> None:
     given = receipt(received("a.first"), received("a.second"))
     anyio.run(receive, database, given)
     first, _ = (row[0] for row in sql("select id from inboxd.events order by id"))

@@ -1,4 +1,4 @@
-"""`inboxd spool`: what waits on this host's disk is listed, shown, verified, drained, discarded."""
+"""`inboxd spool`: lists, shows, verifies, drains and discards receipts on this host's disk."""
 
 import os
 from collections.abc import Callable
@@ -21,7 +21,7 @@ WHY = ("--reason", "it came again", "--yes")
 
 @pytest.fixture
 def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The spool of this host."""
+    """Set a spool of this host."""
     path = tmp_path / "spool"
     monkeypatch.setenv("INBOXD_INBOUND__SPOOL__PATH", str(path))
     return path
@@ -29,18 +29,18 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def away(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No database."""
+    """Set a database that does not answer."""
     monkeypatch.setenv("INBOXD_DATABASE__DSN", "postgresql://127.0.0.1:1/none")
 
 
-def test_without_a_spool_it_says_which_setting(run_cli: Cli) -> None:
+def test_missing_spool_names_its_setting(run_cli: Cli) -> None:
     result = run_cli("spool", "list")
     assert result.code == 78
     assert "set inbound.spool.path" in result.err
 
 
 @pytest.mark.usefixtures("away")
-def test_the_folders_are_listed(run_cli: Cli, path: Path) -> None:
+def test_folders_are_listed(run_cli: Cli, path: Path) -> None:
     assert run_cli("spool", "list", "--json").json["folders"] == []
     page = [receipt(), receipt()]
     alive, gone = spool(path, *page), spool(path, receipt(source="bank"))
@@ -60,7 +60,7 @@ def test_the_folders_are_listed(run_cli: Cli, path: Path) -> None:
 
 
 @pytest.mark.usefixtures("away")
-def test_what_waits_is_shown_and_its_body_when_asked_for(run_cli: Cli, path: Path) -> None:
+def test_receipts_are_shown_and_bodies_on_request(run_cli: Cli, path: Path) -> None:
     page = [receipt(), receipt(source="bank")]
     owned = spool(path, *page)
     name = leave_apart(owned.folder, path, received_ago(90), "too old")
@@ -77,7 +77,7 @@ def test_what_waits_is_shown_and_its_body_when_asked_for(run_cli: Cli, path: Pat
     assert "came" in run_cli("spool", "show", folder, "--raw").out
     assert "There are more" in run_cli("spool", "show", folder, "--limit", 1).err
     lost = run_cli("spool", "show", "nothing")
-    assert (lost.code, "there is no thing" in lost.err) == (1, True)
+    assert (lost.code, "there is no " in lost.err) == (1, True)
     owned.release()
 
 
@@ -98,8 +98,8 @@ def test_flipped_bits_are_found(run_cli: Cli, path: Path) -> None:
 
 
 @pytest.mark.usefixtures("away")
-def test_a_torn_end_is_told_and_is_no_damage(run_cli: Cli, path: Path) -> None:
-    """As SIGKILL leaves it: `list` counts none, and the drain passes it by."""
+def test_torn_end_is_reported_and_not_damage(run_cli: Cli, path: Path) -> None:
+    """After a SIGKILL a file ends in a partial receipt, which `list` and `drain` ignore."""
     owned = spool(path, receipt(), receipt())
     [segment] = owned.folder.glob("*.segment")
     segment.write_bytes(segment.read_bytes()[:-5])
@@ -114,7 +114,7 @@ def test_a_torn_end_is_told_and_is_no_damage(run_cli: Cli, path: Path) -> None:
     assert "1 file torn at the end" in run_cli("spool", "verify").err
 
 
-def test_it_is_drained_now(cli: Cli, path: Path, sql: Sql) -> None:
+def test_spool_is_drained(cli: Cli, path: Path, sql: Sql) -> None:
     page = [receipt(received(payload={"n": n})) for n in range(3)]
     spool(path, *page).release()
     assert cli("spool", "drain", "--json").json == {"drained": 3, "set_apart": 0}
@@ -124,13 +124,11 @@ def test_it_is_drained_now(cli: Cli, path: Path, sql: Sql) -> None:
     assert (left["sources"], [each["waiting"] for each in left["folders"]]) == ([], [0])
     assert cli("spool", "drain").out == "Drained: 0 receipts\n"
     [line] = sql("select action, count from inboxd.audit")
-    assert tuple(line) == ("drain", 3), "a drain of nothing is not recorded"
+    assert tuple(line) == ("drain", 3), "an empty drain is not audited"
 
 
-def test_what_waited_longer_than_the_database_remembers_days_is_drained(
-    cli: Cli, path: Path, sql: Sql
-) -> None:
-    """As of a backup, whose partitions begin later, or end before the outage began."""
+def test_receipts_older_than_the_partitions_are_drained(cli: Cli, path: Path, sql: Sql) -> None:
+    """In a restored backup, partitions may begin later, or end before the outage."""
     page = [received_ago(9), received_ago(3), receipt(), received_ago(-30), receipt(source="bank")]
     spool(path, *page).release()
     assert cli("spool", "drain", "--json").json == {"drained": 5, "set_apart": 0}
@@ -141,10 +139,10 @@ def test_what_waited_longer_than_the_database_remembers_days_is_drained(
     assert cli("spool", "list", "--json").json["sources"] == []
 
 
-def test_what_a_wrong_clock_dated_is_set_apart_and_inserted_on_a_word(
+def test_receipt_with_a_wrong_date_is_set_apart_and_inserted_by_insert(
     cli: Cli, path: Path, sql: Sql
 ) -> None:
-    """More than a year ahead; what is behind it goes on."""
+    """The receipt is dated more than a year ahead; the receipts behind it are drained."""
     ahead, after = received_ago(-800), receipt()
     spool(path, ahead, after).release()
     assert cli("spool", "drain", "--json").json == {"drained": 1, "set_apart": 1}
@@ -156,7 +154,7 @@ def test_what_a_wrong_clock_dated_is_set_apart_and_inserted_on_a_word(
         assert ids == {each.events[0].event_id for each in (ahead, after)}
 
 
-def test_the_process_that_drains_is_named(cli: Cli, path: Path) -> None:
+def test_draining_process_is_named(cli: Cli, path: Path) -> None:
     spool(path, receipt()).release()
     lock = drain_lock(path)
     result = cli("spool", "drain")
@@ -165,7 +163,7 @@ def test_the_process_that_drains_is_named(cli: Cli, path: Path) -> None:
 
 
 @pytest.mark.usefixtures("away")
-def test_without_the_database_nothing_is_drained_or_discarded(run_cli: Cli, path: Path) -> None:
+def test_drain_and_discard_need_the_database(run_cli: Cli, path: Path) -> None:
     owned = spool(path, receipt())
     leave_apart(owned.folder, path, receipt(), "refused")
     owned.release()
@@ -176,8 +174,8 @@ def test_without_the_database_nothing_is_drained_or_discarded(run_cli: Cli, path
     assert (folder["waiting"], folder["set_apart"]) == (1, 1)
 
 
-def test_what_is_set_apart_is_inserted_on_a_word(cli: Cli, path: Path, sql: Sql) -> None:
-    """Also where the day of its reception is gone: it gets an id of today."""
+def test_set_apart_receipts_are_inserted_by_insert(cli: Cli, path: Path, sql: Sql) -> None:
+    """A receipt of a day without a partition gets an id of today."""
     old = received_ago(400)
     owned = spool(path)
     leave_apart(owned.folder, path, old, "it is older than the database's memory of receipts")
@@ -190,10 +188,10 @@ def test_what_is_set_apart_is_inserted_on_a_word(cli: Cli, path: Path, sql: Sql)
     assert cli("spool", "list", "--json").json["set_apart"] == []
 
 
-def test_an_insert_is_repeated_after_a_crash(
+def test_insert_can_be_repeated_after_a_crash(
     cli: Cli, path: Path, sql: Sql, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It was written and could not be removed: its file has the new id."""
+    """The file that could not be removed has the new id."""
     owned = spool(path)
     leave_apart(owned.folder, path, received_ago(400), "too old")
     owned.release()
@@ -208,18 +206,18 @@ def _fail(_: object) -> None:
     raise UsageError("killed here")
 
 
-def test_damage_is_not_inserted(cli: Cli, path: Path) -> None:
+def test_damaged_receipts_are_not_inserted(cli: Cli, path: Path) -> None:
     owned = spool(path)
     apart = owned.folder / "apart"
     (apart / "1-24.json").write_text('{"reason": "not a frame", "bytes": 3}')
     (apart / "1-24.bytes").write_bytes(b"abc")
     owned.release()
     result = cli("spool", "drain", "--apart", "1-24")
-    assert (result.code, "is no receipt (not a frame)" in result.err) == (1, True)
+    assert (result.code, "is not a receipt (not a frame)" in result.err) == (1, True)
     assert cli("spool", "show", "1-24", "--raw", "--json").json["body"] == "abc"
 
 
-def test_what_is_set_apart_is_discarded_with_a_reason(cli: Cli, path: Path, sql: Sql) -> None:
+def test_set_apart_receipts_are_discarded_with_a_reason(cli: Cli, path: Path, sql: Sql) -> None:
     owned = spool(path)
     given = receipt()
     leave_apart(owned.folder, path, given, "refused")
@@ -235,11 +233,11 @@ def test_what_is_set_apart_is_discarded_with_a_reason(cli: Cli, path: Path, sql:
     assert list((owned.folder / "apart").iterdir()) == []
 
 
-def test_a_folder_is_discarded_once_its_process_is_gone(cli: Cli, path: Path, sql: Sql) -> None:
+def test_folder_is_discarded_once_its_process_has_ended(cli: Cli, path: Path, sql: Sql) -> None:
     owned = spool(path, receipt(), receipt())
     name = owned.folder.name
     refused = cli("spool", "discard", name[:8], "--folder", *WHY)
-    assert (refused.code, f"process {os.getpid()} lives" in refused.err) == (1, True)
+    assert (refused.code, f"process {os.getpid()} is running" in refused.err) == (1, True)
     owned.release()
     looked = cli("spool", "discard", name[:8], "--folder", "--dry-run", "--json").json
     assert looked["would_discard"]["waiting"] == 2
@@ -250,9 +248,9 @@ def test_a_folder_is_discarded_once_its_process_is_gone(cli: Cli, path: Path, sq
     assert not owned.folder.exists()
 
 
-def test_another_user_is_sent_away(cli: Cli, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files that root makes there could not be opened by the receiver."""
+def test_other_users_are_refused(cli: Cli, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The receiver could not open files that root makes there."""
     spool(path, receipt()).release()
     monkeypatch.setattr(os, "geteuid", lambda: path.stat().st_uid + 1)
     result = cli("spool", "drain")
-    assert (result.code, "run it as that one" in result.err) == (2, True)
+    assert (result.code, "run the command as that user" in result.err) == (2, True)

@@ -1,4 +1,4 @@
-"""`inboxd statement`: a day's sum, what does not add up, and that somebody accepts it."""
+"""`inboxd statement`: the sums of a day, differences, and their acceptance."""
 
 from collections.abc import Callable
 
@@ -28,7 +28,7 @@ LINE = {
 
 @pytest.fixture
 def made(sql: Sql) -> None:
-    """Two days, the older of which does not add up."""
+    """Make statements of two days; the older one has a difference."""
     sql("insert into inboxd.statement_days (day, closed_at) values ('2026-01-30', now())")
     sql("insert into inboxd.statement_days (day, closed_at) values ('2026-01-31', now())")
     sql(
@@ -43,18 +43,18 @@ def made(sql: Sql) -> None:
     )
 
 
-def test_without_one_it_says_when_there_will_be_one(cli: Cli) -> None:
+def test_missing_statement_is_explained(cli: Cli) -> None:
     found = cli("statement")
-    assert "No day has a statement yet" in found.err
+    assert "No statement yet" in found.err
     assert cli("statement", "--json").json["day"] is None
     missing = cli("statement", "--day", "2026-01-30")
     assert (missing.code, "2026-01-30 has no statement" in missing.err) == (1, True)
     mistyped = cli("statement", "--day", "yesterday")
-    assert (mistyped.code, "is not a day" in mistyped.err) == (2, True)
+    assert (mistyped.code, "is not a valid day" in mistyped.err) == (2, True)
 
 
 @pytest.mark.usefixtures("made")
-def test_a_day_that_does_not_add_up_is_told_until_it_is_accepted(cli: Cli, sql: Sql) -> None:
+def test_difference_of_a_day_is_reported_until_accepted(cli: Cli, sql: Sql) -> None:
     newest = cli("statement")
     assert newest.code == 1
     assert "3 received, 3 found" in newest.out

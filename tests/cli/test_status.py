@@ -34,7 +34,7 @@ def _fill(sql: Sql) -> None:
         "INSERT INTO inboxd.commands (type, queue, ordering_key)"
         " SELECT 'c.d', 'q', 'k' FROM generate_series(1, 3)"
     )
-    sql("UPDATE inboxd.commands SET line_at = run_at WHERE id = 6")  # to be run again
+    sql("UPDATE inboxd.commands SET line_at = run_at WHERE id = 6")  # it waits for its retry
     sql(
         "INSERT INTO inboxd.commands (type, queue, status, needs) VALUES"
         " ('c.d', 'q', 'waiting', 1), ('c.d', 'q', 'waiting', 2)"
@@ -77,8 +77,8 @@ def test_status_counts_lanes_workers_and_throughput(cli: Cli, sql: Sql) -> None:
     assert [queue[key] for key in ("in_line", "unmet")] == [3, 2]
     assert [worker["name"] for worker in found["workers"]] == ["w1"]
     kept = {key for key, lane in lanes.items() if lane.get("kept")}
-    assert kept == {("default", "later")}, "the worker that lives handles the other one"
-    # The mean is of executions: what says more of them is none.
+    assert kept == {("default", "later")}, "the living worker handles the other type"
+    # The mean counts executions, not deferred ones.
     (done,) = found["throughput"]
     assert (done["succeeded"], done["retried"], done["failed"]) == (10, 9, 1)
     assert (done["mean"], done["maximum"]) == (0.2, 0.7)
@@ -93,11 +93,11 @@ def test_status_counts_lanes_workers_and_throughput(cli: Cli, sql: Sql) -> None:
     assert "200ms" in out
     assert [line for line in out.splitlines() if "hour\tcommand\tc.d\t10\t30s" in line]
     assert "15 %" in out, "3 of 20 attempts"
-    assert "67 %" in out, "2 of 3 that came to an end"
+    assert "67 %" in out, "2 of 3 ended ones"
     assert [line.split()[-1] for line in out.splitlines() if "\tlater\t" in line] == ["kept"]
 
 
-def test_what_the_last_day_and_the_last_hour_say_alike_is_said_once(cli: Cli, sql: Sql) -> None:
+def test_equal_figures_of_hour_and_day_are_shown_once(cli: Cli, sql: Sql) -> None:
     _fill(sql)
     assert "\nday\tcommand\tc.d\t" in cli("status").out
     sql("DELETE FROM inboxd.stats_written WHERE minute < now() - interval '70 min'")
@@ -107,7 +107,7 @@ def test_what_the_last_day_and_the_last_hour_say_alike_is_said_once(cli: Cli, sq
     assert "\nday\t" not in out
 
 
-def test_workers_lists_the_living_and_on_request_the_others(cli: Cli, sql: Sql) -> None:
+def test_workers_lists_living_workers_and_all_with_an_option(cli: Cli, sql: Sql) -> None:
     _fill(sql)
     living = cli("workers", "--json").json["workers"]
     assert [(each["name"], each["queues"]) for each in living] == [("w1", ["q"])]
@@ -125,13 +125,13 @@ def test_workers_lists_the_living_and_on_request_the_others(cli: Cli, sql: Sql) 
     assert [each["leads"] for each in cli("status", "--json").json["workers"]] == [True]
 
 
-def test_status_of_nothing(cli: Cli) -> None:
+def test_status_of_an_empty_inbox(cli: Cli) -> None:
     found = cli("status", "--json").json
     assert (found["lanes"], found["workers"], found["throughput"]) == ([], [], [])
     assert cli("status").code == 0
 
 
-def test_watch_looks_again_until_interrupted(database: Database) -> None:
+def test_watch_repeats_until_interrupted(database: Database) -> None:
     command = [sys.executable, "-m", "inboxd", "status", "--watch", "--interval", "0.5", "--json"]
     environment = {"INBOXD_DATABASE__DSN": database.dsn, "PATH": "/usr/bin:/bin"}
     with subprocess.Popen(
@@ -147,10 +147,8 @@ def test_watch_looks_again_until_interrupted(database: Database) -> None:
 
 
 @pytest.mark.parametrize("options", [[], ["--json"], ["--watch", "--json"]])
-def test_a_reader_that_has_gone_is_no_lost_connection(
-    database: Database, options: list[str]
-) -> None:
-    """As with `inboxd status | head`."""
+def test_closed_pipe_is_not_a_lost_connection(database: Database, options: list[str]) -> None:
+    """The reader ends early, as in `inboxd status | head`."""
     reader, writer = os.pipe()
     os.close(reader)
     with os.fdopen(writer, "wb") as output:

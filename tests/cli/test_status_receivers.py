@@ -1,4 +1,4 @@
-"""`inboxd status` shows who receives, and the processes of one supervisor as one row."""
+"""`inboxd status` shows receivers, and the processes of a supervisor as one row."""
 
 from collections.abc import Callable
 
@@ -27,7 +27,7 @@ select gen_random_uuid(), name, process, 'h', 1, '0.1', '{}', '{}', '{}', 'x', 2
 
 
 def _rows(out: str, title: str) -> list[list[str]]:
-    """The rows of the table with this title, each as its cells, as a pipe gets them."""
+    """Return the cells of the rows of the table with this title, as in a pipe."""
     _, _, rest = out.partition(f"{title}\n")
     return [line.split("\t") for line in rest.partition("\n\n")[0].splitlines()[1:]]
 
@@ -46,8 +46,8 @@ def test_receivers_are_shown_beside_workers(cli: Cli, sql: Sql) -> None:
     assert {"side", "dead", "bets"} <= side
 
 
-def test_a_dead_one_in_whose_place_another_was_started_is_left_out(cli: Cli, sql: Sql) -> None:
-    """Its supervisor did what was to be done."""
+def test_replaced_dead_receiver_is_left_out(cli: Cli, sql: Sql) -> None:
+    """Its supervisor has started another process in its place."""
     started = """
     insert into inboxd.receivers
         (id, name, process, host, pid, version, sources, started_at, beat_at)
@@ -79,7 +79,7 @@ def test_a_dead_one_in_whose_place_another_was_started_is_left_out(cli: Cli, sql
     assert len(dead) == 3
 
 
-def test_the_workers_of_one_supervisor_are_one_row(cli: Cli, sql: Sql) -> None:
+def test_workers_of_one_supervisor_are_one_row(cli: Cli, sql: Sql) -> None:
     sql(_WORKERS)
     assert len(cli("status", "--json").json["workers"]) == 4
     rows = _rows(cli("status").out, "Workers: 3")
@@ -89,7 +89,7 @@ def test_the_workers_of_one_supervisor_are_one_row(cli: Cli, sql: Sql) -> None:
     assert len([row for row in rows if row[0] == "alone"]) == 2
 
 
-def test_sources_that_wait_on_a_disk_are_shown(cli: Cli, sql: Sql) -> None:
+def test_spooling_receivers_are_shown(cli: Cli, sql: Sql) -> None:
     sql(_RECEIVERS)
     sql("update inboxd.receivers set spooled = '{bets}' where name = 'door' and process = 2")
     sql("update inboxd.receivers set trouble = 'the disk failed' where name = 'side'")

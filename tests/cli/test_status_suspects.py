@@ -1,4 +1,4 @@
-"""What status, show and doctor say of commands that ran on a worker when it died."""
+"""Suspects, which are commands that ran on a worker when it died, in status, show and doctor."""
 
 from collections.abc import Callable
 
@@ -16,7 +16,7 @@ _DIED = (
 )
 
 
-def test_suspects_are_told_of(cli: Cli, sql: Sql) -> None:
+def test_suspects_are_reported(cli: Cli, sql: Sql) -> None:
     sql("INSERT INTO inboxd.commands (type) SELECT 'c.d' FROM generate_series(1, 5)")
     none = cli("status")
     assert "Suspects" not in none.out
@@ -42,8 +42,9 @@ def test_suspects_are_told_of(cli: Cli, sql: Sql) -> None:
     }
     assert "suspect_group" not in shown
     out = " ".join(cli("commands", "show", 2).out.split())
-    assert "Suspect: ran on worker host1:77 when it died. It runs with 2 others" in out
-    assert "runs alone; deaths at which it ran alone: 1" in cli("commands", "show", 4).out
+    assert "Suspect: it was running on worker host1:77 when the worker died." in out
+    assert "It runs with 2 others" in out
+    assert "runs alone; worker deaths while it ran alone: 1" in cli("commands", "show", 4).out
     sql("UPDATE inboxd.commands SET run_at = now() + interval '1 h' WHERE id = 3")
     for gone, told in ((1, "with 1 other of its group"), (3, "It runs beside ordinary")):
         sql("UPDATE inboxd.commands SET suspect_group = NULL WHERE id = $1", gone)
@@ -54,7 +55,7 @@ def test_suspects_are_told_of(cli: Cli, sql: Sql) -> None:
     )
     report = cli("doctor").out
     assert "4 commands in 2 groups ran on a worker when it died" in " ".join(report.split())
-    # What is paused, or not due, is late with nobody.
+    # Paused commands, and commands that are not due, are not late.
     long_ago = "UPDATE inboxd.commands SET updated_at = %s, run_at = %s WHERE id = 2"
     day = "now() - interval '1 d'"
     sql(long_ago % (day, day))

@@ -1,4 +1,4 @@
-"""`inboxd tail`: what happens is told, once, in its order; what was there before is not."""
+"""`inboxd tail`: prints each change once, in order, but no row from before its start."""
 
 import json
 import os
@@ -33,7 +33,7 @@ async def _told(looks: Tail, session: Session) -> list[tuple[str, str, str]]:
 
 
 async def _fail(database: Database, type_: str, attempts: int, status: str) -> None:
-    """As a worker does: the attempt's error has its time."""
+    """Let an attempt fail, as in a worker: the error has the time of the update."""
     await database.execute(
         "update inboxd.commands set status = $2, attempts = $3, updated_at = now(), errors ="
         " jsonb_build_array(jsonb_build_object('at', now(), 'error', 'ValueError: no'))"
@@ -44,10 +44,10 @@ async def _fail(database: Database, type_: str, attempts: int, status: str) -> N
     )
 
 
-async def test_each_thing_is_told_once(database: Database, session: Session) -> None:
+async def test_each_change_is_printed_once(database: Database, session: Session) -> None:
     await database.execute("insert into inboxd.events (type) values ('was.there')")
     looks = Tail(read_filter({}))
-    assert await _told(looks, session) == [], "it begins now"
+    assert await _told(looks, session) == [], "earlier rows are not printed"
     await database.execute("insert into inboxd.events (type) values ('a.b')")
     await database.execute("insert into inboxd.commands (queue, type) values ('q', 'c.d')")
     written = [("event", "a.b", "written"), ("command", "c.d", "written")]
@@ -60,9 +60,7 @@ async def test_each_thing_is_told_once(database: Database, session: Session) -> 
     assert await _told(looks, session) == [("command", "c.d", "failed")]
 
 
-async def test_a_filter_leaves_out_what_happens_to_others(
-    database: Database, session: Session
-) -> None:
+async def test_filter_omits_other_rows(database: Database, session: Session) -> None:
     looks = Tail(read_filter({"type": "a.b", "payload": "n=1"}), ["events"])
     await looks.look(session)
     await database.execute(
@@ -76,7 +74,7 @@ async def test_a_filter_leaves_out_what_happens_to_others(
 
 @pytest.fixture
 def tailing(database: Database, tmp_path: Path) -> Iterator[tuple["subprocess.Popen[bytes]", Path]]:
-    """The command, and what it prints."""
+    """Start the command; returns its process and the file of its output."""
     output = tmp_path / "output"
     with output.open("wb") as file:
         process = subprocess.Popen(
@@ -89,14 +87,14 @@ def tailing(database: Database, tmp_path: Path) -> Iterator[tuple["subprocess.Po
     process.wait()
 
 
-async def test_it_goes_on_until_it_is_stopped(
+async def test_tail_continues_until_interrupted(
     database: Database, tailing: tuple["subprocess.Popen[bytes]", Path]
 ) -> None:
     process, output = tailing
 
     async def has_told() -> bool:
         assert process.poll() is None
-        # Again and again: what was there at its first look is not news.
+        # Insert repeatedly, because rows from before its first read are not printed.
         await database.execute("insert into inboxd.events (type) values ('a.b')")
         return output.read_text().count("\n") > 1
 

@@ -1,4 +1,4 @@
-"""`inboxd topics`: what is declared, what waits, and the end of a subscription."""
+"""`inboxd topics`: declared topics, their backlogs, and the end of a subscription."""
 
 from collections.abc import Callable
 from typing import Any
@@ -26,13 +26,13 @@ insert into inboxd.events (type) values ('t.single')
 
 @pytest.fixture
 def filled(sql: Sql) -> None:
-    """A topic with lines, one without events, and one that nobody declares."""
+    """Make a topic with lines, one without events, and an undeclared one."""
     for statement in _FILL.split(";\n"):
         sql(statement)
 
 
 @pytest.mark.usefixtures("filled")
-def test_what_is_declared_and_what_waits(cli: Cli) -> None:
+def test_declared_topics_are_listed_with_their_backlogs(cli: Cli) -> None:
     found = {row["topic"]: row for row in cli("topics", "list", "--json").json["topics"]}
     assert sorted(found) == ["default", "nothing", "points"]
     points = found["points"]
@@ -51,15 +51,15 @@ def test_what_is_declared_and_what_waits(cli: Cli) -> None:
 
 
 @pytest.mark.usefixtures("filled")
-def test_the_status_has_lines(cli: Cli) -> None:
+def test_status_has_lines(cli: Cli) -> None:
     lanes = cli("status", "--json").json["lanes"]
     (lines,) = (lane for lane in lanes if lane["type"] == "(lines)")
     assert (lines["topic"], lines["in_line"], lines["failed"]) == ("points", 5, 1)
 
 
 @pytest.mark.usefixtures("filled")
-def test_a_pause_counts_what_waits_in_lines(cli: Cli) -> None:
-    """Not the dead letter at a line's head; what is in another topic counts for the type alone."""
+def test_pause_counts_waiting_events_of_lines(cli: Cli) -> None:
+    """The dead letter at a line's head does not count; a type counts in all topics."""
     assert cli("pause", "topic", "points", "--json").json["waiting"] == 4
     assert cli("pause", "type", "t.paid", "--json").json["waiting"] == 4
     assert cli("pause", "type", "t.single", "--json").json["waiting"] == 1
@@ -67,7 +67,7 @@ def test_a_pause_counts_what_waits_in_lines(cli: Cli) -> None:
 
 
 @pytest.mark.usefixtures("filled")
-def test_the_end_of_a_subscription(cli: Cli, sql: Sql) -> None:
+def test_unsubscribe_ends_an_undeclared_subscription(cli: Cli, sql: Sql) -> None:
     assert "points gets no more events of: t.old" in cli("topics", "unsubscribe", "points").out
     (entry,) = sql("select action, target, count from inboxd.audit")
     assert tuple(entry) == ("unsubscribe", "topic points", 1)
@@ -94,8 +94,8 @@ update inboxd.events set status = 'failed', position = 7, head = true where topi
 
 
 @pytest.mark.usefixtures("filled")
-def test_lines_that_stand_still(cli: Cli, sql: Sql) -> None:
-    """Behind a dead letter, or a retry that others wait for; those first that have for longest."""
+def test_blocked_lines_are_listed(cli: Cli, sql: Sql) -> None:
+    """Lines are blocked by a dead letter, or by a retry with events behind; the oldest first."""
     for statement in _HELD.split(";\n"):
         sql(statement)
     found = cli("topics", "blocked", "--json").json["lines"]
@@ -121,7 +121,7 @@ def test_lines_that_stand_still(cli: Cli, sql: Sql) -> None:
     assert [row["key"] for row in first] == ["k1"]
 
 
-def test_no_line_stands_still(cli: Cli, sql: Sql) -> None:
+def test_list_of_blocked_lines_may_be_empty(cli: Cli, sql: Sql) -> None:
     sql("insert into inboxd.events (type) values ('t.single')")
     assert cli("topics", "blocked", "--json").json == {"lines": []}
     assert cli("topics", "blocked").code == 0

@@ -1,4 +1,4 @@
-"""`inboxd topics chunks` and `flush`: what waits in chunks, and what an operator wants now."""
+"""`inboxd topics chunks` and `flush`: waiting chunks, and chunks that an operator makes due."""
 
 import re
 from collections.abc import Callable
@@ -25,12 +25,12 @@ update inboxd.events e set position = n.position, head = n.position = 1, run_at 
 
 @pytest.fixture(autouse=True)
 def filled(sql: Sql) -> None:
-    """Two chunks that wait, and an event that is in none yet."""
+    """Make two waiting chunks, and an event that is in no chunk yet."""
     for statement in _FILL.split(";\n"):
         sql(statement)
 
 
-def test_what_waits(cli: Cli) -> None:
+def test_waiting_chunks_are_listed(cli: Cli) -> None:
     found = cli("topics", "chunks", "shipments", "--json").json
     assert found["arrived"] == 1
     assert [(each["key"], each["events"], each["attempts"]) for each in found["chunks"]] == [
@@ -41,10 +41,10 @@ def test_what_waits(cli: Cli) -> None:
     table = cli("topics", "chunks", "shipments", "--limit", "1")
     assert "o1" in table.out
     assert "o0" not in table.out
-    assert "1 event has arrived" in table.err
+    assert "1 new event not yet in a chunk" in table.err
 
 
-def test_a_chunk_that_waits_for_its_count_alone(cli: Cli, sql: Sql) -> None:
+def test_chunk_that_waits_only_for_its_count_has_no_due_time(cli: Cli, sql: Sql) -> None:
     sql("update inboxd.events set run_at = created_at + $1 where ordering_key = 'o0'", NEVER)
     soon, whenever = cli("topics", "chunks", "shipments", "--json").json["chunks"]
     assert (soon["key"], whenever["key"], whenever["due_at"]) == ("o1", "o0", None)
@@ -53,9 +53,11 @@ def test_a_chunk_that_waits_for_its_count_alone(cli: Cli, sql: Sql) -> None:
 
 @pytest.mark.parametrize(
     ("topic", "cause", "code"),
-    [("nowhere", "nobody declares it", 66), ("points", "it is sequential", 1)],
+    [("nowhere", "it is not declared", 66), ("points", "it is sequential", 1)],
 )
-def test_a_topic_that_has_no_chunks(cli: Cli, sql: Sql, topic: str, cause: str, code: int) -> None:
+def test_topic_without_chunks_is_refused(
+    cli: Cli, sql: Sql, topic: str, cause: str, code: int
+) -> None:
     sql("insert into inboxd.topics (name, mode, source) values ('points', 'sequential', 'shop')")
     sql("insert into inboxd.events (topic, type, ordering_key) values ('points', 't.paid', 'k')")
     refused = cli("topics", "chunks", topic)
@@ -63,18 +65,18 @@ def test_a_topic_that_has_no_chunks(cli: Cli, sql: Sql, topic: str, cause: str, 
     assert f"There is no batch topic '{topic}': {cause}" in refused.err
 
 
-def test_a_batch_topic_whose_chunks_are_done(cli: Cli, sql: Sql) -> None:
+def test_batch_topic_without_waiting_chunks_has_an_empty_list(cli: Cli, sql: Sql) -> None:
     sql("delete from inboxd.events")
     assert cli("topics", "chunks", "shipments", "--json").json["chunks"] == []
 
 
-def test_chunks_of_a_topic_that_is_batch_no_more(cli: Cli, sql: Sql) -> None:
+def test_chunks_of_a_former_batch_topic_are_listed(cli: Cli, sql: Sql) -> None:
     sql("update inboxd.topics set mode = 'single'")
     assert len(cli("topics", "chunks", "shipments", "--json").json["chunks"]) == 2
 
 
-def test_what_waits_for_its_chunk_is_told_so(cli: Cli) -> None:
-    """It waits behind nobody; and a topic says when its next chunk is due."""
+def test_events_that_wait_for_their_chunk_are_marked(cli: Cli) -> None:
+    """Such an event is not behind another one, and its topic shows when the next chunk is due."""
     told = cli("topics", "list", "--aligned").out
     assert "in line: " in told
     assert "in batch topics, until their chunk is due" in told
@@ -85,7 +87,7 @@ def test_what_waits_for_its_chunk_is_told_so(cli: Cli) -> None:
     assert "next chunk" not in cli("topics", "show", "shipments", "--json").out
 
 
-def test_a_chunk_is_wanted_now(cli: Cli, sql: Sql) -> None:
+def test_flush_makes_chunks_due(cli: Cli, sql: Sql) -> None:
     due = "select ordering_key from inboxd.events where head and run_at <= clock_timestamp()"
     assert cli("topics", "flush", "shipments", "o0", "--json").json["keys"] == ["o0"]
     assert [row[0] for row in sql(due)] == ["o0"]
@@ -98,8 +100,8 @@ def test_a_chunk_is_wanted_now(cli: Cli, sql: Sql) -> None:
     assert "no chunk of the key 'o7'" in refused.err
 
 
-def test_an_event_in_a_chunk_has_no_time_of_its_own(cli: Cli, sql: Sql) -> None:
-    """Neither lined up nor just arrived; one that is tried again alone has."""
+def test_event_in_a_chunk_cannot_be_rescheduled(cli: Cli, sql: Sql) -> None:
+    """A lined-up or arrived event has no time of its own; one that is retried alone has."""
     rows = sql("select id, ordering_key as key, head from inboxd.events order by id")
     beside = sql("insert into inboxd.events (type) values ('a.b') returning id")[0][0]
     times = sql("select run_at from inboxd.events order by id")
@@ -120,10 +122,10 @@ def test_an_event_in_a_chunk_has_no_time_of_its_own(cli: Cli, sql: Sql) -> None:
     assert cli("events", "reschedule", lined_up, "--at", "2h").code == 0
 
 
-def test_a_pause_counts_what_waits_in_chunks(cli: Cli, sql: Sql) -> None:
+def test_pause_counts_waiting_events_of_chunks(cli: Cli, sql: Sql) -> None:
     sql("insert into inboxd.events (topic, type) values ('shipments', 'order.packed')")
     told = cli("pause", "topic", "shipments")
-    assert told.out == "Paused: topic shipments, where 8 rows wait\n"
+    assert told.out == "Paused: topic shipments, 8 rows waiting\n"
     assert cli("resume", "topic", "shipments", "--json").json["waiting"] == 8
     assert cli("pause", "type", "order.paid", "--json").json["waiting"] == 7
     assert cli("pause", "type", "order.packed", "--json").json["waiting"] == 1

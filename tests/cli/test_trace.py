@@ -1,4 +1,4 @@
-"""`inboxd trace`: the whole story from any row of it, however large it is."""
+"""`inboxd trace`: the whole story from any of its rows, also a large one."""
 
 import json
 import time
@@ -51,7 +51,7 @@ def fail(sql: Sql, id_: int) -> None:
 
 
 def traced(cli: Cli, *arguments: object) -> dict[str, Any]:
-    """What `trace --json` says, the rows put into a tree: its top."""
+    """Return the root of the tree that the rows of `trace --json` make."""
     rows = cli("trace", *arguments, "--json").json["rows"]
     known: dict[Any, dict[str, Any]] = {
         (row["kind"], row["id"]): row | {"children": []} for row in rows
@@ -70,13 +70,13 @@ def nodes(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def shape(node: dict[str, Any]) -> Any:
-    """A tree's types alone."""
+    """Return the tree as types."""
     return node["type"], [shape(below) for below in node["children"]]
 
 
 @pytest.fixture
 def story(sql: Sql) -> dict[str, asyncpg.Record]:
-    """An event whose command sent two, one of which failed; another story beside it."""
+    """Make an event whose command sent two, one of which failed; and another story."""
     event = sql("insert into inboxd.events (type) values ('order.paid') returning *")[0]
     ship = child(sql, "ship", event)
     label, mail = child(sql, "label", ship), child(sql, "mail", ship)
@@ -89,7 +89,7 @@ def story(sql: Sql) -> dict[str, asyncpg.Record]:
 
 
 @pytest.mark.parametrize("start", ["event", "ship", "label", "mail"])
-def test_the_same_tree_from_every_row_of_it(
+def test_every_row_of_a_story_gives_the_same_tree(
     cli: Cli, story: dict[str, asyncpg.Record], start: str
 ) -> None:
     row = story[start]
@@ -103,12 +103,10 @@ def test_the_same_tree_from_every_row_of_it(
     )
 
 
-def test_every_row_of_a_story_says_what_it_came_from(
-    cli: Cli, story: dict[str, asyncpg.Record]
-) -> None:
+def test_every_row_of_a_story_has_its_origin(cli: Cli, story: dict[str, asyncpg.Record]) -> None:
     root = str(story["event"]["event_id"])
     found = list(nodes(traced(cli, root)))
-    assert {node["correlation_id"] for node in found} == {root}, "the root's own id too"
+    assert {node["correlation_id"] for node in found} == {root}, "the root has its own id"
     assert [node["causation_id"] for node in found] == [
         None,
         root,
@@ -121,7 +119,7 @@ def test_every_row_of_a_story_says_what_it_came_from(
     ]
 
 
-def test_a_line_says_status_attempts_times_and_the_error(
+def test_line_shows_status_attempts_times_and_error(
     cli: Cli, story: dict[str, asyncpg.Record]
 ) -> None:
     lines = cli("trace", "command", story["mail"]["id"]).out.splitlines()
@@ -135,7 +133,7 @@ def test_a_line_says_status_attempts_times_and_the_error(
 
 @pytest.fixture
 def fan_out(sql: Sql) -> dict[str, asyncpg.Record]:
-    """An event in two topics: the handler in `default` sent a command and a batch."""
+    """Make an event in two topics: the handler in `default` sent a command and a batch."""
     same = uuid.uuid4()
     rows = {
         topic: sql(
@@ -156,7 +154,7 @@ def fan_out(sql: Sql) -> dict[str, asyncpg.Record]:
     return rows
 
 
-def test_each_row_of_a_fan_out_has_a_story_of_its_own(
+def test_each_row_of_a_fan_out_has_its_own_story(
     cli: Cli, sql: Sql, fan_out: dict[str, asyncpg.Record]
 ) -> None:
     default, loyalty = fan_out["default"]["id"], fan_out["loyalty"]["id"]
@@ -173,7 +171,7 @@ def test_each_row_of_a_fan_out_has_a_story_of_its_own(
         f"event {loyalty}  paid  in loyalty  pending"
     )
     assert "paid<br/>in default<br/>" in cli("trace", "event", default, "--mermaid").out
-    # The same when all of it has ended, and when what sent it is gone: nobody else is blamed.
+    # The trees stay the same when the rows have ended; a missing sender gets no replacement.
     for each in ("ship", "label"):
         settle(sql, fan_out[each]["id"])
     assert shape(traced(cli, "event", loyalty)) == ("paid", [])
@@ -182,10 +180,10 @@ def test_each_row_of_a_fan_out_has_a_story_of_its_own(
     assert traced(cli, "command", fan_out["ship"]["id"])["type"] == "ship"
 
 
-def test_events_that_went_to_two_topics_keep_their_children_apart(
+def test_children_of_two_topics_are_kept_apart(
     cli: Cli, sql: Sql, fan_out: dict[str, asyncpg.Record]
 ) -> None:
-    """Both rows are in one tree here, below what emitted them."""
+    """Both rows are in one tree, below the command that emitted them."""
     root = send(sql, "root")
     sql("update inboxd.events set causation_id = $1", root["command_id"])
     child(sql, "points", fan_out["loyalty"])
@@ -197,16 +195,16 @@ def test_events_that_went_to_two_topics_keep_their_children_apart(
     }
 
 
-def test_who_gave_only_a_causation_id_meant_the_event_in_any_topic(
+def test_causation_id_alone_matches_the_event_in_any_topic(
     cli: Cli, sql: Sql, fan_out: dict[str, asyncpg.Record]
 ) -> None:
     given = send(sql, "given", causation_id=fan_out["default"]["event_id"])
-    assert traced(cli, "command", given["id"])["id"] == fan_out["loyalty"]["id"], "the newest"
+    assert traced(cli, "command", given["id"])["id"] == fan_out["loyalty"]["id"], "the newest row"
     assert shape(traced(cli, "event", fan_out["loyalty"]["id"])) == ("paid", [("given", [])])
     assert ("given", []) in shape(traced(cli, "event", fan_out["default"]["id"]))[1]
 
 
-def test_show_lists_what_the_row_of_that_topic_created_and_who_runs_there(
+def test_show_lists_children_and_handlers_of_its_topic(
     cli: Cli, sql: Sql, fan_out: dict[str, asyncpg.Record]
 ) -> None:
     rules = [
@@ -222,18 +220,18 @@ def test_show_lists_what_the_row_of_that_topic_created_and_who_runs_there(
 
     assert shown("default") == (["ship", "mails"], ["shop.ship"])
     assert shown("loyalty") == ([], ["shop.add_points"])
-    # As an older release declared them: nobody knows which run where.
+    # Declarations of an older release do not name the topics of handlers.
     older = [{key: rule[key] for key in rule.keys() - {"topic"}} for rule in rules]
     sql("update inboxd.declared_types set retry = $1", json.dumps(older))
     assert shown("loyalty")[1] == ["shop.ship", "shop.add_points"]
 
 
-def test_an_event_says_who_emitted_it(cli: Cli, sql: Sql) -> None:
+def test_event_is_traced_with_its_emitter(cli: Cli, sql: Sql) -> None:
     sql("insert into inboxd.events (type, source) values ('tick', 'schedule nightly')")
     assert "from schedule nightly" in cli("trace", "event", 1).out
 
 
-def test_the_diagram_cannot_be_broken_by_a_text(cli: Cli, sql: Sql) -> None:
+def test_texts_are_escaped_in_the_diagram(cli: Cli, sql: Sql) -> None:
     root = send(sql, 'a"]<b>#1')
     child(sql, "plain", root)
     lines = cli("trace", root["command_id"], "--mermaid").out.splitlines()
@@ -254,7 +252,7 @@ def test_markdown_has_the_times_and_the_diagram(cli: Cli, story: dict[str, async
     assert cli("trace", "event", story["event"]["id"], "--mermaid").out in told
 
 
-def test_a_number_that_several_kinds_have_needs_its_kind(cli: Cli, sql: Sql) -> None:
+def test_ambiguous_number_needs_its_kind(cli: Cli, sql: Sql) -> None:
     sql("insert into inboxd.events (type) values ('a')")
     send(sql, "b")
     both = cli("trace", 1)
@@ -270,13 +268,13 @@ def test_a_number_that_several_kinds_have_needs_its_kind(cli: Cli, sql: Sql) -> 
         (("4711",), 1, "there is no event, command, batch or receipt 4711"),
         (("batch", "4711"), 1, "there is no batch 4711"),
         ((str(uuid.UUID(int=9)),), 1, "there is no"),
-        (("job", "4711"), 2, "'job 4711' is not a row"),
+        (("job", "4711"), 2, "'job 4711' does not name a row"),
         (("x",), 2, "'x' is not a row number or a uuid"),
-        (("1", "--json", "--mermaid"), 2, "not both"),
-        (("1", "--markdown", "--mermaid"), 2, "not both"),
+        (("1", "--json", "--mermaid"), 2, "give only one of"),
+        (("1", "--markdown", "--mermaid"), 2, "give only one of"),
     ],
 )
-def test_what_names_no_row_is_refused(
+def test_unknown_rows_are_refused(
     cli: Cli, arguments: tuple[str, ...], code: int, said: str
 ) -> None:
     result = cli("trace", *arguments)
@@ -284,7 +282,7 @@ def test_what_names_no_row_is_refused(
     assert said in result.err
 
 
-def test_a_batch_its_members_and_what_waits_for_it(cli: Cli, sql: Sql) -> None:
+def test_batch_is_traced_with_members_and_next_commands(cli: Cli, sql: Sql) -> None:
     event = sql("insert into inboxd.events (type) values ('activity') returning *")[0]
     (made,) = sql(
         """select * from inboxd.send_batch('emails', $1::text::jsonb,
@@ -311,15 +309,15 @@ def test_a_batch_its_members_and_what_waits_for_it(cli: Cli, sql: Sql) -> None:
     assert "… 1 succeeded, " in lines or "1 unsettled more" in lines
 
 
-def test_rows_in_a_circle_end_the_trace(cli: Cli, sql: Sql) -> None:
+def test_circle_of_rows_ends_the_trace(cli: Cli, sql: Sql) -> None:
     first, second = uuid.uuid4(), uuid.uuid4()
     send(sql, "first", command_id=first, causation_id=second)
     send(sql, "second", command_id=second, causation_id=first)
     assert shape(traced(cli, first)) == ("second", [("first", [])])
 
 
-def test_a_long_chain_is_cut_above_and_says_so(cli: Cli, sql: Sql) -> None:
-    """A command that sends its successor goes on for ever."""
+def test_long_chain_is_cut_above_with_a_remark(cli: Cli, sql: Sql) -> None:
+    """A command that sends its successor makes an endless chain."""
     sql(
         """insert into inboxd.commands (command_id, queue, type, causation_id)
            select ('00000000-0000-0000-0000-' || lpad(n::text, 12, '0'))::uuid, 'default', 'tick',
@@ -329,10 +327,10 @@ def test_a_long_chain_is_cut_above_and_says_so(cli: Cli, sql: Sql) -> None:
     found = cli("trace", "command", 400, "--json").json
     assert found["earlier"]
     assert ("command", 400) in [(node["kind"], node["id"]) for node in found["rows"]]
-    assert "It goes on above" in cli("trace", "command", 400).err
+    assert "has ancestors" in cli("trace", "command", 400).err
 
 
-def test_the_row_asked_for_is_shown_among_many_siblings(cli: Cli, sql: Sql) -> None:
+def test_requested_row_is_shown_among_many_siblings(cli: Cli, sql: Sql) -> None:
     root = send(sql, "root")
     sql(
         """insert into inboxd.commands (queue, type, causation_id)
@@ -350,7 +348,7 @@ def test_the_row_asked_for_is_shown_among_many_siblings(cli: Cli, sql: Sql) -> N
 
 
 @pytest.mark.long
-def test_a_story_of_a_million_rows_is_told_at_once(cli: Cli, sql: Sql) -> None:
+def test_story_of_a_million_rows_is_traced_quickly(cli: Cli, sql: Sql) -> None:
     root = send(sql, "root")
     (made,) = sql("select * from inboxd.open_batch('many', causation_id => $1)", root["command_id"])
     sql(
@@ -367,5 +365,5 @@ def test_a_story_of_a_million_rows_is_told_at_once(cli: Cli, sql: Sql) -> None:
     took = time.monotonic() - started
     batch = found["children"][0]
     assert batch["hidden"]["unsettled"] > 999_000
-    assert 900_000 in {node["id"] for node in batch["children"]}, "the dead letter is among them"
+    assert 900_000 in {node["id"] for node in batch["children"]}, "the dead letter is shown"
     assert took < 10

@@ -1,4 +1,4 @@
-"""`inboxd uninstall`: the plan is shown, what goes, goes at once, and what others use stays."""
+"""`inboxd uninstall`: shows the plan, drops all in one transaction, keeps what others use."""
 
 from collections.abc import Callable, Iterator
 
@@ -18,7 +18,7 @@ ROLES = ("operator", "producer", "receiver", "viewer", "worker")
 
 @pytest.fixture
 def schema(server: Server | ExternalServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """A schema's name, whose roles are this test's own: roles belong to the whole server."""
+    """Set a schema name with roles of its own, because roles belong to the whole server."""
     name = f"gone_{id(monkeypatch):x}"[-20:]
     monkeypatch.setenv("INBOXD_DATABASE__SCHEMA", name)
     yield name
@@ -30,7 +30,7 @@ def schema(server: Server | ExternalServer, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.fixture
 def database(server: Server | ExternalServer, schema: str) -> Iterator[Database]:
-    """With inboxd in the schema."""
+    """Make a database with inboxd in the schema."""
     fresh = create(server)
     _migrate(fresh, schema)
     yield fresh
@@ -39,7 +39,7 @@ def database(server: Server | ExternalServer, schema: str) -> Iterator[Database]
 
 @pytest.fixture
 def other(server: Server | ExternalServer, schema: str) -> Iterator[Database]:
-    """Another database of the server, with inboxd in a schema of that name."""
+    """Make another database on the server, with inboxd in a schema of the same name."""
     fresh = create(server)
     _migrate(fresh, schema)
     yield fresh
@@ -51,7 +51,7 @@ def _migrate(database: Database, schema: str) -> None:
 
 
 def _there(sql: Sql, schema: str) -> tuple[int, int]:
-    """Schemas and roles."""
+    """Return the numbers of existing schemas and roles."""
     [(schemas, roles)] = sql(
         "select (select count(*) from pg_namespace where nspname = $1),"
         " (select count(*) from pg_roles"
@@ -62,25 +62,27 @@ def _there(sql: Sql, schema: str) -> tuple[int, int]:
     return schemas, roles
 
 
-def test_all_goes_and_a_second_run_has_nothing_to_do(cli: Cli, sql: Sql, schema: str) -> None:
+def test_uninstall_drops_all_and_a_second_run_finds_nothing(
+    cli: Cli, sql: Sql, schema: str
+) -> None:
     sql("create table mine as select 1 as kept")
-    # A role that others granted something to goes all the same.
+    # A role with grants on other tables is dropped too.
     sql(f"grant select on mine to {schema}_worker")
     result = cli("uninstall", "--yes")
     assert result.code == 0, result.err
     assert f"Schema '{schema}' of database" in result.out
-    assert f"Role {schema}_worker is dropped." in result.out
+    assert f"Role {schema}_worker was dropped." in result.out
     assert "Tables of plugins, and all other schemas, stay." in result.out
     assert _there(sql, schema) == (0, 0)
     assert [row["kept"] for row in sql("select kept from mine")] == [1]
     again = cli("uninstall", "--yes")
     assert again.code == 0
     assert "Nothing to drop" in again.out
-    assert cli("migrate").code == 0, "it can be made anew"
+    assert cli("migrate").code == 0, "a new installation works"
     assert _there(sql, schema) == (1, len(ROLES))
 
 
-def test_the_plan_names_unsettled_rows_members_and_plugins(
+def test_plan_names_unsettled_rows_members_and_plugins(
     cli: Cli, sql: Sql, schema: str, database: Database
 ) -> None:
     sql(f"insert into {schema}.events (type) values ('a.b'), ('a.c')")
@@ -96,8 +98,10 @@ def test_the_plan_names_unsettled_rows_members_and_plugins(
             cli("uninstall", terminal=True, stdin="n\n"),
         ):
             assert "\nevents\t2\n" in answer.out
-            assert "UNSETTLED, and never handled then: 2 events, 1 command." in answer.out
-            assert f"Role {schema}_worker goes (its members lose it: {schema}_app)." in answer.out
+            unsettled = "UNSETTLED rows, which would never be handled: 2 events, 1 command."
+            assert unsettled in answer.out
+            members = f"(members lose it: {schema}_app)"
+            assert f"Role {schema}_worker would be dropped {members}." in answer.out
             assert "Tables of plugins stay (shop)." in answer.out
             assert _there(sql, schema) == (1, len(ROLES))
         found = cli("uninstall", "--dry-run", "--json").json
@@ -111,7 +115,7 @@ def test_the_plan_names_unsettled_rows_members_and_plugins(
         sql(f"drop role {schema}_app")
 
 
-def test_where_nobody_can_be_asked_it_refuses(cli: Cli, sql: Sql, schema: str) -> None:
+def test_uninstall_without_a_terminal_needs_yes(cli: Cli, sql: Sql, schema: str) -> None:
     refused = cli("uninstall")
     assert refused.code == 2
     assert "--yes" in refused.err
@@ -119,7 +123,7 @@ def test_where_nobody_can_be_asked_it_refuses(cli: Cli, sql: Sql, schema: str) -
     assert _there(sql, schema) == (1, len(ROLES))
 
 
-def test_roles_that_another_database_uses_stay_and_are_named(
+def test_roles_used_by_another_database_stay(
     cli: Cli, sql: Sql, schema: str, other: Database
 ) -> None:
     result = cli("uninstall", "--yes")
@@ -131,10 +135,10 @@ def test_roles_that_another_database_uses_stay_and_are_named(
     again = cli("uninstall", "--yes")
     assert (again.code, "Nothing to drop" in again.out) == (0, True)
     ask = f"select count(*) from {schema}.events"
-    assert anyio.run(other.fetchval, ask) == 0, "the other one is as it was"
+    assert anyio.run(other.fetchval, ask) == 0, "the other database is unchanged"
 
 
-def test_a_role_that_owns_something_stays(cli: Cli, sql: Sql, schema: str) -> None:
+def test_role_that_owns_a_foreign_table_stays(cli: Cli, sql: Sql, schema: str) -> None:
     sql("create table theirs ()")
     sql(f"alter table theirs owner to {schema}_worker")
     result = cli("uninstall", "--yes", "--json").json
@@ -145,7 +149,9 @@ def test_a_role_that_owns_something_stays(cli: Cli, sql: Sql, schema: str) -> No
     assert sql("select * from theirs") == []
 
 
-def test_a_role_that_owns_only_parts_of_the_schema_goes(cli: Cli, sql: Sql, schema: str) -> None:
+def test_role_that_owns_only_parts_of_the_schema_is_dropped(
+    cli: Cli, sql: Sql, schema: str
+) -> None:
     sql(f"alter table {schema}.commands owner to {schema}_worker")
     sql(f"alter schema {schema} owner to {schema}_worker")
     sql(f"create policy seen on {schema}.events to {schema}_worker using (true)")
@@ -160,9 +166,7 @@ def test_a_role_that_owns_only_parts_of_the_schema_goes(cli: Cli, sql: Sql, sche
     assert _there(sql, schema) == (0, 0)
 
 
-def test_living_workers_are_named_and_keep_it_unless_forced(
-    cli: Cli, sql: Sql, schema: str
-) -> None:
+def test_living_workers_stop_an_uninstall_without_force(cli: Cli, sql: Sql, schema: str) -> None:
     sql(
         f"insert into {schema}.workers (id, name, host, pid, version, events, commands, queues,"
         " declares) values (gen_random_uuid(), 'lives', 'h', 7, '0', '{}', '{}', '{}', 'x'),"
@@ -171,7 +175,7 @@ def test_living_workers_are_named_and_keep_it_unless_forced(
     sql(f"update {schema}.workers set beat_at = now() - interval '1 h' where name = 'silent'")
     refused = cli("uninstall", "--yes")
     assert refused.code == 1
-    assert "lives (h:7, heard of" in refused.err
+    assert "lives (h:7, heartbeat " in refused.err
     assert "silent" not in refused.err
     assert "--force" in refused.err
     assert _there(sql, schema) == (1, len(ROLES))
@@ -182,15 +186,15 @@ def test_living_workers_are_named_and_keep_it_unless_forced(
 @pytest.mark.parametrize(
     ("make", "told"),
     [
-        ("create table {schema}.mine ()", "holds tables that are not inboxd's: mine"),
-        ("create table {schema}.events_kept ()", "that are not inboxd's: events_kept"),
+        ("create table {schema}.mine ()", "contains foreign tables: mine"),
+        ("create table {schema}.events_kept ()", "contains foreign tables: events_kept"),
         (
             "create materialized view {schema}.daily as select 1 as events",
-            "that are not inboxd's: daily",
+            "contains foreign tables: daily",
         ),
         (
             "create view seen as select * from {schema}.events",
-            "depends on it: rule _RETURN on view seen",
+            "these depend on schema '{schema}': rule _RETURN on view seen",
         ),
         (
             "create table of_mine (id bigint references {schema}.events)",
@@ -212,7 +216,7 @@ def test_living_workers_are_named_and_keep_it_unless_forced(
         ),
     ],
 )
-def test_what_is_not_inboxds_would_go_too_so_it_refuses(
+def test_foreign_objects_and_dependents_stop_an_uninstall(
     cli: Cli, sql: Sql, schema: str, make: str, told: str
 ) -> None:
     for statement in make.format(schema=schema).split("; "):
@@ -223,12 +227,12 @@ def test_what_is_not_inboxds_would_go_too_so_it_refuses(
     assert _there(sql, schema) == (1, len(ROLES))
     planned = cli("uninstall", "--dry-run")
     what = told.format(schema=schema).rpartition(": ")[2]
-    assert "refused while this is there" in planned.out
+    assert "It would fail while these exist:" in planned.out
     assert what in planned.out
     assert any(what in each for each in cli("uninstall", "--dry-run", "--json").json["in_the_way"])
 
 
-def test_a_detached_partition_is_inboxds(cli: Cli, sql: Sql, schema: str) -> None:
+def test_detached_partition_is_dropped(cli: Cli, sql: Sql, schema: str) -> None:
     [(part,)] = sql(
         f"select inhrelid::regclass::text from pg_inherits"
         f" where inhparent = '{schema}.events_history'::regclass limit 1"
@@ -237,7 +241,7 @@ def test_a_detached_partition_is_inboxds(cli: Cli, sql: Sql, schema: str) -> Non
     assert cli("uninstall", "--yes").code == 0
 
 
-def test_what_others_made_in_the_schema_goes_with_it(cli: Cli, sql: Sql, schema: str) -> None:
+def test_foreign_objects_without_data_are_dropped(cli: Cli, sql: Sql, schema: str) -> None:
     sql(f"create statistics {schema}.pairs on type, topic from {schema}.events")
     sql(f"create policy seen on {schema}.events using (true)")
     sql(f"alter default privileges in schema {schema} grant select on tables to {schema}_worker")
@@ -246,10 +250,10 @@ def test_what_others_made_in_the_schema_goes_with_it(cli: Cli, sql: Sql, schema:
     assert _there(sql, schema) == (0, 0)
 
 
-def test_a_migrator_that_made_the_roles_drops_them(
+def test_migrator_that_made_the_roles_drops_them(
     cli: Cli, sql: Sql, schema: str, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No superuser, as at most hosts."""
+    """The migrator is not a superuser, as at most providers."""
     own, made = f"{schema}_own", f"{schema}_m"
     sql(f"create role {own} login createrole")
     sql(f"grant create on database {database.name} to {own}")
@@ -267,7 +271,7 @@ def test_a_migrator_that_made_the_roles_drops_them(
         sql(f"drop role {own}")
 
 
-def test_a_role_that_may_not_changes_nothing(
+def test_role_without_rights_changes_nothing(
     cli: Cli, sql: Sql, schema: str, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sql(f"create role {schema}_weak login in role {schema}_worker")

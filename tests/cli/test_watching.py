@@ -1,4 +1,4 @@
-"""`inboxd status --watch`: sparklines of the last hour, bars of what waits, on any terminal."""
+"""`inboxd status --watch`: sparklines of the last hour and bars of backlogs, on any terminal."""
 
 import os
 import pty
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("hour")
 
 @pytest.fixture
 def hour(sql: Sql) -> None:
-    """What the last hour had: events come and go, commands only wait."""
+    """Write the last hour: events arrive and end, commands only wait."""
     count(sql, "1 min", 70)
     count(sql, "1 min", 7, outcome="failed")
     count(sql, "1 min", 40, outcome="retried")
@@ -42,11 +42,11 @@ def hour(sql: Sql) -> None:
     sql("insert into inboxd.events (type, topic) values ('a.b', 'orders'), ('c.d', 'orders')")
 
 
-def test_the_last_hour_has_what_came_and_what_went(cli: Cli) -> None:
+def test_last_hour_has_arrivals_and_ends(cli: Cli) -> None:
     found = cli("status", "--json").json
     events, commands = found["last_hour"]
     assert (events["kind"], len(events["arrived"]), len(events["ended"])) == ("event", 61, 61)
-    assert sum(events["ended"]) == 77, "what is retried goes on"
+    assert sum(events["ended"]) == 77, "retried executions have not ended"
     assert events["ended"][-2] == 77
     assert events["arrived"][0] is None
     assert events["arrived"][-2] == 10
@@ -54,7 +54,7 @@ def test_the_last_hour_has_what_came_and_what_went(cli: Cli) -> None:
     assert events["since"] < found["sample"]["at"]
 
 
-def test_lines_and_bars_are_drawn_of_it(cli: Cli) -> None:
+def test_last_hour_is_drawn_as_lines_and_bars(cli: Cli) -> None:
     flows, backlog = watching.drawn(cli("status", "--json").json)
     lines = list(flows.lines(80))
     assert max(map(len, lines)) <= 80
@@ -76,7 +76,7 @@ def test_lines_and_bars_are_drawn_of_it(cli: Cli) -> None:
     ]
 
 
-def test_beyond_so_many_lanes_the_rest_is_one_bar(cli: Cli, sql: Sql) -> None:
+def test_lanes_beyond_the_limit_are_one_bar(cli: Cli, sql: Sql) -> None:
     sql(
         "insert into inboxd.commands (type, queue)"
         " select 'x', 'q' || n from generate_series(1, 50) n"
@@ -93,7 +93,7 @@ def environment(database: Database, **more: str) -> dict[str, str]:
 
 
 def watched(database: Database, **more: str) -> str:
-    """What a terminal gets of `status --watch`, until two looks were seen."""
+    """Run `status --watch` on a terminal until it has printed twice; returns the output."""
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "inboxd", "status", "--watch", "--interval", "0.5"]
     with subprocess.Popen(
@@ -110,7 +110,7 @@ def watched(database: Database, **more: str) -> str:
                 try:
                     if not os.read(ours, 65536):
                         break
-                except OSError:  # nobody writes any more
+                except OSError:  # the process has closed the terminal
                     break
             assert process.wait(patient()) == 130
         finally:
@@ -119,11 +119,11 @@ def watched(database: Database, **more: str) -> str:
     return seen.decode(more.get("PYTHONIOENCODING", "utf-8"))
 
 
-def test_a_terminal_that_cannot_move_its_cursor_gets_one_look_below_the_other(
+def test_dumb_terminal_gets_one_screen_below_the_other(
     database: Database,
 ) -> None:
     seen = watched(database, TERM="dumb", PYTHONIOENCODING="utf-8")
-    assert "\x1b" not in seen, "no colour, and no cursor"
+    assert "\x1b" not in seen, "no colours and no moves of the cursor"
     assert seen.count("Backlog") >= 2
     assert "--- 20" in seen
     lines = seen.replace("\r", "").splitlines()
@@ -131,7 +131,7 @@ def test_a_terminal_that_cannot_move_its_cursor_gets_one_look_below_the_other(
     assert max(len(line) for line in lines if not line.startswith("(no room")) <= 80
 
 
-def test_a_terminal_without_unicode_gets_ascii(database: Database) -> None:
+def test_terminal_without_unicode_gets_ascii(database: Database) -> None:
     seen = watched(database, TERM="dumb", PYTHONIOENCODING="ascii")
     assert seen.isascii()
     assert "?" not in seen
@@ -139,14 +139,14 @@ def test_a_terminal_without_unicode_gets_ascii(database: Database) -> None:
     assert line.count("#") == 30
 
 
-def test_a_terminal_that_can_is_drawn_over_without_colour(database: Database) -> None:
+def test_capable_terminal_is_redrawn_without_colours(database: Database) -> None:
     seen = watched(database, TERM="xterm", PYTHONIOENCODING="utf-8")
-    assert "\x1b[?1049h" in seen, "a screen of its own"
+    assert "\x1b[?1049h" in seen, "the alternate screen"
     assert "\x1b[3" not in seen
     assert "█" in seen
 
 
-def test_a_pipe_gets_looks_one_below_the_other(database: Database) -> None:
+def test_pipe_gets_one_screen_below_the_other(database: Database) -> None:
     command = [sys.executable, "-m", "inboxd", "status", "--watch", "--interval", "0.5"]
     with subprocess.Popen(
         command, env=environment(database), stdout=subprocess.PIPE, stderr=subprocess.PIPE

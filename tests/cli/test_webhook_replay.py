@@ -1,4 +1,4 @@
-"""`inboxd webhooks replay`: the same bytes again, signed anew where there is a key."""
+"""`inboxd webhooks replay`: sends the same bytes again, with a new signature if there is a key."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -23,14 +23,14 @@ BODY = b'{ "n" : 1 }\n\xff'
 
 @pytest.fixture
 def target() -> Iterator[Answering]:
-    """Where it is sent to."""
+    """Start the receiver of replays."""
     with answering() as server:
         yield server
 
 
 @pytest.fixture
 def stored(database: Database) -> Receipt:
-    """A request that came, and was signed long ago."""
+    """Write the receipt of a request with an old signature."""
     made = receipt(source="bank")
     made.body = BODY
     made.headers = (
@@ -51,7 +51,7 @@ def replay(cli: Cli, which: object, target: Answering, *options: str) -> Any:
     return cli("webhooks", "replay", which, "--url", f"{target.url}/x?token=t", *options)
 
 
-def test_it_is_signed_anew_under_its_old_id(
+def test_replay_has_a_new_signature_and_the_old_id(
     cli: Cli,
     stored: Receipt,
     target: Answering,
@@ -74,7 +74,7 @@ def test_it_is_signed_anew_under_its_old_id(
     assert verify(SignedRequest(came.headers, came.body), time.time()) == "1"
     (entry,) = sql("select action, target, reason, count from inboxd.audit")
     assert tuple(entry) == (
-        "send to 127.0.0.1",  # no path, which may be a secret, for whoever reads the audit
+        "send to 127.0.0.1",  # without the path, which may be a secret
         f"receipt {stored.receipt_id}",
         "they lost it",
         1,
@@ -88,7 +88,7 @@ _TOKEN = "production-token-of-thirty-characters"
 @pytest.mark.parametrize(
     "scheme", ['scheme = "bearer"', 'scheme = "bearer"\noptions = { header = "x-api-key" }']
 )
-def test_a_secret_that_a_request_shows_stays_here_unless_that_is_asked_for(
+def test_replay_sends_a_bearer_secret_only_with_its_option(
     cli: Cli,
     stored: Receipt,
     target: Answering,
@@ -97,18 +97,18 @@ def test_a_secret_that_a_request_shows_stays_here_unless_that_is_asked_for(
     scheme: str,
     sql: Callable[..., list[Any]],
 ) -> None:
-    """A colleague's server had the production token: there, "signed anew" was the token itself."""
+    """With a bearer scheme, a new signature is the production token itself."""
     path = tmp_path / "inboxd.toml"
     keys = f'keys = [{{ secret = "{_TOKEN}" }}]'
     path.write_text(f'[inbound.webhooks.bank]\ntype = "a"\n{scheme}\n{keys}\n')
     monkeypatch.setenv("INBOXD_CONFIG", str(path))
     refused = replay(cli, stored.receipt_id, target)
     assert (refused.code, target.came) == (Exit.USAGE, [])
-    assert "--with-secret sends it all the same" in refused.err
+    assert "--with-secret sends it nevertheless" in refused.err
     over_http = ("--url", "http://colleague.example/", "--with-secret")
     refused = cli("webhooks", "replay", stored.receipt_id, *over_http)
     assert refused.code == Exit.USAGE
-    assert "could be read on the way to colleague.example" in refused.err
+    assert "would be sent unencrypted to colleague.example" in refused.err
     assert sql("select * from inboxd.audit") == [], "nothing was sent"
     assert replay(cli, stored.receipt_id, target, "--original").code == 0
     assert _TOKEN not in str(target.came[0].headers)
@@ -124,7 +124,7 @@ def test_a_secret_that_a_request_shows_stays_here_unless_that_is_asked_for(
         (f'secret = "{SECRET}", not_after = 2020-01-01', []),
     ],
 )
-def test_it_goes_as_it_came_where_nothing_may_sign(
+def test_replay_without_a_valid_key_keeps_the_old_signature(
     cli: Cli,
     stored: Receipt,
     target: Answering,
@@ -142,7 +142,7 @@ def test_it_goes_as_it_came_where_nothing_may_sign(
     assert (came.headers["webhook-signature"], came.headers["webhook-timestamp"]) == ("v1,old", "1")
 
 
-def test_it_is_named_by_its_event_too(
+def test_replay_takes_an_event_id(
     cli: Cli, stored: Receipt, target: Answering, sql: Callable[..., list[Any]]
 ) -> None:
     target.status = 503
@@ -152,7 +152,7 @@ def test_it_is_named_by_its_event_too(
     assert came.body == stored.body
 
 
-def test_what_cannot_be_sent_again_is_said(cli: Cli, stored: Receipt, target: Answering) -> None:
+def test_impossible_replays_are_refused(cli: Cli, stored: Receipt, target: Answering) -> None:
     result = cli("webhooks", "replay", stored.receipt_id, "--url", "example.com")
     assert result.code == Exit.USAGE
     result = replay(cli, "0193a5f2-7c1e-7000-8000-5f2c1e0d9a7b", target)

@@ -1,4 +1,4 @@
-"""`inboxd webhooks send`, `openapi`: a sample is signed as its sender would, and answered."""
+"""`inboxd webhooks send` and `openapi`: a sample is signed as by its sender."""
 
 import json
 import time
@@ -41,14 +41,14 @@ keys = [{{{{ secret = "hunter2-of-sixteen-bytes" }}}}]
 
 @pytest.fixture
 def receiver() -> Iterator[Answering]:
-    """What answers in place of a receiver."""
+    """Start a server in place of a receiver."""
     with answering() as server:
         yield server
 
 
 @pytest.fixture
 def settings(receiver: Answering, tmp_path: Path) -> Path:
-    """The settings whose listener is that server."""
+    """Write settings whose listener is that server."""
     path = tmp_path / "inboxd.toml"
     path.write_text(_SETTINGS.format(port=receiver.url.rpartition(":")[2]))
     return path
@@ -56,13 +56,13 @@ def settings(receiver: Answering, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def sample(tmp_path: Path) -> Path:
-    """A body that is not pretty."""
+    """Write a body with odd blanks."""
     path = tmp_path / "sample.json"
     path.write_bytes(b'{ "id" : 1 }\n')
     return path
 
 
-def test_a_sample_is_signed_as_the_sender_would(
+def test_sample_is_signed_as_by_its_sender(
     run_cli: Cli, receiver: Answering, settings: Path, sample: Path
 ) -> None:
     given = ("webhooks", "send", "-c", settings, "--source", "bank", "--file", sample)
@@ -103,7 +103,7 @@ def test_headers_body_and_address_may_be_given(
     assert came.headers["x-hub-signature-256"].startswith("sha256=")
 
 
-def test_a_secret_that_a_request_shows_goes_to_this_machine(
+def test_bearer_secret_is_sent_to_this_machine(
     run_cli: Cli, receiver: Answering, settings: Path, sample: Path
 ) -> None:
     given = ("webhooks", "send", "-c", settings, "--source", "token", "--file", sample)
@@ -114,7 +114,7 @@ def test_a_secret_that_a_request_shows_goes_to_this_machine(
 
 
 @pytest.mark.parametrize("status", [401, 503, 302, 500])
-def test_what_a_sender_takes_for_a_failure_ends_with_1(
+def test_answers_that_are_failures_for_a_sender_exit_with_1(
     run_cli: Cli, receiver: Answering, settings: Path, sample: Path, status: int
 ) -> None:
     receiver.status, receiver.body = status, b"not \x1b[31mJSON"
@@ -129,7 +129,7 @@ def test_what_a_sender_takes_for_a_failure_ends_with_1(
     assert run_cli(*given, "--json").json["status"] == status
 
 
-def test_a_clear_word_where_nobody_answers(
+def test_missing_answer_is_explained(
     run_cli: Cli, receiver: Answering, settings: Path, sample: Path
 ) -> None:
     given = ("webhooks", "send", "-c", settings, "--source", "bank", "--file", sample, "--url")
@@ -140,7 +140,7 @@ def test_a_clear_word_where_nobody_answers(
     receiver.closes = True
     result = run_cli(*given, receiver.url)
     assert result.code == Exit.UNAVAILABLE
-    assert "closed without an answer; whether it was received is not known" in result.err
+    assert "closed without an answer; the request may have been received" in result.err
     result = run_cli(*given, receiver.url.replace("http", "https"))
     assert result.code == Exit.UNAVAILABLE
     assert "TLS failed" in result.err
@@ -152,19 +152,19 @@ def test_a_clear_word_where_nobody_answers(
         ("--source bnk --file FILE", Exit.UNKNOWN_NAME, "did you mean 'bank'?"),
         ("--source late --file FILE", Exit.USAGE, "no key is valid now"),
         ("--source wrong --file FILE", Exit.CONFIG, "[inbound.webhooks.wrong]: key '1'"),
-        ("--source bank --file /nowhere", Exit.USAGE, "cannot read it (No such file"),
-        ("--source bank --file FILE --header x", Exit.USAGE, "is not a header"),
-        ("--source bank --file FILE --url bank", Exit.USAGE, "is not the address of a receiver"),
+        ("--source bank --file /nowhere", Exit.USAGE, "cannot read the body (No such file"),
+        ("--source bank --file FILE --header x", Exit.USAGE, "is not a valid header"),
+        ("--source bank --file FILE --url bank", Exit.USAGE, "is not a valid URL of a receiver"),
         ("--source bank --file FILE --url http://a:b@c/", Exit.USAGE, "without a user"),
         ("--source bank --file FILE --header a:b\u2028c", Exit.USAGE, "cannot be sent"),
         ("--source token --file FILE --url https://a.example/", Exit.USAGE, "--with-secret sends"),
         (
             "--source token --file FILE --with-secret --url http://a.example/",
-            *(Exit.USAGE, "could be read on the way to a.example"),
+            *(Exit.USAGE, "would be sent unencrypted to a.example"),
         ),
     ],
 )
-def test_what_cannot_be_sent_is_refused_by_name(
+def test_invalid_samples_are_refused(
     run_cli: Cli, settings: Path, sample: Path, arguments: str, code: int, words: str
 ) -> None:
     given = arguments.replace("FILE", str(sample)).split(" ")
@@ -174,16 +174,16 @@ def test_what_cannot_be_sent_is_refused_by_name(
     assert "hunter2" not in result.err
 
 
-def test_a_port_that_is_any_needs_an_address(
+def test_listener_with_any_port_needs_a_url(
     run_cli: Cli, settings: Path, sample: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("INBOXD_INBOUND__HTTP__PORT", "0")
     result = run_cli("webhooks", "send", "-c", settings, "--source", "bank", "--file", sample)
     assert result.code == Exit.USAGE
-    assert "name the address with --url" in result.err
+    assert "give the URL with --url" in result.err
 
 
-def test_the_document_is_that_of_the_settings(run_cli: Cli, settings: Path) -> None:
+def test_openapi_document_has_the_sources_of_the_settings(run_cli: Cli, settings: Path) -> None:
     result = run_cli("webhooks", "openapi", "-c", settings)
     names = ["bank", "hub", "late", "wrong", "token"]
     assert [*json.loads(result.out)["paths"]] == [f"/in/{name}" for name in names]

@@ -1,4 +1,4 @@
-"""`inboxd webhooks list`, `show`, `pause`, `resume`: what came, and what became of it."""
+"""`inboxd webhooks list`, `show`, `pause`, `resume`: receipts and their events."""
 
 import base64
 import io
@@ -21,7 +21,7 @@ Sql = Callable[..., list[Any]]
 
 @pytest.fixture
 def came(database: Database) -> Callable[..., Receipt]:
-    """Let a request come; gives its receipt."""
+    """Return a function that writes a request and returns its receipt."""
 
     def write(*events: Any, **given: Any) -> Receipt:
         body = given.pop("body", None)
@@ -40,10 +40,10 @@ def listed(cli: Cli, *options: object) -> list[str]:
     ]
 
 
-def test_the_list_is_as_wide_as_the_terminal(
+def test_list_fits_the_terminal(
     cli: Cli, came: Callable[..., Receipt], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where one of them was a contradiction, the longest word of its column."""
+    """The list has a contradiction, the longest word of its column."""
     monkeypatch.setenv("COLUMNS", "80")
     for payload in ({"n": 1}, {"n": 2}):
         came(received("a.b", payload, dedup_key="k"), source="payments")
@@ -56,7 +56,7 @@ def test_the_list_is_as_wide_as_the_terminal(
     assert "contradiction" in "".join(lines)
 
 
-def test_receipts_are_listed_with_what_became_of_them(
+def test_receipts_are_listed_with_the_states_of_their_events(
     cli: Cli, came: Callable[..., Receipt], sql: Sql
 ) -> None:
     waits, ended, broken, held = (
@@ -79,13 +79,11 @@ def test_receipts_are_listed_with_what_became_of_them(
     told = cli("webhooks", "list").out
     assert "1 pending" in told
     assert "192.0.2.1" in told
-    assert "came" not in told, "no body is shown"
-    assert "msg_1" not in told, "no header is"
+    assert "came" not in told, "bodies are not shown"
+    assert "msg_1" not in told, "headers are not shown"
 
 
-def test_a_list_is_of_a_source_a_state_a_time_and_goes_on(
-    cli: Cli, came: Callable[..., Receipt]
-) -> None:
+def test_list_is_filtered_and_paged(cli: Cli, came: Callable[..., Receipt]) -> None:
     ids = [str(came(received("a.b", broken="b" if n % 2 else None)).receipt_id) for n in range(6)]
     other = str(came(source="other").receipt_id)
     assert listed(cli) == [other, *reversed(ids)]
@@ -98,12 +96,12 @@ def test_a_list_is_of_a_source_a_state_a_time_and_goes_on(
     assert page["next"] == ids[3]
     assert listed(cli, "--state", "failed", "--after", page["next"]) == [ids[1]]
     assert f"add --after {ids[4]}" in cli("webhooks", "list", "--limit", 3).err
-    assert "--after" not in cli("webhooks", "list", "--state", "failed").err, "these are all"
+    assert "--after" not in cli("webhooks", "list", "--state", "failed").err, "the list is complete"
     assert cli("webhooks", "list", "--state", "lost").code == Exit.USAGE
     assert cli("webhooks", "list", "--after", "x").code == Exit.USAGE
 
 
-def test_one_is_shown_by_its_id_or_by_its_event(
+def test_receipt_is_shown_by_its_id_or_its_event(
     cli: Cli, came: Callable[..., Receipt], sql: Sql
 ) -> None:
     given = came(received("a.b", topic="there"), received("a.c"))
@@ -135,7 +133,7 @@ def test_one_is_shown_by_its_id_or_by_its_event(
         (b"\xff\x00", {"base64": base64.b64encode(b"\xff\x00").decode()}),
     ],
 )
-def test_a_body_is_written_as_it_came(
+def test_raw_body_is_written_unchanged(
     cli: Cli,
     came: Callable[..., Receipt],
     monkeypatch: pytest.MonkeyPatch,
@@ -152,12 +150,14 @@ def test_a_body_is_written_as_it_came(
     assert raw.buffer.getvalue() == body
 
 
-def test_what_is_not_there_is_said(cli: Cli, came: Callable[..., Receipt], sql: Sql) -> None:
+def test_missing_receipts_and_bodies_are_explained(
+    cli: Cli, came: Callable[..., Receipt], sql: Sql
+) -> None:
     came(received("a.b", dedup_key="k"))
     again = came(received("a.b", dedup_key="k"))
     result = cli("webhooks", "show", again.receipt_id, "--raw")
     assert result.code == Exit.PROBLEMS
-    assert "is not kept: it is a duplicate's" in result.err
+    assert "is not kept: the receipt is a duplicate" in result.err
     sql("insert into inboxd.events (type) values ('a.x')")
     (row,) = sql("select id from inboxd.events where type = 'a.x'")
     result = cli("webhooks", "show", row["id"])
@@ -171,19 +171,19 @@ def test_what_is_not_there_is_said(cli: Cli, came: Callable[..., Receipt], sql: 
 
 @pytest.fixture
 def bank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Settings with one source."""
+    """Write settings with one source."""
     path = tmp_path / "inboxd.toml"
     path.write_text('[inbound.webhooks.psp]\ntype = "a"\nkeys = [{ secret = "s" }]\n')
     monkeypatch.setenv("INBOXD_CONFIG", str(path))
 
 
 @pytest.mark.usefixtures("bank")
-def test_a_source_is_paused_and_resumed_and_audited(
+def test_source_is_paused_and_resumed_with_audit(
     cli: Cli, came: Callable[..., Receipt], sql: Sql
 ) -> None:
     told = cli("webhooks", "pause", "psp", "--reason", "it is mended")
     assert told.code == 0
-    assert "Paused: source psp, what comes is stored and waits; 0 receipts held" in told.out
+    assert "Paused: source psp, new webhooks are stored and held; 0 receipts held" in told.out
     given = came()
     assert sql("select count(*) from inboxd.events")[0][0] == 0
     assert cli("webhooks", "show", given.receipt_id, "--json").json["held"] is True
@@ -206,7 +206,7 @@ def test_a_source_is_paused_and_resumed_and_audited(
 
 
 @pytest.mark.usefixtures("bank")
-def test_a_source_that_the_settings_do_not_have_is_insisted_on(cli: Cli) -> None:
+def test_source_outside_the_settings_needs_force(cli: Cli) -> None:
     result = cli("webhooks", "pause", "pps")
     assert result.code == Exit.UNKNOWN_NAME
     assert "did you mean 'psp'?" in result.err

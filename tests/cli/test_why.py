@@ -1,4 +1,4 @@
-"""`inboxd events why`, `inboxd commands why`: the sentence, its causes, and where to look."""
+"""`inboxd events why` and `inboxd commands why`: the sentence, its causes, and commands to run."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,7 +8,7 @@ from tests.cli.conftest import Cli
 Sql = Callable[..., list[Any]]
 
 
-def test_a_command_says_what_holds_it_in_order(cli: Cli, sql: Sql) -> None:
+def test_why_lists_the_causes_of_a_command_in_order(cli: Cli, sql: Sql) -> None:
     ((dead,),) = sql(
         "insert into inboxd.commands (queue, type, ordering_key, status, line_at) values"
         " ('email', 'mail.send', 'it''s', 'failed', now()) returning id"
@@ -37,14 +37,14 @@ def test_a_command_says_what_holds_it_in_order(cli: Cli, sql: Sql) -> None:
     assert cli("commands", "show", id_, "--json").json["why"]["causes"] == found["causes"]
 
 
-def test_an_event_is_asked_by_its_uuid_too(cli: Cli, sql: Sql) -> None:
+def test_why_takes_the_uuid_of_an_event(cli: Cli, sql: Sql) -> None:
     ((id_, uuid),) = sql("insert into inboxd.events (type) values ('a.b') returning id, event_id")
     assert cli("events", "why", uuid).out == cli("events", "why", id_).out
     found = cli("events", "why", uuid, "--json").json
     assert found["sentence"] == "No worker is running."
 
 
-def test_what_is_settled_or_unknown_says_so(cli: Cli, sql: Sql) -> None:
+def test_why_of_settled_and_unknown_rows(cli: Cli, sql: Sql) -> None:
     ((id_,),) = sql("insert into inboxd.commands (queue, type) values ('q', 'a.b') returning id")
     assert cli("commands", "cancel", id_).code == 0
     found = cli("commands", "why", id_, "--json").json
@@ -56,14 +56,14 @@ def test_what_is_settled_or_unknown_says_so(cli: Cli, sql: Sql) -> None:
     assert missing.code == cli("commands", "show", 4711).code != 0
 
 
-def test_of_a_worker_that_is_gone_the_doctor_and_the_sentence_agree(cli: Cli, sql: Sql) -> None:
-    """No reaper watches who has no row: neither promises that a worker takes the command back."""
+def test_doctor_and_why_agree_about_a_worker_without_a_row(cli: Cli, sql: Sql) -> None:
+    """Reapers do not find a worker without a row, so neither text promises a reap."""
     ((id_,),) = sql(
         "insert into inboxd.commands (queue, type, status, worker_id, started_at) values"
         " ('email', 'mail.send', 'running', gen_random_uuid(), now() - interval '1 day')"
         " returning id"
     )
-    assert "is gone, and no other takes back by itself" in cli("commands", "why", id_).out
+    assert "is gone, and no other worker takes back its commands" in cli("commands", "why", id_).out
     (stuck,) = [
         each
         for each in cli("doctor", "--json").json["findings"]

@@ -1,4 +1,7 @@
-"""The report of `inboxd doctor` as its tests read it."""
+"""The report of `inboxd doctor` for its tests.
+
+Report(cli).one("workers", "critical", "no living worker")
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +14,7 @@ Sql = Callable[..., list[asyncpg.Record]]
 
 
 class Report:
-    """What the doctor said."""
+    """A run of the doctor: exit code, worst verdict, findings."""
 
     def __init__(self, cli: Cli, *options: str) -> None:
         result = cli("doctor", "--json", *options)
@@ -20,13 +23,13 @@ class Report:
         self.findings: list[dict[str, Any]] = result.json["findings"]
 
     def of(self, subject: str) -> list[dict[str, Any]]:
-        """The findings on a subject."""
+        """Return the findings on a subject."""
         return [each for each in self.findings if each["subject"] == subject]
 
     def one(self, subject: str, verdict: str, *words: object) -> dict[str, Any]:
-        """The one finding on a subject with this verdict, which names these words."""
+        """Return the one finding with this subject and verdict; it must contain these words."""
         (found,) = [each for each in self.of(subject) if each["verdict"] == verdict]
         for word in words:
             assert str(word) in found["found"] + found["remedy"], found
-        assert verdict == "ok" or found["remedy"], "it says what to do"
+        assert verdict == "ok" or found["remedy"], "each problem has a remedy"
         return found

@@ -1,4 +1,10 @@
-"""What tests of chunks wait for: those that were run, and lined-up events or dead letters."""
+"""Waits of tests of chunks: for chunks that ran, lined-up events, dead letters.
+
+    ids = await emit(inbox, "counted", "a key", [{}] * 5)
+    [chunk] = await chunks(inbox, "counted", "a key", 1)
+
+The handlers are in `inboxd_testplugin.chunked`.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,14 +18,14 @@ from tests.support import eventually
 async def emit(
     inbox: Inbox, topic: str, key: str, payloads: Sequence[dict[str, Any]], type_: str = ""
 ) -> list[int]:
-    """Events of a line, in their order."""
+    """Insert events of a line, in order; return their ids."""
     return await inbox.write_many(
         "event", type_ or f"chunked.{topic}", [{"key": key, **each} for each in payloads]
     )
 
 
 async def chunks(inbox: Inbox, topic: str, key: str, count: int) -> list[asyncpg.Record]:
-    """The chunks of a line, once there are so many."""
+    """Wait until a line has had at least `count` chunks; return them."""
 
     async def find() -> list[asyncpg.Record]:
         found = await inbox.database.fetch(
@@ -31,7 +37,7 @@ async def chunks(inbox: Inbox, topic: str, key: str, count: int) -> list[asyncpg
 
 
 async def failed(inbox: Inbox, row_id: int) -> asyncpg.Record:
-    """The event, once it is a dead letter."""
+    """Wait until the event is a dead letter; return it."""
 
     async def find() -> list[asyncpg.Record]:
         return await inbox.database.fetch(
@@ -42,7 +48,7 @@ async def failed(inbox: Inbox, row_id: int) -> asyncpg.Record:
 
 
 async def lined_up(inbox: Inbox, topic: str, key: str, count: int) -> list[asyncpg.Record]:
-    """The lined-up events of a line, once there are so many."""
+    """Wait until a line has exactly `count` lined-up events; return them."""
 
     async def find() -> list[asyncpg.Record]:
         found = await inbox.database.fetch(

@@ -1,4 +1,4 @@
-"""One worker and one database for each module: a test looks at its own rows only."""
+"""One worker and one database for each module: a test looks only at its own rows."""
 
 import socket
 import sys
@@ -19,13 +19,13 @@ from tests.support.supervising import PATIENCE, Supervise, Supervising
 
 @pytest.fixture(scope="module")
 def worker_config() -> Config:
-    """What the module's worker has different from the tests' own settings."""
+    """Settings of the module's worker that differ from the tests' defaults."""
     return {}
 
 
 @pytest.fixture(scope="module")
 def shared_database(server: Server | ExternalServer, template: Database) -> Iterator[Database]:
-    """The module's database, with the handlers' tables."""
+    """The module's database, with the tables of the handlers."""
     fresh = create(server, template.name)
     _prepare(fresh)
     yield fresh
@@ -36,7 +36,7 @@ def shared_database(server: Server | ExternalServer, template: Database) -> Iter
 def worker(
     shared_database: Database, worker_config: Config, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Worker]:
-    """The module's worker: must be as well after each test as before."""
+    """The module's worker; a test must leave it running."""
     with way_to(shared_database.dsn) as way:
         folder = tmp_path_factory.mktemp("worker")
         shared = Worker(folder, way.dsn, way.over(worker_config))
@@ -45,27 +45,27 @@ def worker(
             yield shared
         finally:
             shared.kill()
-            # Captured, and so shown only if a test failed.
+            # Captured, so shown only if a test failed.
             sys.stdout.write(shared.output())
 
 
 @pytest.fixture(scope="module")
 def chunk_tables(shared_database: Database) -> None:
-    """The tables of the handlers of chunks."""
+    """Create the tables of the handlers of chunks."""
     with psycopg.connect(shared_database.dsn, autocommit=True) as connection:
         connection.execute(chunked.TABLES)
 
 
 @pytest.fixture
 def inbox(shared_database: Database, worker: Worker) -> Iterator[Inbox]:
-    """The tables that the module's worker serves."""
+    """The tables of the module's worker."""
     yield Inbox(shared_database)
     assert worker.process.poll() is None, "The module's worker has ended."
 
 
 @pytest.fixture
 def own(database: Database) -> Inbox:
-    """A database of the test's own, with the handlers' tables."""
+    """A database of the test's own, with the tables of the handlers."""
     _prepare(database)
     return Inbox(database)
 
@@ -77,7 +77,7 @@ def _prepare(database: Database) -> None:
 
 @pytest.fixture
 def supervise(tmp_path: Path) -> Iterator[Supervise]:
-    """Start supervisors, of children that start at once."""
+    """Start supervisors, with children that start at once."""
     started: list[Supervising] = []
     with socket.create_server(("127.0.0.1", 0), backlog=512) as listener:
 
@@ -90,4 +90,4 @@ def supervise(tmp_path: Path) -> Iterator[Supervise]:
         yield start
         for each in started:
             each.end()
-            sys.stdout.write(each.output())  # captured, and so shown only if the test failed
+            sys.stdout.write(each.output())  # captured, so shown only if the test failed

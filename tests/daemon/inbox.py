@@ -1,6 +1,9 @@
-"""What a test of the running daemon does to the tables, and waits for.
+"""Inserts and waits of tests of a running daemon.
 
-Promises: a test speaks of its own rows only, so tests share a database and a worker.
+    row_id = await inbox.write("command", "test.ledger", {"n": 1})
+    await inbox.succeeded("command", row_id)
+
+Promises: each method looks at given rows only, so tests share a database and a worker.
 """
 
 import json
@@ -16,7 +19,7 @@ from tests.support.verdicts import Late, Violation, safety
 Kind = Literal["event", "command"]
 KINDS: tuple[Kind, ...] = ("event", "command")
 
-# Commands count from far above events, so that a number in the ledger speaks of one row only.
+# Ids of commands are far above those of events, so an id in the ledger means one row.
 TABLES = """
 alter table inboxd.commands alter column id restart with 1000000001;
 create table ledger (kind text, row_id bigint, note text);
@@ -27,12 +30,12 @@ create table child (parent bigint references parent deferrable initially deferre
 
 @dataclass(frozen=True)
 class Inbox:
-    """The tables of one database, from outside."""
+    """The tables of one database, as a producer and an operator see them."""
 
     database: Database
 
     async def write(self, kind: Kind, type_: str, payload: object = None, **columns: object) -> int:
-        """Insert one row as a producer does; its id."""
+        """Insert one row as a producer does; return its id."""
         return (
             await self.write_many(kind, type_, [{} if payload is None else payload], **columns)
         )[0]
@@ -40,7 +43,7 @@ class Inbox:
     async def write_many(
         self, kind: Kind, type_: str, payloads: Sequence[object], **columns: object
     ) -> list[int]:
-        """Insert a row for each payload in one transaction; their ids."""
+        """Insert a row for each payload in one transaction; return their ids."""
         return await self.write_json(
             kind, type_, [json.dumps(each) for each in payloads], **columns
         )
@@ -48,7 +51,7 @@ class Inbox:
     async def write_json(
         self, kind: Kind, type_: str, texts: Sequence[str | None], **columns: object
     ) -> list[int]:
-        """The same with payloads that are JSON text already, or null."""
+        """Insert a row for each payload, given as JSON text or None; return their ids."""
         if kind == "command":
             columns = {"queue": "default", **columns}
         names = "".join(f", {name}" for name in columns)
@@ -63,12 +66,12 @@ class Inbox:
         return [row["id"] for row in rows]
 
     async def hot(self, kind: Kind, row_id: int) -> asyncpg.Record | None:
-        """The row, while it is unsettled."""
+        """The row, or None if it is settled."""
         rows = await self.database.fetch(f"select * from inboxd.{kind}s where id = $1", row_id)
         return rows[0] if rows else None
 
     async def settled(self, kind: Kind, row_id: int, within: float = 30) -> asyncpg.Record:
-        """The row in history, once it is there."""
+        """Wait until the row is in history; return it."""
 
         async def find() -> list[asyncpg.Record]:
             return await self.database.fetch(
@@ -78,7 +81,7 @@ class Inbox:
         return (await eventually(find, within))[0]
 
     async def succeeded(self, kind: Kind, *row_ids: int, within: float = 30) -> None:
-        """Wait until all of these have succeeded."""
+        """Wait until all these rows have succeeded."""
 
         async def all_have() -> bool:
             found = await self.database.fetchval(
@@ -101,7 +104,7 @@ class Inbox:
             raise
 
     async def dead(self, kind: Kind, row_id: int, within: float = 30) -> asyncpg.Record:
-        """The row, once it is a dead letter."""
+        """Wait until the row is a dead letter; return it."""
 
         async def find() -> list[asyncpg.Record]:
             row = await self.hot(kind, row_id)
@@ -110,7 +113,7 @@ class Inbox:
         return (await eventually(find, within))[0]
 
     async def errors(self, kind: Kind, row_id: int) -> list[dict[str, Any]]:
-        """What the unsettled row says of its attempts, once it says anything."""
+        """Wait until the unsettled row has errors; return them."""
 
         async def find() -> list[dict[str, Any]]:
             row = await self.hot(kind, row_id)
@@ -131,9 +134,9 @@ class Inbox:
         await eventually(all_run)
 
     async def notes(self, *row_ids: int) -> list[tuple[str, int, str]]:
-        """What handlers wrote to the ledger for these rows, in their order.
+        """The notes that handlers wrote to the ledger for these rows, in order of the rows.
 
-        Raises Violation if a row's effect took place twice.
+        Raises Violation if a row took effect twice.
         """
         rows = await self.database.fetch(
             "select kind, row_id, note from ledger where row_id = any ($1) order by row_id, kind",
@@ -160,6 +163,6 @@ class Inbox:
 
 
 def errors_of(row: asyncpg.Record) -> list[dict[str, Any]]:
-    """A row's `errors`, decoded."""
+    """The decoded `errors` of a row."""
     found: list[dict[str, Any]] = json.loads(row["errors"] or "[]")
     return found

@@ -1,4 +1,4 @@
-"""A plugin that the older and the newest code both load: each effect is a row in `effects`.
+"""A plugin that both the older and the newest code load: each effect is a row in `effects`.
 
 See: test_older_code.py, which installs a copy of it.
 """
@@ -21,26 +21,25 @@ async def _note(ctx: EventContext | CommandContext, kind: str, row_id: int) -> N
 
 
 async def take(event: Event[Any], ctx: EventContext) -> None:
-    """Note the event; send a command, and a batch with what follows it, if it is to."""
+    """Note the event; with "makes" in the payload, send a command and a batch."""
     await _note(ctx, "event", event.id)
-    await asyncio.sleep(0.005)  # its work, so that both workers get some
+    await asyncio.sleep(0.005)  # the handler's work, so that both workers get events
     if event.payload.get("makes"):
         ctx.send({}, type="both.act")
         ctx.batch([{}, {}], name="made", type="both.act").then({}, type="both.after")
 
 
 async def take_chunk(events: EventChunk[Any], ctx: EventContext) -> None:
-    """Note each event of the chunk."""
     async for event in events:
         await _note(ctx, "event", event.id)
 
 
 async def act(command: dict[str, Any], ctx: CommandContext) -> None:
-    """Note the command; be a dead letter until it is mended, if it is to."""
+    """Note the command; if it is "broken", reject it until the table `mended` says otherwise."""
     if command.get("broken") and not await ctx.connection.fetchval("select mended from mended"):
         raise Reject("not mended yet")
     await _note(ctx, "command", ctx.id)
-    await asyncio.sleep(0.005)  # its work
+    await asyncio.sleep(0.005)  # the handler's work
 
 
 handlers.event("both.fact")(take)

@@ -1,6 +1,8 @@
-"""A producer that the older and the newest code both are: rows of every kind, round by round.
+"""A producer that runs with the older and with the newest code: rows of every kind, in rounds.
 
-Its arguments: the database's DSN, its name, how many rounds. See: test_older_code.py.
+    python older_producer.py DSN NAME ROUNDS
+
+See: test_older_code.py.
 """
 
 import sys
@@ -17,12 +19,12 @@ with psycopg.connect(dsn, autocommit=True) as connection:
         inbox.emit(connection, "both.fact", {"n": n, "makes": n % 3 == 0})
         inbox.emit(connection, "both.turn", {"key": key})
         inbox.emit(connection, "both.item", {"key": key})
-        # Both producers emit these: the second one's is a duplicate.
+        # Both producers emit these events: the second one is a duplicate.
         inbox.emit(connection, "both.fact", {"n": n}, dedup_key=f"shared {n}")
         inbox.send(connection, "both.act", {"broken": n == 0})
         inbox.send(connection, "both.keyed", {}, queue="keyed", ordering_key=key)
         inbox.send(connection, "both.limited", {}, queue="limited")
-        # As those do that have no client.
+        # Producers without the client write so.
         connection.execute("insert into inboxd.events (type, payload) values ('both.fact', '{}')")
         connection.execute("select inboxd.send_command('both.act', '{}')")
     for _ in range(3):

@@ -1,4 +1,4 @@
-"""The admin API of a real daemon: who may, what is told and done, and what it does in trouble."""
+"""The admin API of a real daemon: access, answers, actions, faults, start and stop."""
 
 import json
 import ssl
@@ -78,7 +78,7 @@ async def _dead(inbox: Inbox, kind: Any = "command", **payload: Any) -> int:
 @pytest.mark.parametrize(
     "token", [None, "x", "a-token-of-ada-with-full-acces", f"{_ADA}x", "é" * 20]
 )
-async def test_nothing_is_told_without_a_valid_token(
+async def test_requests_without_a_valid_token_get_401(
     inbox: Inbox, admin_port: int, token: str | None
 ) -> None:
     row_id = await _dead(inbox)
@@ -100,7 +100,7 @@ async def test_nothing_is_told_without_a_valid_token(
 
 
 @pytest.mark.parametrize("kind", ["event", "command"])
-async def test_a_row_is_told_as_by_the_command_line(
+async def test_a_row_is_shown_as_the_command_line_shows_it(
     inbox: Inbox, ada: httpx.AsyncClient, kind: str, capsys: Any, monkeypatch: Any
 ) -> None:
     row_id = await _dead(inbox, kind, text="x" * 100)
@@ -120,7 +120,9 @@ async def test_a_row_is_told_as_by_the_command_line(
     assert (await ada.get(f"/{kind}s/{whole[f'{kind}_id']}?payload=1")).json() == whole
 
 
-async def test_answers_are_for_no_page_and_no_cache(ada: httpx.AsyncClient, inbox: Inbox) -> None:
+async def test_answers_are_closed_to_other_pages_and_to_caches(
+    ada: httpx.AsyncClient, inbox: Inbox
+) -> None:
     answers = [
         await ada.get(f"/commands/{await _dead(inbox)}", headers={"origin": "https://evil.test"}),
         await ada.get("/commands/1"),
@@ -144,7 +146,7 @@ async def test_a_replay_runs_once_and_is_in_the_audit(
     path = f"/commands/{row_id}/replay"
     async with _client(admin_port, _BOB) as bob:
         assert (await bob.get(f"/commands/{row_id}")).status_code == 200
-        assert "may only look" in _problem(await bob.post(path), 403)
+        assert "may only read" in _problem(await bob.post(path), 403)
     answers: list[httpx.Response] = []
 
     async def replay() -> None:
@@ -182,30 +184,30 @@ async def test_dismiss_and_cancel(inbox: Inbox, ada: httpx.AsyncClient) -> None:
     assert "it is a fact" in _problem(await ada.post(f"/events/{other}/cancel"), 400)
 
 
-async def test_what_is_wrong_is_said_as_the_command_line_says_it(ada: httpx.AsyncClient) -> None:
+async def test_bad_requests_get_the_messages_of_the_command_line(ada: httpx.AsyncClient) -> None:
     said = _problem(await ada.get("/commands/999999999999"), 404)
     assert said.startswith("there is no command 999999999999: look the id up with")
     said = _problem(await ada.post("/events/999999999999/replay"), 404)
     assert "there is no event 999999999999; nothing was changed" in said
     assert "is not a row number or a uuid" in _problem(await ada.get("/events/x"), 400)
     assert "is not a row number" in _problem(await ada.get(f"/events/{'9' * 5000}"), 400)
-    assert "payload is true or false" in _problem(await ada.get("/events/1?payload=2"), 400)
+    assert "payload must be true or false" in _problem(await ada.get("/events/1?payload=2"), 400)
     assert "raw is for events" in _problem(await ada.get("/commands/1?raw=true"), 400)
-    assert "an action is" in _problem(await ada.post("/commands/1/drop"), 404)
+    assert "no such action" in _problem(await ada.post("/commands/1/drop"), 404)
     for body in (b"{", b"[]", b'{"why": 1}', b'{"reason": 1}', b'{"reason": "\\u0000"}'):
         assert _problem(await ada.post("/commands/1/replay", content=body), 400)
     large = b'{"reason": "' + b"x" * 20_000 + b'"}'
-    assert "at most 16384" in _problem(await ada.post("/commands/1/replay", content=large), 413)
+    assert "more than 16384" in _problem(await ada.post("/commands/1/replay", content=large), 413)
 
 
-async def test_a_big_payload_is_told_whole(inbox: Inbox, ada: httpx.AsyncClient) -> None:
+async def test_a_big_payload_is_shown_whole(inbox: Inbox, ada: httpx.AsyncClient) -> None:
     text = "é" * 2_000_000
     row_id = await _dead(inbox, text=text)
     answer = await ada.get(f"/commands/{row_id}?payload=true", timeout=patient())
     assert answer.json()["payload"]["text"] == text
 
 
-async def test_the_document_has_what_is_served(ada: httpx.AsyncClient) -> None:
+async def test_the_openapi_document_lists_all_paths(ada: httpx.AsyncClient) -> None:
     paths = (await ada.get("/openapi.json")).json()["paths"]
     assert {f"{method} {path}" for path, each in paths.items() for method in each} == {
         "get /api/events",
@@ -220,7 +222,7 @@ async def test_the_document_has_what_is_served(ada: httpx.AsyncClient) -> None:
     }
 
 
-async def test_without_the_database_it_says_so_and_stays(
+async def test_requests_during_an_outage_get_503_and_the_worker_stays(
     restartable_server: Server, restartable_database: Database, start_worker: StartWorker
 ) -> None:
     with held_port() as held:
@@ -241,7 +243,7 @@ async def test_without_the_database_it_says_so_and_stays(
         assert worker.process.poll() is None
 
 
-async def test_with_a_certificate_it_is_encrypted(
+async def test_with_a_certificate_the_api_is_encrypted(
     database: Database, start_worker: StartWorker, tmp_path: Path
 ) -> None:
     files = write_certificate(tmp_path, "localhost")
@@ -258,9 +260,7 @@ async def test_with_a_certificate_it_is_encrypted(
         assert '"https://0.0.0.0:' in worker.output()
 
 
-async def test_at_a_stop_what_is_under_way_is_answered(
-    own: Inbox, start_worker: StartWorker
-) -> None:
+async def test_a_stop_waits_for_open_requests(own: Inbox, start_worker: StartWorker) -> None:
     with held_port() as held:
         port = held.getsockname()[1]
         worker = await start_worker(_admin(port))
@@ -324,10 +324,11 @@ def _refused(settings: Config, tmp_path: Path, dsn: str) -> str:
     return worker.output()
 
 
-async def test_what_must_not_be_served_does_not_start(database: Database, tmp_path: Path) -> None:
+async def test_unsafe_settings_prevent_the_start(database: Database, tmp_path: Path) -> None:
     bare = {"admin": {"enabled": True, "port": 0, "host": "0.0.0.0"}}  # noqa: S104
     said = _refused(bare, tmp_path, database.dsn)
-    assert "[admin]: host '0.0.0.0' can be reached from other machines, and nobody signs in" in said
+    problem = "[admin]: host '0.0.0.0' can be reached from other machines, and no login is required"
+    assert problem in said
     open_to_all = _admin(0, host="0.0.0.0")  # noqa: S104
     said = _refused(open_to_all, tmp_path, database.dsn)
     assert "[admin]: host '0.0.0.0' can be reached from other machines" in said

@@ -1,4 +1,4 @@
-"""Tokens of the admin API on a real daemon: changed while it runs, told nowhere; slow senders."""
+"""Tokens of the admin API on a real daemon: reloaded while it runs, never shown; slow senders."""
 
 import signal
 from collections.abc import AsyncIterator
@@ -48,7 +48,7 @@ async def _answer(client: httpx.AsyncClient, token: str, path: str = "/events/1"
     return await client.get(path, headers={"authorization": f"Bearer {token}"})
 
 
-async def test_a_reload_takes_tokens_over(
+async def test_a_reload_replaces_tokens(
     database: Database, start_worker: StartWorker, tmp_path: Path
 ) -> None:
     file = tmp_path / "token"
@@ -71,7 +71,7 @@ async def test_a_reload_takes_tokens_over(
         assert await counts()
 
 
-async def test_no_token_is_told_anywhere(
+async def test_tokens_are_shown_nowhere(
     database: Database,
     start_worker: StartWorker,
     tmp_path: Path,
@@ -102,7 +102,7 @@ async def test_no_token_is_told_anywhere(
         assert "canary" not in text
 
 
-def test_settings_with_a_mistake_do_not_tell_the_token(tmp_path: Path, capsys: Any) -> None:
+def test_mistakes_in_settings_do_not_show_the_token(tmp_path: Path, capsys: Any) -> None:
     file = tmp_path / "inboxd.toml"
     for wrong in (
         'name = "ada", token = "canary-short"',

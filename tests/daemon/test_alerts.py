@@ -1,4 +1,4 @@
-"""What alerts are made of: series that are there from the start, and ages that page rightly."""
+"""The series of the alerts: present from the start, with ages only where somebody must act."""
 
 import re
 from pathlib import Path
@@ -16,8 +16,8 @@ from tests.support.sampled import counted
 pytestmark = pytest.mark.anyio
 
 ALERTS = Path(__file__).parents[2] / "deploy" / "alerts.yaml"
-# Gauges of what may not be there at all: no lane, nothing paused or blocked, not the leader.
-OF_WHAT_IS_THERE = {
+# Gauges of things that may not exist: no lane, nothing paused or blocked, not the leader.
+OPTIONAL_GAUGES = {
     *("inboxd_event_backlog_age_seconds", "inboxd_event_backlog_rows"),
     *("inboxd_command_backlog_age_seconds", "inboxd_command_backlog_rows"),
     "inboxd_kept_event_age_seconds",
@@ -37,25 +37,25 @@ _INBOUND = {
 }
 
 
-def asked() -> list[tuple[str, dict[str, str]]]:
+def series_of_alerts() -> list[tuple[str, dict[str, str]]]:
     """The series that alerts.yaml names: each name with the labels that must be equal."""
     said = "\n".join(re.findall(r"(?ms)^ +expr: (.+?)^ +(?:for|labels):", ALERTS.read_text()))
     found = re.findall(r"(inboxd_\w+)(?:\{([^}]*)\})?", said)
     return [(name, dict(re.findall(r'(\w+)="([^"]*)"', labels))) for name, labels in found]
 
 
-def test_a_gap_in_the_scrapes_makes_no_old_failure_new() -> None:
-    """At one instant of a gap nothing was there; over an hour something was."""
+def test_a_gap_in_the_scrapes_does_not_repeat_an_alert() -> None:
+    """An alert on the first failure compares with the last hour, not with one instant of a gap."""
     before = re.findall(r"unless (?!on )(\S+)", ALERTS.read_text())
     assert len(before) >= 4
     for series in before:
         assert re.match(r"last_over_time\(inboxd_\w+(\{.+?\})?\[1h\]", series), series
 
 
-async def test_every_series_of_the_alerts_is_there_from_the_start(
+async def test_every_series_of_the_alerts_is_present_from_the_start(
     database: Database, start_worker: StartWorker
 ) -> None:
-    """A counter that is born at 1 has never grown, to Prometheus: the first tells nobody."""
+    """A counter that appears with the value 1 has no increase in Prometheus."""
     await create_ledger(database)
     await endpoints.add(database, "acme")
     leap_day = {"cron": "0 0 29 2 *", "command": "test.wait"}
@@ -77,11 +77,11 @@ async def test_every_series_of_the_alerts_is_there_from_the_start(
     samples = [sample for family in families for sample in family.samples]
     known = {f"{each.name}_total" if each.type == "counter" else each.name for each in families}
     known |= {f"{each.name}_bucket" for each in families if each.type == "histogram"}
-    assert len(asked()) > 20
-    for name, labels in asked():
+    assert len(series_of_alerts()) > 20
+    for name, labels in series_of_alerts():
         assert name in known, name
         shown = [s for s in samples if s.name == name and labels.items() <= s.labels.items()]
-        assert shown or name in OF_WHAT_IS_THERE, f"{name}{labels}"
+        assert shown or name in OPTIONAL_GAUGES, f"{name}{labels}"
         if name.endswith("_total"):
             assert {sample.value for sample in shown} == {0}, f"{name}{labels}"
     types = {
@@ -90,7 +90,7 @@ async def test_every_series_of_the_alerts_is_there_from_the_start(
         if sample.labels.get("outcome") == "failed"
     }
     assert {("inboxd_events_total", "test.ledger"), ("inboxd_commands_total", "test.wait")} <= types
-    # The first failure is an increase then.
+    # So the first failure is an increase.
     inbox = Inbox(database)
     await inbox.dead("command", await inbox.write("command", "test.misbehave", {"how": "reject"}))
     failed = 'inboxd_commands_total{outcome="failed",queue="default",type="test.misbehave"}'
@@ -125,7 +125,7 @@ LATE = LINES | LANES | TOPICS | {"s//arrived"}
 
 
 async def late(database: Database) -> tuple[set[str], set[str | None]]:
-    """The lanes that are late with somebody, and the breakers that something waits for."""
+    """The lanes whose rows have an age, and the breakers that rows wait for."""
     async with daemon_session(database) as connection:
         counts = await counted(connection)
     events, commands = samples.event_backlog(counts), samples.command_backlog(counts)
@@ -136,8 +136,8 @@ async def late(database: Database) -> tuple[set[str], set[str | None]]:
     return lanes, {each.breaker for each in old} - {None}
 
 
-async def test_what_is_paused_is_late_with_nobody(late_rows: Database) -> None:
-    """Its rows are shown, and have no age: what was left alone on purpose calls nobody."""
+async def test_paused_lanes_have_no_age(late_rows: Database) -> None:
+    """Paused rows are counted, but have no age, so no alert fires."""
     assert await late(late_rows) == (LATE, set())
     for kind, name, part in (
         ("type", "a", r"[qrtu]/a/.*"),
@@ -164,10 +164,10 @@ async def test_what_is_paused_is_late_with_nobody(late_rows: Database) -> None:
         ("open", "closed", True),
     ],
 )
-async def test_what_waits_for_an_open_breaker_is_late_with_its_target(
+async def test_lanes_behind_an_open_breaker_are_late_under_its_name(
     late_rows: Database, state: str, mode: str, is_late: bool
 ) -> None:
-    """It is shown by its breaker, so that a target that is down pages nobody twice."""
+    """The rows have an age only under the breaker: one target that is down fires one alert."""
     for uses, part in (
         (["command a"], r"[qr]/a/.*"),
         (["queue q"], r"q/.*"),

@@ -1,4 +1,4 @@
-"""Bad input (promise 10): a visible dead letter with its reason, and the others go on."""
+"""Bad input (promise 10): a visible dead letter with its reason; other rows are processed."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,7 @@ _DEEP = 5_000
 
 @pytest.fixture(scope="module")
 def worker_config() -> Config:
-    """A short grace for types that nobody serves."""
+    """A short grace period for unhandled types."""
     return {
         "worker": {"unhandled_grace": "1s"},
         "maintenance": {"interval": "1s"},
@@ -37,15 +37,15 @@ async def _one_error(inbox: Inbox, kind: Kind, row_id: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_type_that_nobody_serves_is_a_dead_letter(inbox: Inbox, kind: Kind) -> None:
-    nobodys = await inbox.write(kind, "nobody.serves_this")
+async def test_an_unhandled_type_is_a_dead_letter(inbox: Inbox, kind: Kind) -> None:
+    unhandled = await inbox.write(kind, "nobody.serves_this")
     served = await inbox.write_many(kind, "test.ledger", [{"n": n} for n in range(3)])
     await inbox.succeeded(kind, *served)
-    error = await _one_error(inbox, kind, nobodys)
+    error = await _one_error(inbox, kind, unhandled)
     assert "NoHandler" in error["error"]
     assert "'nobody.serves_this'" in error["error"]
     assert "install a plugin" in error["error"]
-    assert (await inbox.dead(kind, nobodys))["attempts"] == 0
+    assert (await inbox.dead(kind, unhandled))["attempts"] == 0
 
 
 async def test_a_payload_that_does_not_fit_names_the_field(inbox: Inbox) -> None:
@@ -63,7 +63,7 @@ async def test_a_payload_that_does_not_fit_names_the_field(inbox: Inbox) -> None
     await inbox.succeeded("event", good)
 
 
-async def test_a_version_that_is_too_new_says_what_to_deploy(inbox: Inbox) -> None:
+async def test_a_version_that_is_too_new_names_the_plugin_to_deploy(inbox: Inbox) -> None:
     newer = await inbox.write("event", "test.strict", {"name": "n", "ages": []}, schema_version=3)
     error = await _one_error(inbox, "event", newer)
     assert "version 3 is too new" in error["error"]
@@ -92,7 +92,7 @@ async def test_a_payload_may_be_any_json(inbox: Inbox, kind: Kind, text: str | N
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("text", ["null", "1", "[]", '"x"'])
-async def test_json_that_is_no_object_is_refused_where_one_is_declared(
+async def test_json_that_is_not_an_object_is_refused_where_one_is_declared(
     inbox: Inbox, kind: Kind, text: str
 ) -> None:
     [row_id] = await inbox.write_json(kind, "test.ledger", [text])
@@ -109,7 +109,7 @@ async def test_json_that_is_no_object_is_refused_where_one_is_declared(
         pytest.param('{"n": ' + "[" * _DEEP + "]" * _DEEP + "}", id="deep"),
     ],
 )
-async def test_numbers_and_nesting_that_nothing_can_hold(
+async def test_numbers_and_nesting_beyond_all_bounds_are_dead_letters(
     inbox: Inbox, kind: Kind, text: str
 ) -> None:
     [bad] = await inbox.write_json(kind, "test.ledger", [text])
@@ -126,20 +126,22 @@ async def test_nul_in_text_is_refused_when_it_is_written(inbox: Inbox, kind: Kin
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.long
-async def test_a_payload_of_50_mb(inbox: Inbox, worker: Worker, kind: Kind) -> None:
+async def test_payloads_of_50_mb_are_processed_one_at_a_time(
+    inbox: Inbox, worker: Worker, kind: Kind
+) -> None:
     before = _peak(worker)
     ids = [await inbox.write(kind, "test.any", "x" * 50_000_000) for _ in range(3)]
     for row_id in ids:
         settled = await inbox.settled(kind, row_id)
         assert settled["payload"] is None
         assert settled["body_id"] is not None
-    # The text, the driver's copy and the decoded value, of one payload at a time and not of all.
+    # For one payload at a time: the text, the driver's copy and the decoded value.
     assert _peak(worker) - before < 450
 
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_rows_from_before_the_bounds_spoil_no_page(inbox: Inbox, kind: Kind) -> None:
-    """A text that no producer may write any more: the row runs, fails, is retried and settled."""
+    """Texts longer than producers may write now: the rows run, fail, are retried and settled."""
     long, columns = "x" * 1_000_000, ("tenant", "entity_id", "correlation_id", "traceparent")
     async with no_bounds(inbox.database):
         [old] = await inbox.write_many(
@@ -161,8 +163,8 @@ async def test_rows_from_before_the_bounds_spoil_no_page(inbox: Inbox, kind: Kin
     await inbox.succeeded("command", child["id"])
 
 
-async def test_headers_come_whole_however_large(inbox: Inbox) -> None:
-    """Those that a claim leaves out: large, compressed, or both; and from before the bounds."""
+async def test_headers_of_any_size_reach_the_handler(inbox: Inbox) -> None:
+    """A claim leaves out headers that are large, compressed, or both."""
     texts = [
         "small",
         "c" * 16_000,
@@ -185,6 +187,6 @@ async def test_headers_come_whole_however_large(inbox: Inbox) -> None:
 
 
 def _peak(worker: Worker) -> float:
-    """The most memory that the worker ever had, in MB."""
+    """The peak memory of the worker, in MB."""
     status = Path(f"/proc/{worker.process.pid}/status").read_text()
     return int(status.partition("VmHWM:")[2].split()[0]) / 1000

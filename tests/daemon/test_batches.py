@@ -2,10 +2,11 @@
 
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import Any
 from uuid import uuid4
 
+import anyio
 import pytest
 
 from inboxd import operations
@@ -23,12 +24,12 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture(scope="module")
 def worker_config() -> Config:
-    """Nothing but folds and wake-ups may bring things about in time."""
+    """No polls: only folds and wake-ups make rows run."""
     return {"worker": {"poll_interval": "1h"}}
 
 
 class Story:
-    """What one row brought about, told apart from other tests' by its correlation id."""
+    """The rows that one row has brought about, found by its correlation id."""
 
     def __init__(self, inbox: Inbox, correlation_id: str) -> None:
         self.inbox = inbox
@@ -56,7 +57,7 @@ class Story:
         await eventually(is_there)
 
     async def told(self) -> list[str]:
-        """What the continuations said, each as often as it ran."""
+        """The notes of the continuations, one for each run."""
         rows = await self.inbox.database.fetch(
             "select l.note from ledger l join inboxd.commands_history h on h.id = l.row_id "
             "where h.correlation_id = $1 and h.type = 'batch.told' order by 1",
@@ -71,7 +72,7 @@ class Story:
         await eventually(is_told)
 
     async def settled(self) -> None:
-        """Nothing is left to run."""
+        """Wait until no row of the story can run."""
 
         async def is_settled() -> bool:
             rows = await self.inbox.database.fetch(
@@ -84,7 +85,7 @@ class Story:
 
 
 async def tell(inbox: Inbox, type_: str, payload: dict[str, Any], kind: str = "event") -> Story:
-    """Write one row that begins a story of its own."""
+    """Insert a row that begins a story of its own."""
     story = Story(inbox, str(uuid4()))
     await inbox.write(kind, type_, payload, correlation_id=story.id)  # type: ignore[arg-type]
     return story
@@ -92,7 +93,7 @@ async def tell(inbox: Inbox, type_: str, payload: dict[str, Any], kind: str = "e
 
 @asynccontextmanager
 async def mended(inbox: Inbox) -> AsyncIterator[None]:
-    """What failed would succeed now."""
+    """During the block, members that failed would succeed."""
     await inbox.database.execute("insert into ledger (note) values ('mended')")
     try:
         yield
@@ -101,7 +102,7 @@ async def mended(inbox: Inbox) -> AsyncIterator[None]:
 
 
 async def replay(inbox: Inbox, batch: int) -> int:
-    """Replay the dead letters in a batch, as an operator does; how many."""
+    """Replay the dead letters in a batch, as an operator does; return their number."""
     async with daemon_session(inbox.database) as connection:
         session, wanted = Session(connection, SQL), operations.Selection(batch=batch)
         terms = operations.Terms(actor="test")
@@ -123,7 +124,7 @@ async def test_continuations_run_when_the_last_member_has_ended(
     await story.settled()
 
 
-async def test_a_continuation_comes_from_its_batch(inbox: Inbox) -> None:
+async def test_a_continuation_has_its_batch_as_origin(inbox: Inbox) -> None:
     story = await tell(inbox, "batch.make", {"members": ["ok"], "times": 2})
     await story.hears("then", "finally")
     batch = await story.batch()
@@ -135,8 +136,10 @@ async def test_a_continuation_comes_from_its_batch(inbox: Inbox) -> None:
     assert {tuple(row) for row in rows} == {("batch", batch["id"], batch["batch_id"], None)}
 
 
-async def test_what_waited_is_released_at_once(own: Inbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the worker that settled last: a sweep comes after an hour. Also a batch that is a step."""
+async def test_waiting_steps_are_released_at_once(
+    own: Inbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker that settles last releases them: a sweep comes after an hour. Also for a batch."""
     monkeypatch.setattr(maintenance, "_FOLD_SWEEP", 3600.0)
     settings = {"plugins": ["testplugin"], "poll_interval": "1h"}
     database = {"dsn": own.database.dsn}
@@ -146,7 +149,7 @@ async def test_what_waited_is_released_at_once(own: Inbox, monkeypatch: pytest.M
         await story.hears("mails then", "mails finally", "then", "finally")
 
 
-async def test_what_follows_a_batch_within_one_that_waits_runs_after_it(inbox: Inbox) -> None:
+async def test_a_continuation_of_an_inner_batch_runs_after_it(inbox: Inbox) -> None:
     steps = [["a", "ok", []], ["b", "nested", ["a"]]]
     story = await tell(inbox, "flow.make", {"steps": steps})
     await story.hears("b inner then", "then", "finally")
@@ -160,7 +163,7 @@ async def test_what_follows_a_batch_within_one_that_waits_runs_after_it(inbox: I
     assert rows[0]["finished_at"] <= rows[1]["started_at"]
 
 
-async def test_a_dead_letter_that_is_mended_heals_its_batch(inbox: Inbox) -> None:
+async def test_a_mended_dead_letter_heals_its_batch(inbox: Inbox) -> None:
     story = await tell(inbox, "batch.make", {"members": ["fail", "ok"]})
     await story.hears("otherwise", "finally")
     assert await story.counts() == ("failed", 2, 1, 1, 0, 0)
@@ -182,12 +185,12 @@ async def test_batches_within_batches_end_before_them(inbox: Inbox) -> None:
     await story.hears(
         *("inner 0 then", "inner 0 finally", "inner 1 then", "inner 1 finally", "then", "finally")
     )
-    # A member, two batches, and what follows them: of each three one is skipped.
+    # Members: one command, two batches, six continuations; in each three one is skipped.
     assert await story.counts() == ("succeeded", 9, 7, 0, 0, 2)
 
 
-async def test_a_batch_within_that_fails_comes_to_rest_and_fails_the_outer(inbox: Inbox) -> None:
-    """Its `then` waits for somebody to mend it: the outer batch has ended for all that."""
+async def test_a_failed_inner_batch_fails_the_outer_one(inbox: Inbox) -> None:
+    """Its `then` waits for a repair; the outer batch has ended nevertheless."""
     story = await tell(inbox, "batch.make", {"inner": [["fail"]]})
     await story.hears("inner 0 otherwise", "inner 0 finally", "otherwise", "finally")
     assert await story.counts() == ("failed", 4, 2, 1, 0, 0)
@@ -215,7 +218,7 @@ async def test_an_open_batch_is_filled_by_others_and_ends_after_its_close(inbox:
     assert await story.counts() == ("succeeded", 17, 17, 0, 0, 0)
 
 
-async def test_a_closed_batch_takes_no_more(inbox: Inbox) -> None:
+async def test_a_closed_batch_accepts_no_members(inbox: Inbox) -> None:
     story = await tell(inbox, "batch.make", {"members": ["ok"], "times": 5})
     await story.hears("then", "finally")
     batch = str((await story.batch())["batch_id"])
@@ -270,7 +273,7 @@ async def test_a_step_may_be_a_batch_that_starts_in_its_turn(inbox: Inbox) -> No
     assert max(row["finished_at"] for row in times[1:3]) <= times[3]["started_at"]
 
 
-async def test_a_workflow_that_cannot_go_on_has_failed_and_is_resumed(inbox: Inbox) -> None:
+async def test_a_workflow_that_cannot_go_on_fails_and_can_be_resumed(inbox: Inbox) -> None:
     steps = [
         ["a", "ok", []],
         ["b", "fail", ["a"]],
@@ -313,13 +316,13 @@ async def test_a_wrong_graph_fails_the_handler_and_writes_nothing(
         assert await own.database.fetch(f"select from inboxd.{table}") == []
 
 
-async def test_a_result_that_is_not_there_is_named(inbox: Inbox) -> None:
+async def test_a_missing_result_is_named(inbox: Inbox) -> None:
     lost = await inbox.write("command", "batch.work", {"name": "x", "reads": ["a"]}, max_attempts=1)
     dead = await inbox.dead("command", lost)
     assert "there is no result of 'a': this command is in no workflow" in dead["errors"]
 
 
-async def test_an_abandoned_open_batch_is_seen(own: Inbox, start_worker: StartWorker) -> None:
+async def test_an_abandoned_open_batch_expires(own: Inbox, start_worker: StartWorker) -> None:
     worker = await start_worker({"maintenance": {"interval": "1s"}})
     await own.write("event", "batch.make", {"open": True, "members": ["ok"], "expires": "100ms"})
     await worker.logged("an open batch has expired")
@@ -339,10 +342,10 @@ async def test_an_abandoned_open_batch_is_seen(own: Inbox, start_worker: StartWo
     await eventually(told)
 
 
-async def test_a_worker_that_is_drained_folds_what_it_settled_last(
+async def test_a_drained_worker_folds_the_batches_that_it_settled_last(
     own: Inbox, start_worker: StartWorker
 ) -> None:
-    """Its fold waits for the batch's row while it is told to stop; it is not left to others."""
+    """Its fold waits for the lock of the batch's row while the worker drains."""
     member = json.dumps([{"type": "batch.work", "queue": "default"}])
     [sent] = await own.database.fetch("select id from inboxd.send_batch('b', $1)", member)
     async with daemon_session(own.database) as holder, holder.transaction():
@@ -350,8 +353,7 @@ async def test_a_worker_that_is_drained_folds_what_it_settled_last(
         worker = await start_worker()
         await lock_awaited(own.database)
         worker.process.terminate()
-        with suppress(AssertionError):  # it has ended all that there is to end but this
-            await worker.wait(0.7)
+        await anyio.sleep(0.7)  # without the fold the worker would end within this time
     await worker.wait()
     [batch] = await own.database.fetch("select status from inboxd.batches")
     assert batch["status"] == "succeeded"

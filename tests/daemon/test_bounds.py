@@ -1,4 +1,4 @@
-"""The bounds of topics: rows of a page, pages or chunks at a time over all workers, and sleeps."""
+"""The bounds of topics: rows of a page, concurrent pages or chunks over all workers, and sleeps."""
 
 import pytest
 
@@ -14,7 +14,7 @@ BOUNDED: Config = {
     "topics.alone": {"total_concurrency": 1},
     "topics.in_order": {"mode": "sequential", "page_rows": 7, "total_concurrency": 1},
 }
-# Which transaction wrote each effect, and when: what ran together, and in how large a page.
+# The transaction and the time of each effect: concurrent pages, and their sizes.
 _PAGES = """
 alter table ledger add column page xid8 default pg_current_xact_id(),
     add column at timestamptz default clock_timestamp()
@@ -45,7 +45,7 @@ async def write(own: Inbox, topic: str, rows: int, key: str | None = None) -> No
     await own.write_many("event", "test.ledger", payloads, topic=topic, ordering_key=key)
 
 
-async def test_a_page_has_no_more_rows_than_its_topic_allows(
+async def test_a_page_has_at_most_page_rows_of_its_topic(
     own: Inbox, start_worker: StartWorker
 ) -> None:
     await own.database.execute(_PAGES)
@@ -59,7 +59,7 @@ async def test_a_page_has_no_more_rows_than_its_topic_allows(
 
 
 @pytest.mark.parametrize("topic", ["alone", "in_order"])
-async def test_no_more_pages_at_a_time_than_the_topic_allows(
+async def test_concurrent_pages_stay_within_total_concurrency(
     own: Inbox, start_worker: StartWorker, topic: str
 ) -> None:
     await own.database.execute(_PAGES)
@@ -74,10 +74,10 @@ async def test_no_more_pages_at_a_time_than_the_topic_allows(
     assert together == 0
 
 
-async def test_no_more_chunks_at_a_time_than_the_topic_allows(
+async def test_concurrent_chunks_stay_within_total_concurrency(
     own: Inbox, start_worker: StartWorker
 ) -> None:
-    """Two workers, and five chunks that are due, each in a bucket of its own: two of them run."""
+    """Two workers, and five due chunks, each in its own bucket: two of them run."""
     await own.database.execute(TABLES)
     keys = await own.database.fetch(
         "select distinct on (bucket) key from (select 'k' || n as key,"
@@ -101,10 +101,10 @@ async def test_no_more_chunks_at_a_time_than_the_topic_allows(
     assert await own.database.fetchval("select count(*) from chunks") == len(keys)
 
 
-async def test_a_page_has_no_slot_of_a_topic_that_it_leaves(
+async def test_a_page_uses_slots_of_its_own_topics_only(
     own: Inbox, start_worker: StartWorker
 ) -> None:
-    """Two topics, each a page at a time: two workers have one each, again and again."""
+    """Two topics, each with one page at a time: each of two workers has one, again and again."""
     alone = {"mode": "sequential", "total_concurrency": 1}
     config: Config = {
         "topics.first": alone,
@@ -122,14 +122,14 @@ async def test_a_page_has_no_slot_of_a_topic_that_it_leaves(
                 """ select 'test.ledger', '{"n": 1}', topic, 'k' || n % 40"""
                 " from generate_series(1, 30) n, unnest(array['first', 'second']) as topic"
             )
-            # A worker has one page at a time, and a topic one: so each topic is in a page.
+            # A worker has one page at a time, and a topic has one: so each topic has a page.
             await lock_awaited(own.database, 2, query="insert into ledger%")
         await all_settled(own, 60 * number)
     done = "select count(distinct worker_id) from inboxd.events_history"
     assert await own.database.fetchval(done) == 2
 
 
-async def test_nobody_sleeps_longer_than_the_most_impatient_topic_allows(
+async def test_the_shortest_poll_interval_of_the_topics_bounds_the_sleep(
     own: Inbox, start_worker: StartWorker
 ) -> None:
     """Without wake-ups, and while all other topics could wait for a minute."""
@@ -143,7 +143,7 @@ async def test_nobody_sleeps_longer_than_the_most_impatient_topic_allows(
     async def has_looked() -> bool:
         return await worker.metric('inboxd_wakeups_total{cause="sweep",kind="event"}') > 0
 
-    await eventually(has_looked)  # and has found nothing: it does not look again before it slept
+    await eventually(has_looked)  # and found no rows: it sleeps before it looks again
     row_id = await own.write("event", "test.ledger", {"n": 1}, topic="impatient")
     await own.settled("event", row_id)
     assert await worker.metric('inboxd_wakeups_total{cause="poll",kind="event"}') > 0

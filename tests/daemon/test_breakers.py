@@ -1,4 +1,4 @@
-"""Breakers: all workers leave alone what needs a target that is down, one tries it, all go on."""
+"""Breakers: while a target is down all workers leave its rows alone, one probes, then all go on."""
 
 import json
 import signal
@@ -15,7 +15,7 @@ from tests.support.verdicts import safety
 
 pytestmark = pytest.mark.anyio
 
-# Farther away than anything is waited for, so that no poll helps.
+# Longer than any wait, so that a poll cannot help.
 NO_POLL: Config = {"worker": {"poll_interval": "1h"}}
 
 
@@ -28,30 +28,28 @@ async def target(database: Database) -> "Target":
 
 
 class Target:
-    """The target, and what is written of its breaker."""
+    """The target, and the breaker's row."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
 
     async def go(self) -> None:
-        """It is down from now on."""
         await self.database.fetch("update target set up = false")
 
     async def come(self) -> None:
-        """It is up again."""
         await self.database.fetch("update target set up = true")
 
     async def calls(self) -> int:
-        """How often it was called."""
+        """The number of calls so far."""
         return int(await self.database.fetchval("select last_value from target_calls"))
 
     async def breaks(self, of: str = "target") -> int:
-        """How many there were in a row."""
+        """The number of breaks in a row."""
         opens = "select opens from inboxd.breakers where name = $1"
         return int(await self.database.fetchval(opens, of))
 
     async def is_(self, state: str, of: str = "target") -> None:
-        """Wait for the breaker's state."""
+        """Wait for a state of the breaker."""
 
         async def written() -> bool:
             found = await self.database.fetchval(
@@ -63,7 +61,7 @@ class Target:
 
 
 async def known(state: int, *workers: Worker, of: str = "target") -> None:
-    """Wait until all of these know: 0 closed, 1 half-open, 2 open."""
+    """Wait until the metrics of all these workers show: 0 closed, 1 half-open, 2 open."""
 
     async def all_do() -> bool:
         name = f'inboxd_breaker_state{{name="{of}"}}'
@@ -74,7 +72,7 @@ async def known(state: int, *workers: Worker, of: str = "target") -> None:
 
 
 async def force(database: Database, mode: Mode) -> None:
-    """What an operator does."""
+    """Force the breaker, as an operator does."""
     async with daemon_session(database) as connection:
         await operations.force_breaker(Session(connection, SQL), "target", mode, actor="ada")
 
@@ -92,7 +90,7 @@ async def settled(database: Database, table: str, count: int) -> None:
 @pytest.mark.parametrize(
     ("table", "type_"), [("commands", "test.target"), ("events", "test.target.told")]
 )
-async def test_what_needs_a_target_that_is_down_waits_and_spends_nothing(
+async def test_rows_of_a_target_that_is_down_wait_without_attempts(
     database: Database, start_worker: StartWorker, target: Target, table: str, type_: str
 ) -> None:
     workers = [await start_worker(NO_POLL) for _ in range(2)]
@@ -104,7 +102,7 @@ async def test_what_needs_a_target_that_is_down_waits_and_spends_nothing(
     await send(database, 20, "test.noop")
     await settled(database, "commands", 20)
     await known(2, *workers)
-    # What is tried between two breaks is one call.
+    # Between two breaks there is one call, a probe.
     before, breaks = await target.calls(), await target.breaks()
     await database.fetch(
         "update inboxd.breakers "
@@ -112,7 +110,7 @@ async def test_what_needs_a_target_that_is_down_waits_and_spends_nothing(
     )
     await target.is_("half_open")
     await target.is_("open")
-    # Asked last: a call more may be out already.
+    # Read last: another call may be out already.
     assert await target.calls() - before <= await target.breaks() - breaks + 1
     spent = await database.fetchval(f"select sum(attempts) from inboxd.{table}")
     assert spent <= await target.calls()
@@ -134,11 +132,11 @@ async def test_what_needs_a_target_that_is_down_waits_and_spends_nothing(
         for worker in workers
         for to in ("open", "half-open", "closed")
     ]
-    # The one who makes a change logs it, and so does the other one when it knows; and each probe.
+    # Each worker logs each change: one makes it, the other learns of it. Each probe is logged too.
     assert 0 < len(told) <= 4 * sum(changes)
 
 
-async def test_an_events_own_call_puts_off_that_event_alone(
+async def test_a_handlers_own_call_delays_only_its_event(
     database: Database, start_worker: StartWorker, target: Target
 ) -> None:
     worker = await start_worker({})
@@ -182,7 +180,7 @@ async def test_a_thread_calls_under_a_breaker(
 
 
 async def half_open(database: Database, target: Target, rows: int) -> None:
-    """Rows whose calls take their time, one of which is a probe now."""
+    """Insert rows with slow calls, and wait until one of them runs as a probe."""
     await target.go()
     await send(database, 3, "test.target")
     await target.is_("open")
@@ -199,7 +197,7 @@ async def half_open(database: Database, target: Target, rows: int) -> None:
     await eventually(one_runs)
 
 
-async def test_one_probe_at_a_time(
+async def test_one_probe_runs_at_a_time(
     database: Database, start_worker: StartWorker, target: Target
 ) -> None:
     for _ in range(2):
@@ -213,10 +211,10 @@ async def test_one_probe_at_a_time(
 
 
 @pytest.mark.long
-async def test_a_probe_outlives_its_worker(
+async def test_a_probe_of_a_dead_worker_is_taken_over(
     database: Database, start_worker: StartWorker, target: Target
 ) -> None:
-    """The worker that has it dies: when its time is over another one tries."""
+    """The worker that has the right to probe dies: when its time is over, another worker probes."""
     workers = [await start_worker(NO_POLL) for _ in range(2)]
     await half_open(database, target, 10)
     pid = await database.fetchval(
@@ -264,7 +262,7 @@ async def test_topics_with_lines_stand_still_and_go_on(
 
 
 @pytest.mark.long
-async def test_an_open_breaker_survives_restarts_and_a_target_that_is_down_loses_nothing(
+async def test_an_open_breaker_survives_restarts_and_loses_no_row(
     database: Database, start_worker: StartWorker, target: Target
 ) -> None:
     first = await start_worker(NO_POLL)
@@ -305,7 +303,7 @@ async def test_a_fallback_is_sent_instead(
         "command_id": str(sent["command_id"]),
     }
     assert (sent["payload"], sent["causation_id"]) == (row["payload"], row["command_id"])
-    assert await target.calls() == 1  # as a sequence that nobody asked
+    assert await target.calls() == 1  # the initial last_value of a sequence that was not used
 
 
 @pytest.mark.long
@@ -338,7 +336,7 @@ async def test_lines_of_keys_stand_still_and_go_on_in_order(
 async def test_a_queue_needs_a_breaker_whatever_its_handlers_declare(
     database: Database, start_worker: StartWorker, target: Target, limits: Config
 ) -> None:
-    """Two workers; the same type in another queue goes on, and two breakers count one call."""
+    """The same type in another queue goes on, and two breakers count one call."""
     settings: Config = {
         **NO_POLL,
         "queues": {"needing": {"breaker": "of-queue", **limits}},
@@ -365,7 +363,7 @@ async def test_a_queue_needs_a_breaker_whatever_its_handlers_declare(
     called = await target.calls()
     assert spent <= called
     probes = await target.breaks("of-queue") - breaks + 1
-    assert called - before <= probes + 3, "a probe for each break, beside the three that had begun"
+    assert called - before <= probes + 3, "one probe per break, besides three calls that had begun"
     await target.come()
     await settled(database, "commands", 93)
     await target.is_("closed", of="of-queue")
@@ -403,7 +401,7 @@ async def test_a_queue_gets_its_breaker_while_the_worker_runs(
     assert [tuple(row) for row in left] == [("late", "pending", 0)]
 
 
-async def test_rules_that_come_with_a_reload_are_written_down_at_once(
+async def test_rules_of_a_reload_are_written_at_once(
     database: Database, start_worker: StartWorker
 ) -> None:
     worker = await start_worker({**NO_POLL, "breakers": {"target": {"probes": 2}}})
@@ -419,10 +417,10 @@ async def test_rules_that_come_with_a_reload_are_written_down_at_once(
     await eventually(is_written)
 
 
-async def test_forced_open_all_workers_leave_it_alone_at_once(
+async def test_all_workers_obey_a_forced_breaker_at_once(
     database: Database, start_worker: StartWorker, target: Target
 ) -> None:
-    """What was leased and has not begun is given back; of what comes nothing is leased."""
+    """Leased commands that have not started are released; later rows are not leased."""
     workers = [await start_worker(NO_POLL) for _ in range(2)]
     await force(database, "open")
     await known(2, *workers)
@@ -436,7 +434,7 @@ async def test_forced_open_all_workers_leave_it_alone_at_once(
     assert await target.calls() == 50
 
 
-async def test_changed_rules_are_taken_over_while_it_runs(
+async def test_a_reload_changes_the_rules_of_a_running_worker(
     database: Database, start_worker: StartWorker, target: Target
 ) -> None:
     rules = {"consecutive_failures": 1000, "failure_ratio": 0}
@@ -455,7 +453,7 @@ async def test_changed_rules_are_taken_over_while_it_runs(
     await target.is_("open")
     told = [line for line in worker.output().splitlines() if "settings are reloaded" in line]
     assert json.loads(told[0])["live"] == ["breakers.target.consecutive_failures"]
-    # What comes in its place is taken over as well: nothing waits for the target any more.
+    # New rules that replace these are applied as well: the rows no longer wait for the target.
     settings.write_text(
         settings.read_text().replace('"consecutive_failures" = 5', '"fallback" = "test.noop"')
     )

@@ -1,4 +1,4 @@
-"""Batch mode: what becomes of a chunk's events when some fail, are refused or put off."""
+"""Batch mode: outcomes of a chunk's events when some fail, are refused or deferred."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from tests.support import eventually
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("chunk_tables")]
 
 
-async def test_single_events_are_rejected_or_tried_again(inbox: Inbox) -> None:
+async def test_single_events_are_rejected_or_retried(inbox: Inbox) -> None:
     payloads = [{}, {"rejected": True}, {}, {"again": True}, {}]
     ids = await emit(inbox, "counted", "outcomes", payloads)
     whole, alone = await chunks(inbox, "counted", "outcomes", 2)
@@ -24,7 +24,7 @@ async def test_single_events_are_rejected_or_tried_again(inbox: Inbox) -> None:
     assert "not this one" in dead["errors"]
 
 
-async def test_what_cannot_be_read_is_a_dead_letter_of_its_own(inbox: Inbox) -> None:
+async def test_an_unreadable_event_is_a_dead_letter_of_its_own(inbox: Inbox) -> None:
     ids = await emit(inbox, "counted", "unreadable", [{}, {"n": "many"}, {}, {}, {}])
     (found,) = await chunks(inbox, "counted", "unreadable", 1)
     assert (found["ids"], found["size"]) == ([ids[0], *ids[2:]], 4)
@@ -33,8 +33,8 @@ async def test_what_cannot_be_read_is_a_dead_letter_of_its_own(inbox: Inbox) -> 
     assert dead["status"] == "failed"
 
 
-async def test_a_type_that_the_handler_does_not_take(inbox: Inbox) -> None:
-    """It is in no chunk, nor waits for one: where nobody serves it, it is a dead letter."""
+async def test_a_type_without_a_chunk_handler_joins_no_chunk(inbox: Inbox) -> None:
+    """The event does not wait for a chunk: if no worker handles its type, it is a dead letter."""
     odd = await inbox.write("event", "chunked.odd", {"key": "odd"}, topic="counted")
 
     async def turned_away() -> bool:
@@ -49,8 +49,8 @@ async def test_a_type_that_the_handler_does_not_take(inbox: Inbox) -> None:
     await eventually(turned_away)
 
 
-async def test_a_type_that_another_worker_takes_waits_for_its_chunk(inbox: Inbox) -> None:
-    """A newer release of the plugin, which has just come."""
+async def test_a_type_that_another_worker_handles_waits_for_its_chunk(inbox: Inbox) -> None:
+    """The other worker has a newer release of the plugin."""
     await inbox.database.execute(
         "insert into inboxd.workers (id, name, host, pid, version, events, commands, queues,"
         " declares, subscriptions)"
@@ -73,7 +73,7 @@ async def test_poison_is_found_among_a_hundred(inbox: Inbox) -> None:
     done = [id_ for each in found for id_ in each["ids"]]
     assert sorted(done) == sorted([*ids[:57], *ids[58:]])
     assert all(each["ids"] == sorted(each["ids"]) for each in found)
-    # What was sent by a part that failed was not sent.
+    # Commands that a failed part sent were not written.
     sent = await inbox.database.fetch(
         "select count(*) from (select origin_id from inboxd.commands union all "
         "select origin_id from inboxd.commands_history) c where origin_id = any($1)",
@@ -82,7 +82,7 @@ async def test_poison_is_found_among_a_hundred(inbox: Inbox) -> None:
     assert sent[0][0] == 99
 
 
-async def test_a_chunk_that_fails_whatever_is_in_it_is_tried_again_as_a_whole(inbox: Inbox) -> None:
+async def test_a_chunk_that_always_fails_is_retried_as_a_whole(inbox: Inbox) -> None:
     ids = await emit(inbox, "hopeless", "all", [{}] * 50)
     dead = [await failed(inbox, id_) for id_ in ids]
     assert {each["attempts"] for each in dead} <= {1, 3}
@@ -91,7 +91,7 @@ async def test_a_chunk_that_fails_whatever_is_in_it_is_tried_again_as_a_whole(in
     assert all(each["position"] is None and not each["head"] for each in dead)
 
 
-async def test_a_chunk_that_is_not_to_be_split(inbox: Inbox) -> None:
+async def test_a_chunk_that_must_not_be_split_fails_as_a_whole(inbox: Inbox) -> None:
     ids = await inbox.write_many("event", "chunked.whole", [{}, {}, {"poison": True}, {}])
     for id_ in ids:
         assert (await failed(inbox, id_))["position"] is None
@@ -103,8 +103,8 @@ async def test_a_chunk_is_deferred_as_a_whole(inbox: Inbox) -> None:
     assert (await chunks(inbox, "counted", "deferred", 2))[1]["ids"] == ids[4:]
 
 
-async def test_nothing_makes_a_deferred_chunk_due(inbox: Inbox) -> None:
-    """Full or not, and whatever comes: its handler has said when."""
+async def test_new_events_do_not_make_a_deferred_chunk_due(inbox: Inbox) -> None:
+    """Its handler has set the time, whether the chunk is full or not."""
     item = {"deferred": True, "after": "10m"}
     ids = await emit(inbox, "counted", "patient", [item, {}, {}, {}, {}])
 
@@ -123,8 +123,8 @@ async def test_nothing_makes_a_deferred_chunk_due(inbox: Inbox) -> None:
     assert after["run_at"] == before["run_at"]
 
 
-async def test_what_stands_behind_a_dead_chunk_has_its_turn(inbox: Inbox) -> None:
-    """It is full by itself, and nothing more comes to say so."""
+async def test_a_full_chunk_behind_a_dead_one_runs(inbox: Inbox) -> None:
+    """It is full already, and no further event arrives to trigger it."""
     payloads = [{"poison": True}] * 4 + [{}] * 5
     ids = await inbox.write_many("event", "chunked.whole", payloads, ordering_key="behind")
     for id_ in ids[:4]:
@@ -132,7 +132,7 @@ async def test_what_stands_behind_a_dead_chunk_has_its_turn(inbox: Inbox) -> Non
     assert (await chunks(inbox, "whole", "behind", 1))[0]["ids"] == ids[4:8]
 
 
-async def test_a_chunk_that_does_not_end_in_time_is_cut_down(inbox: Inbox) -> None:
+async def test_a_chunk_beyond_its_time_limit_is_split(inbox: Inbox) -> None:
     ids = await inbox.write_many("event", "chunked.slow", [{}, {}, {"wait": 5}, {}])
     await inbox.succeeded("event", ids[0], ids[1])
     dead = await failed(inbox, ids[2])
@@ -150,8 +150,8 @@ async def test_a_chunk_that_spoils_its_commit_costs_the_others_nothing(inbox: In
     await failed(inbox, ids[2])
 
 
-async def test_a_chunk_of_which_nothing_succeeds_stays_one(inbox: Inbox) -> None:
-    """Where all of its events have failed, none of them is to blame: an outage."""
+async def test_a_chunk_whose_events_all_fail_stays_whole(inbox: Inbox) -> None:
+    """If all of its events fail, no single event is to blame: it is an outage."""
     ids = await emit(inbox, "patient", "outage", [{"broken": True}] * 5)
 
     async def failed_once() -> bool:
@@ -167,8 +167,8 @@ async def test_a_chunk_of_which_nothing_succeeds_stays_one(inbox: Inbox) -> None
     await inbox.succeeded("event", *ids)
 
 
-async def test_a_verdict_of_one_event_is_not_the_chunks(inbox: Inbox) -> None:
-    """Nothing succeeds, but one says of itself that it never will: the others have retries."""
+async def test_a_rejection_of_one_event_does_not_affect_the_others(inbox: Inbox) -> None:
+    """All events fail; one of them is rejected for good, the others have retries."""
     payloads: list[dict[str, Any]] = [{"broken": True}] * 4 + [{"refused": True}]
     ids = await emit(inbox, "patient", "verdict", payloads)
     dead = await failed(inbox, ids[4])
@@ -177,8 +177,8 @@ async def test_a_verdict_of_one_event_is_not_the_chunks(inbox: Inbox) -> None:
     await inbox.succeeded("event", *ids[:4])
 
 
-async def test_what_was_sequential_is_of_the_chunks_that_its_topic_has_now(inbox: Inbox) -> None:
-    """Also what no chunk takes, and what failed alone: it waits for its retry as what was batch."""
+async def test_events_of_a_former_sequential_topic_join_its_chunks(inbox: Inbox) -> None:
+    """So do an event of a type without a chunk handler, and one that failed alone."""
     written = (
         "insert into inboxd.events (topic, mode, type, ordering_key, bucket, status, payload)"
         " values ('daily', 'sequential', $1, 'was', inboxd.bucket_of('daily', 'was'), 'waiting',"
@@ -198,8 +198,8 @@ async def test_what_was_sequential_is_of_the_chunks_that_its_topic_has_now(inbox
     await eventually(turned_away)
 
 
-async def test_of_a_set_that_fails_no_part_is_run(inbox: Inbox) -> None:
-    """Neither of one that is complete by its number: who gets a part would take it for all."""
+async def test_no_part_of_a_failed_set_runs(inbox: Inbox) -> None:
+    """Nor of a set that is complete by its count: a handler would regard a part as the whole."""
     for topic, types in (
         ("three", ["chunked.three"] * 3),
         ("paired", ["chunked.left", "chunked.right"]),

@@ -1,4 +1,4 @@
-"""Batch mode: chunks by count, age, cron and expectation, replayed or longer than memory."""
+"""Batch mode: chunks by count, age, cron and expectation, replayed or larger than memory."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -24,14 +24,14 @@ pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("chunk_tables")]
 BERLIN = ZoneInfo("Europe/Berlin")
 
 
-async def test_a_full_chunk(inbox: Inbox) -> None:
+async def test_a_full_chunk_runs(inbox: Inbox) -> None:
     ids = await emit(inbox, "counted", "full", [{"n": n} for n in range(10)])
     found = await chunks(inbox, "counted", "full", 2)
     assert [each["ids"] for each in found] == [ids[:5], ids[5:]]
     await inbox.succeeded("event", *ids)
 
 
-async def test_a_chunk_that_fills_up_slowly(inbox: Inbox) -> None:
+async def test_a_chunk_that_fills_up_slowly_runs_when_full(inbox: Inbox) -> None:
     ids = []
     for n in range(7):
         ids += await emit(inbox, "counted", "slowly", [{"n": n}])
@@ -52,7 +52,7 @@ async def test_each_key_has_chunks_of_its_own(inbox: Inbox) -> None:
     assert (await chunks(inbox, "counted", "left", 1))[0]["ids"] == left
 
 
-async def test_the_key_is_the_producers_or_in_the_payload(inbox: Inbox) -> None:
+async def test_the_key_comes_from_the_producer_or_the_payload(inbox: Inbox) -> None:
     ids = await inbox.write_many("event", "chunked.threaded", [{}] * 3, ordering_key="given")
     (found,) = await chunks(inbox, "threaded", "given", 1)
     assert (found["ids"], found["size"]) == (ids, 3)
@@ -67,7 +67,7 @@ async def test_a_chunk_is_due_when_its_oldest_event_is_of_age(inbox: Inbox) -> N
     assert found["since"] == row["created_at"]
 
 
-async def test_what_comes_while_a_chunk_waits_joins_it(inbox: Inbox) -> None:
+async def test_events_that_arrive_while_a_chunk_waits_join_it(inbox: Inbox) -> None:
     ids = await emit(inbox, "old", "joined", [{}])
     await lined_up(inbox, "old", "joined", 1)
     ids += await emit(inbox, "old", "joined", [{}])
@@ -89,7 +89,7 @@ async def test_a_complete_set_is_run_at_once(inbox: Inbox) -> None:
     assert (found["until"] - found["since"]).total_seconds() < 2
 
 
-async def test_what_cannot_be_read_is_missing_from_its_set(inbox: Inbox) -> None:
+async def test_an_unreadable_event_is_missing_from_its_set(inbox: Inbox) -> None:
     ids = await emit(inbox, "paired", "order 4", [{"n": "many"}], "chunked.left")
     ids += await emit(inbox, "paired", "order 4", [{}], "chunked.right")
     (found,) = await chunks(inbox, "paired", "order 4", 1)
@@ -103,7 +103,7 @@ async def test_an_incomplete_set_is_run_at_its_deadline(inbox: Inbox) -> None:
     assert (found["until"] - found["since"]).total_seconds() >= 2
 
 
-async def test_a_number_of_events_is_expected(inbox: Inbox) -> None:
+async def test_a_set_may_be_a_number_of_events(inbox: Inbox) -> None:
     ids = await emit(inbox, "three", "whole", [{}] * 3)
     few = await emit(inbox, "three", "few", [{}] * 2)
     (found,) = await chunks(inbox, "three", "whole", 1)
@@ -118,7 +118,7 @@ async def test_a_number_of_events_is_expected(inbox: Inbox) -> None:
 async def written_at(
     inbox: Inbox, topic: str, key: str, times: Sequence[datetime], payload: str = "{}"
 ) -> list[int]:
-    """Events that were written then, and that nobody has looked at since."""
+    """Insert events of these times, which no worker has seen yet."""
     rows = await inbox.database.fetch(
         """
         insert into inboxd.events (topic, mode, type, ordering_key, bucket, status, payload,
@@ -144,7 +144,7 @@ def berlin(month: int, day: int, hour: int, minute: int = 0) -> datetime:
 async def test_each_missed_day_has_its_own_chunk_once(
     inbox: Inbox, month: int, day: int, hours: int
 ) -> None:
-    """Nobody ran at two midnights, around either change of the clock."""
+    """No worker ran at two midnights, around either change of the clock."""
     key, after = f"missed {month}", berlin(month, day, 0) + timedelta(days=2)
     times = [
         *(berlin(month, day - 1, 9), berlin(month, day - 1, 23, 59)),
@@ -177,7 +177,7 @@ async def test_today_waits_for_its_midnight(inbox: Inbox) -> None:
 
 
 @pytest.mark.usefixtures("within_an_hour")
-async def test_the_first_of_age_and_cron_counts(inbox: Inbox) -> None:
+async def test_the_earlier_of_age_and_cron_makes_a_chunk_due(inbox: Inbox) -> None:
     written = "select created_at from inboxd.events where id = $1"
     (old,) = await emit(inbox, "hourly", "age", [{}])
     (waiting,) = await lined_up(inbox, "hourly", "age", 1)
@@ -210,14 +210,16 @@ async def test_replayed_dead_letters_are_a_chunk_again(inbox: Inbox) -> None:
     assert [each["ids"] for each in await chunks(inbox, "paired", "replayed", 2)] == [ids, ids]
 
 
-async def test_what_is_replayed_comes_before_what_waits(inbox: Inbox) -> None:
+async def test_replayed_events_come_before_waiting_ones(inbox: Inbox) -> None:
     ids = await emit(inbox, "counted", "in front", [{}, {"rejected": True}, {}, {}, {}])
     await failed(inbox, ids[1])
     waiting = await emit(inbox, "counted", "in front", [{}] * 4)
     await lined_up(inbox, "counted", "in front", 4)
     await _replay(inbox, ids[1])
     found = await chunks(inbox, "counted", "in front", 2)
-    assert found[1]["ids"] == [ids[1], *waiting], "it makes their chunk full, and is its first"
+    assert found[1]["ids"] == [ids[1], *waiting], (
+        "the replayed event fills the chunk, and is its first"
+    )
 
 
 @pytest.mark.usefixtures("within_an_hour")
@@ -230,12 +232,12 @@ async def test_a_replayed_event_fills_no_chunk_of_another_period(inbox: Inbox) -
     await lined_up(inbox, "dozens", "full", 11)
     await _replay(inbox, old)
     assert [each["ids"] for each in await chunks(inbox, "dozens", "full", 2)] == [[old], [old]]
-    # Dead again, and replayed before a chunk of today that waits for nothing but its time.
+    # The event is dead again, and was replayed before today's chunk, which waits for its time only.
     assert [row["id"] for row in await lined_up(inbox, "dozens", "full", 11)] == waiting
 
 
 @pytest.mark.usefixtures("within_an_hour")
-async def test_a_replayed_event_is_of_its_own_period(inbox: Inbox) -> None:
+async def test_a_replayed_event_belongs_to_its_own_period(inbox: Inbox) -> None:
     today = datetime.now(BERLIN).replace(hour=0, minute=0, second=0, microsecond=0)
     yesterday = today - timedelta(hours=10)
     ids = await written_at(inbox, "daily", "replayed", [yesterday] * 3, '{"rejected": true}')
@@ -253,8 +255,8 @@ async def test_a_replayed_event_is_of_its_own_period(inbox: Inbox) -> None:
 # ---------------------------------------------------------------------------------- long chunks
 
 
-async def test_a_chunk_that_does_not_fit_in_memory(inbox: Inbox) -> None:
-    """6,000 events of one day come in order, in portions; single outcomes are heeded."""
+async def test_a_chunk_larger_than_memory_comes_in_portions(inbox: Inbox) -> None:
+    """6,000 events of one day come in order; outcomes of single events are applied."""
     times = [berlin(6, 1, 12)] * 6_000
     ids = await written_at(inbox, "daily", "long", times)
     (found,) = await chunks(inbox, "daily", "long", 1)
@@ -263,8 +265,8 @@ async def test_a_chunk_that_does_not_fit_in_memory(inbox: Inbox) -> None:
     await inbox.succeeded("event", *ids)
 
 
-async def test_late_commits_while_the_worker_looks_around(inbox: Inbox) -> None:
-    """A sweep that saw the later events before the earlier ones does not put them out of order."""
+async def test_late_commits_during_a_sweep_keep_the_order(inbox: Inbox) -> None:
+    """A sweep that sees later events before earlier ones does not put them out of order."""
     rounds = 40
 
     async def emit_late(connection: asyncpg.Connection, n: int) -> None:
@@ -279,13 +281,13 @@ async def test_late_commits_while_the_worker_looks_around(inbox: Inbox) -> None:
             async with late.transaction():
                 await emit_late(late, 2)
                 await emit_late(other, 3)
-                await anyio.sleep(n % 10 / 200)  # the worker looks meanwhile, sooner or later
+                await anyio.sleep(n % 10 / 200)  # the worker sweeps meanwhile, sooner or later
     found = await chunks(inbox, "counted", "late", rounds)
     ids = [id_ for each in found for id_ in each["ids"]]
     assert ids == sorted(ids)
 
 
-async def test_what_a_topic_got_before_it_was_batch_goes_into_its_chunks(
+async def test_events_from_before_batch_mode_join_the_topics_chunks(
     database: Database, start_worker: StartWorker
 ) -> None:
     await database.execute(TABLES)
@@ -309,7 +311,7 @@ async def test_what_a_topic_got_before_it_was_batch_goes_into_its_chunks(
     assert [len(each["ids"]) for each in found] == [5, 5, 5]
 
 
-async def test_what_waits_in_a_topic_that_was_batch_runs_alone(
+async def test_events_of_a_former_batch_topic_run_alone(
     database: Database, start_worker: StartWorker
 ) -> None:
     await database.execute(TRAIL)

@@ -1,4 +1,4 @@
-"""What became of rows that had failed before, and how long rows took, in a known scenario."""
+"""Statistics of a known scenario: rows that had failed before, and durations of rows."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -26,7 +26,7 @@ def worker_config() -> Config:
     return {"maintenance": {"interval": "1s"}}
 
 
-async def _act(inbox: Inbox, work: Any, *arguments: Any) -> Any:
+async def _operate(inbox: Inbox, work: Any, *arguments: Any) -> Any:
     async with daemon_session(inbox.database) as connection:
         return await work(Session(connection, SQL), *arguments, actor="ada")
 
@@ -39,8 +39,8 @@ async def _attempted(inbox: Inbox, kind: Kind, row_id: int, attempts: int) -> No
     await eventually(spent)
 
 
-async def _told(inbox: Inbox, kind: Kind, row_id: int, how: str) -> None:
-    """What the handler of a row does from now on; past the trigger by which an event is a fact."""
+async def _changed(inbox: Inbox, kind: Kind, row_id: int, how: str) -> None:
+    """Change a row's payload; replication mode avoids the trigger that keeps events unchanged."""
     await inbox.database.execute(
         "begin; set local session_replication_role = replica;"
         f"update inboxd.{kind}s set payload = jsonb_build_object('how', '{how}') "
@@ -53,8 +53,8 @@ async def _retried_twice(inbox: Inbox, kind: Kind) -> None:
     for attempts in (1, 2):
         await _attempted(inbox, kind, row_id, attempts)
         if attempts == 2:
-            await _told(inbox, kind, row_id, "never mind")
-        await _act(inbox, _now, f"{kind}s", row_id)
+            await _changed(inbox, kind, row_id, "never mind")
+        await _operate(inbox, _now, f"{kind}s", row_id)
     await inbox.succeeded(kind, row_id)
 
 
@@ -64,39 +64,39 @@ async def _now(session: Session, table: Any, row_id: int, *, actor: str) -> Any:
 
 
 async def _replayed(inbox: Inbox, kind: Kind, how: str, **columns: object) -> int:
-    """A dead letter that is replayed, and does as told then; the row that ran again."""
+    """Replay a dead letter whose handler then does `how`; return the id of the new row."""
     row_id = await inbox.write(kind, _TYPE, {"how": "reject"}, **columns)
     await inbox.dead(kind, row_id)
-    await _told(inbox, kind, row_id, how)
-    done = await _act(inbox, operations.act, f"{kind}s", "replay", [row_id])
+    await _changed(inbox, kind, row_id, how)
+    done = await _operate(inbox, operations.act, f"{kind}s", "replay", [row_id])
     return int(done.new_ids[0])
 
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_numbers_of_a_known_scenario(inbox: Inbox, worker: Worker, kind: Kind) -> None:
-    """At first 2, after two retries 1, after a replay 1; one fails again."""
+    """Two rows succeed at first, one after two retries, one after a replay; one fails again."""
     first = await inbox.write_many(kind, _TYPE, [_GOOD, _GOOD])
     await inbox.succeeded(kind, *first)
     await _retried_twice(inbox, kind)
     await inbox.succeeded(kind, await _replayed(inbox, kind, "never mind"))
     await inbox.dead(kind, await _replayed(inbox, kind, "reject"))
-    if kind == "command":  # one more that is replayed in its line, and one that is cancelled
+    if kind == "command":  # also a replay in a line, and a cancelled command
         await inbox.succeeded(kind, await _replayed(inbox, kind, "never mind", ordering_key="k"))
         [hanging] = await inbox.write_many(kind, "test.wait", [{"wait": 60}])
         await inbox.running(hanging)
-        await _act(inbox, operations.act, "commands", "cancel", [hanging])
+        await _operate(inbox, operations.act, "commands", "cancel", [hanging])
         await inbox.settled(kind, hanging)
     await _old(inbox, kind)
     replays = 2 if kind == "command" else 1
 
     async def counted() -> bool:
         wanted = {
-            "completed": 4 + replays,  # 2 at first, 1 after retries, 1 old one
+            "completed": 4 + replays,  # 2 at first, 1 after retries, 1 old row
             "after_retry": 1,
             "after_replay": replays,
             "failed_again": 1,
             "reprocessed": 3 + replays,  # 2 retries, and each replay
-            # Each that succeeded, 2 that were retried, and the dead letters before and after.
+            # Each success, 2 retries, and the dead letters before and after.
             "attempts": 4 + replays + 2 + (replays + 1) + 1,
         }
         found = await _status(inbox, kind, _TYPE)
@@ -104,20 +104,20 @@ async def test_numbers_of_a_known_scenario(inbox: Inbox, worker: Worker, kind: K
 
     await eventually(counted)
     found = await _status(inbox, kind, _TYPE)
-    # One row was an hour old, as six digits have it; the others took seconds.
+    # One row was an hour old; the others took seconds.
     assert 3600 <= found["maximum"] < 3660
     assert found["mean"] == pytest.approx(3600 / (4 + replays), abs=20)
     await _shows(worker, kind, replays)
 
 
 async def _old(inbox: Inbox, kind: Kind) -> None:
-    """One that was created an hour ago succeeds."""
+    """Let a row succeed that was created an hour ago."""
     created = datetime.now(UTC) - timedelta(hours=1)
     await inbox.succeeded(kind, await inbox.write(kind, _TYPE, _GOOD, created_at=created))
 
 
 async def _status(inbox: Inbox, kind: Kind, type_: str) -> dict[str, Any]:
-    """What status says of the last hour, and as much of the last day."""
+    """The row of `status` for the last hour; that of the last day must be equal."""
     async with daemon_session(inbox.database) as connection:
         rows = await read_completed(Session(connection, SQL))
     hour, day = ([row for row in rows if row["hours"] == hours] for hours in (1, 24))
@@ -126,8 +126,10 @@ async def _status(inbox: Inbox, kind: Kind, type_: str) -> dict[str, Any]:
     return found[0] if found else {}
 
 
-async def test_a_story_is_timed_by_its_last_effects(inbox: Inbox, worker: Worker) -> None:
-    """An event of an hour ago sends commands, which bring nothing about: it is they that end it."""
+async def test_the_duration_of_a_story_ends_with_its_last_effects(
+    inbox: Inbox, worker: Worker
+) -> None:
+    """An event of an hour ago sends commands without descendants: these end the story."""
 
     async def stories(kind: Kind, type_: str, what: str = "count") -> float:
         labels = f'kind="{kind}",type="{type_}"'

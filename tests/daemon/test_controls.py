@@ -1,4 +1,4 @@
-"""Pausing: all workers obey at once, and what is paused is left alone."""
+"""Pauses: all workers obey at once, and leave paused rows alone."""
 
 from collections.abc import Sequence
 
@@ -16,7 +16,7 @@ from tests.support.waiting import WITHIN
 
 pytestmark = pytest.mark.anyio
 
-# Farther away than anything is waited for, so that no poll helps.
+# Longer than any wait, so that a poll cannot help.
 NO_POLL: Config = {"worker": {"poll_interval": "1h"}}
 
 
@@ -32,8 +32,8 @@ async def resume(database: Database, kind: Kind, name: str) -> int:
         return await operations.resume(Session(connection, SQL), kind, name, actor="bob")
 
 
-async def heard(kind: Kind, *workers: Worker, paused: int = 1) -> None:
-    """Wait until all of these know."""
+async def known(kind: Kind, *workers: Worker, paused: int = 1) -> None:
+    """Wait until the metrics of all these workers show the pause."""
 
     async def all_have() -> bool:
         shown = [await each.metric(f'inboxd_paused{{kind="{kind}"}}') for each in workers]
@@ -55,17 +55,17 @@ async def all_settled(
 @pytest.mark.parametrize(
     ("kind", "name"), [("type", "test.ledger"), ("queue", "default"), ("topic", "default")]
 )
-async def test_two_workers_leave_it_alone_and_take_it_up_again(
+async def test_two_workers_obey_a_pause_and_its_end(
     database: Database, start_worker: StartWorker, kind: Kind, name: str
 ) -> None:
-    """Rows come in the whole time; once they know of it, nothing of it runs any more."""
+    """Rows arrive all the time; once both workers know of the pause, no paused row runs."""
     await create_ledger(database)
     workers = [await start_worker(NO_POLL) for _ in range(2)]
     table, insert = ("events", emit) if kind == "topic" else ("commands", send)
     await all_settled(database, table, await insert(database, 20))
 
     assert await pause(database, kind, name) == 0
-    await heard(kind, *workers)
+    await known(kind, *workers)
     held = await insert(database, 50)
     others = await send(database, 20, "test.noop", queue="other")
     await all_settled(database, "commands", others)
@@ -86,18 +86,18 @@ async def test_two_workers_leave_it_alone_and_take_it_up_again(
     ]
 
 
-async def test_without_wake_ups_all_obey_as_well(
+async def test_workers_without_wake_ups_obey_a_pause(
     database: Database, start_worker: StartWorker
 ) -> None:
-    """They look for themselves what is paused: no poll and no heartbeat comes within an hour."""
+    """They poll the controls: no poll for rows and no heartbeat comes within an hour."""
     never = {"poll_interval": "1h", "heartbeat_interval": "1h", "lease": "4h"}
     config: Config = {"wakeups": {"mode": "off"}, "worker": never}
     workers = [await start_worker(config) for _ in range(2)]
     await pause(database, "type", "test.noop")
-    await heard("type", *workers)
+    await known("type", *workers)
     held, others = await send(database, 5, "test.noop"), await send(database, 5, "test.any")
-    await pause(database, "type", "gone")  # whoever knows of a change looks for rows
-    await heard("type", *workers, paused=2)
+    await pause(database, "type", "gone")  # a worker that learns of a change looks for rows
+    await known("type", *workers, paused=2)
     await all_settled(database, "commands", others)
     left = await database.fetch("select id, status, fence from inboxd.commands order by id")
     assert [tuple(row) for row in left] == [(id_, "pending", 0) for id_ in held]
@@ -105,10 +105,10 @@ async def test_without_wake_ups_all_obey_as_well(
     await all_settled(database, "commands", held)
 
 
-async def test_what_is_leased_ahead_is_given_back_and_what_runs_goes_on(
+async def test_a_pause_releases_leased_commands_and_lets_running_ones_end(
     own: Inbox, start_worker: StartWorker
 ) -> None:
-    """One runs, and the rest of the page is leased behind it when the pause comes."""
+    """When the pause comes, one command runs, and the rest of the page is leased behind it."""
     database = own.database
     worker = await start_worker({"commands": {"concurrency": 1}})
     async with database.connect() as connection, connection.transaction():
@@ -120,7 +120,7 @@ async def test_what_is_leased_ahead_is_given_back_and_what_runs_goes_on(
         return bool(await database.fetchval(count, slow) > 1)
 
     await eventually(slow_ones_are_leased)
-    await all_settled(database, "commands", quick)  # so the first of the slow ones runs
+    await all_settled(database, "commands", quick)  # so the first slow command runs
     await pause(database, "queue", "default")
 
     async def one_at_most_runs() -> bool:
@@ -143,19 +143,21 @@ async def test_what_is_leased_ahead_is_given_back_and_what_runs_goes_on(
         assert len(left) + len(done) == len(slow)
     assert {tuple(row) for row in left} == {("pending", 0, 0)}
     assert "controls changed" in worker.output()
-    assert "leased ahead of their start" not in worker.output(), "that is another's doing"
+    assert "leased ahead of their start" not in worker.output(), (
+        "no command started late: the pause released them"
+    )
 
 
 async def test_a_page_of_events_ends_when_a_pause_begins(
     own: Inbox, start_worker: StartWorker
 ) -> None:
-    """Fifty events of 100 ms each are one page; those that have not begun stay pending."""
+    """Fifty events of 100 ms each are one page; events that have not begun stay pending."""
     database = own.database
     await start_worker({"events": {"page_time": "8s"}})
     await emit(database, 50, wait=0.1)
 
     async def began() -> bool:
-        # The page's transaction is open: its rows are locked.
+        # The page's transaction is open, so its rows are locked.
         free = "select count(*) from (select from inboxd.events for update skip locked) f"
         return bool(await database.fetchval(free) < 50)
 
@@ -176,7 +178,9 @@ async def test_a_page_of_events_ends_when_a_pause_begins(
         assert set((await effects(database, "event")).values()) == {1}
 
 
-async def test_suspects_are_held_back_too(database: Database, start_worker: StartWorker) -> None:
+async def test_paused_suspects_are_not_claimed(
+    database: Database, start_worker: StartWorker
+) -> None:
     await pause(database, "queue", "held")
     await pause(database, "type", "test.any")
     rows = await database.fetch(
@@ -191,10 +195,10 @@ async def test_suspects_are_held_back_too(database: Database, start_worker: Star
     assert [tuple(row) for row in left] == [(row["id"], "pending", 0) for row in rows[:2]]
 
 
-async def test_a_paused_type_that_nobody_serves_makes_no_dead_letter(
+async def test_a_paused_unhandled_type_is_not_a_dead_letter(
     database: Database, start_worker: StartWorker
 ) -> None:
-    """The plugin may be away while its type is paused; another unhandled type shows that it ran."""
+    """The plugin may be away during the pause. Another unhandled type shows that the check ran."""
     await pause(database, "type", "gone.away")
     await pause(database, "topic", "quiet")
     await send(database, 1, "gone.away")

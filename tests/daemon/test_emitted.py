@@ -1,6 +1,6 @@
-"""Events that handlers emit, with a whole worker: they come and go with the handler's transaction.
+"""Events that handlers emit, with a whole worker: they commit and roll back with the handler.
 
-The worker polls once an hour: what is handled, it was woken for.
+The worker polls once an hour, so a wake-up has started whatever it handles.
 """
 
 import json
@@ -31,7 +31,7 @@ def worker_config() -> Config:
 async def emitted(
     inbox: Inbox, kind: str, row_id: int, count: int, type_: str = "emitted.told"
 ) -> list[asyncpg.Record]:
-    """The settled events that a row's handler emitted, once there are so many."""
+    """Wait for `count` settled events that a row's handler emitted; return them."""
 
     async def find() -> list[asyncpg.Record]:
         found = await inbox.database.fetch(
@@ -49,7 +49,7 @@ async def emitted(
 
 
 async def all_emitted(inbox: Inbox, row_id: int) -> int:
-    """How many events a row's handler emitted, settled or not."""
+    """The number of events that a row's handler emitted, settled or not."""
     count: int = await inbox.database.fetchval(
         "select (select count(*) from inboxd.events where origin_id = $1)"
         " + (select count(*) from inboxd.events_history where origin_id = $1)",
@@ -58,8 +58,8 @@ async def all_emitted(inbox: Inbox, row_id: int) -> int:
     return count
 
 
-async def test_an_emitted_event_goes_on_with_the_story(inbox: Inbox) -> None:
-    """Event, event in two topics, command, event: the handlers say nothing of it."""
+async def test_an_emitted_event_continues_the_story(inbox: Inbox) -> None:
+    """Event, event in two topics, command, event: the lineage is set without the handlers' help."""
     key = uuid4()
     first = await inbox.write(
         "event",
@@ -93,9 +93,7 @@ async def test_an_emitted_event_goes_on_with_the_story(inbox: Inbox) -> None:
 @pytest.mark.parametrize(
     "type_", ["emitting.event", "emitting.thread", "emitting.command", "emitting.command_in_thread"]
 )
-async def test_what_an_attempt_that_failed_emitted_is_not_there(
-    inbox: Inbox, type_: str, uses: bool
-) -> None:
+async def test_a_failed_attempt_emits_nothing(inbox: Inbox, type_: str, uses: bool) -> None:
     kind: Any = "command" if "command" in type_ else "event"
     row_id = await inbox.write(kind, type_, {"ends": "at attempt 2", "count": 3, "uses": uses})
     row = await inbox.settled(kind, row_id)
@@ -110,10 +108,10 @@ async def test_what_an_attempt_that_failed_emitted_is_not_there(
 
 @pytest.mark.parametrize("uses", [False, True])
 @pytest.mark.parametrize("kind", ["event", "command"])
-async def test_what_the_database_refuses_fails_the_one_that_emitted_it(
+async def test_an_emitted_event_that_the_database_refuses_fails_its_handler(
     inbox: Inbox, kind: Any, uses: bool
 ) -> None:
-    """A page with others: they are settled, and what they emitted is there."""
+    """Other rows of the page are settled, and the events that they emitted are there."""
     type_ = f"emitting.{kind}"
     ids = await inbox.write_many(
         kind, type_, [{"uses": uses}, {"ends": "refused", "uses": uses}, {"uses": uses}]
@@ -126,7 +124,7 @@ async def test_what_the_database_refuses_fails_the_one_that_emitted_it(
     assert await all_emitted(inbox, ids[1]) == 0
 
 
-async def test_of_a_dedup_key_one_is_written_and_a_contradiction_is_kept(inbox: Inbox) -> None:
+async def test_a_dedup_key_is_written_once_and_a_contradiction_is_kept(inbox: Inbox) -> None:
     key = str(uuid4())
     options = {"dedup_key": key, "topic": "told-one"}
     first = await inbox.write("event", "emitting.event", {"options": options})
@@ -147,10 +145,10 @@ async def test_of_a_dedup_key_one_is_written_and_a_contradiction_is_kept(inbox: 
     await inbox.database.execute("delete from inboxd.events where id = $1", dead["id"])
 
 
-async def test_a_dedup_key_that_is_held_delays_who_emitted_it_and_nobody_else(
+async def test_a_held_dedup_key_delays_only_the_row_that_emitted_it(
     own: Inbox, start_worker: StartWorker
 ) -> None:
-    """A producer's transaction stays open with it, for longer than a statement waits for a lock."""
+    """A producer's transaction holds the key for longer than a statement waits for a lock."""
     await start_worker({"worker": {"poll_interval": "1h"}, "database": {"lock_timeout": "1s"}})
     cases: list[tuple[Any, str, dict[str, Any]]] = [
         ("command", "emitting.command", {}),
@@ -161,7 +159,7 @@ async def test_a_dedup_key_that_is_held_delays_who_emitted_it_and_nobody_else(
     for kind, type_, more in cases:
         key = str(uuid4())
         late = more | {"options": {"dedup_key": key, "topic": "told-one"}}
-        # Some emit as well, some do not: neither waits until the key is free.
+        # Some rows emit too, some do not: neither waits until the key is free.
         payloads = [{"count": 0}, {}, late, {"count": 0}, {}]
         async with own.database.connect() as producer:
             held = producer.transaction()
@@ -179,16 +177,16 @@ async def test_a_dedup_key_that_is_held_delays_who_emitted_it_and_nobody_else(
                 bad, others = ids[2], [*ids[:2], *ids[3:]]
             await own.succeeded(kind, *others)
             (error,) = (await own.errors(kind, bad))[:1]
-            assert error["error"].startswith("DedupKeyHeld: an event that it emitted has"), error
+            assert error["error"].startswith("DedupKeyHeld: an event that the handler"), error
             await held.rollback()
         await own.succeeded(kind, *ids)
-        # A chunk is not cut for it: what all of its events emitted comes from its first one.
+        # The chunk is not split: all its events come from its first event.
         told = await emitted(own, kind, bad, 5 if type_ == "emitting.chunked" else 1)
         assert told[0]["topic"] == "told-one"
 
 
-async def test_a_chunk_emits_once_for_each_part_that_ends_well(inbox: Inbox) -> None:
-    """The part that fails is halved; what it emitted before is undone."""
+async def test_a_chunk_emits_once_for_each_part_that_succeeds(inbox: Inbox) -> None:
+    """The part that fails is halved; the events that it emitted before are rolled back."""
     ids = await inbox.write_many(
         "event", "emitting.chunked", [{"n": 1}, {"ends": "at attempt 2", "n": 2}, {"n": 3}]
     )
@@ -209,10 +207,10 @@ async def test_a_chunk_emits_once_for_each_part_that_ends_well(inbox: Inbox) -> 
     assert await told() == [1, 2, 3]
 
 
-async def test_lines_that_emit_into_each_other_s_buckets(
+async def test_lines_that_emit_into_each_others_buckets_do_not_wait(
     own: Inbox, start_worker: StartWorker
 ) -> None:
-    """Two workers, each a producer of what the other one reads: all in order, nobody waits."""
+    """Two workers, each of them a producer of events that the other one handles, in order."""
     for _ in range(2):
         await start_worker({"worker": {"poll_interval": "1h"}, "events": {"page_rows": 20}})
     pairs = [(f"a{n}", f"b{n}") for n in range(30)]
@@ -239,7 +237,7 @@ async def test_lines_that_emit_into_each_other_s_buckets(
 async def test_a_worker_that_dies_has_emitted_nothing(
     own: Inbox, start_worker: StartWorker
 ) -> None:
-    """Neither what it died of, nor what its page had emitted before."""
+    """Neither for the event that killed it, nor for the events before that in its page."""
     good, bad = await own.write_many("event", "emitting.event", [{}, {"ends": "killed"}])
     worker = await start_worker(ready=False)
     await worker.wait()
@@ -253,7 +251,7 @@ async def test_a_worker_that_dies_has_emitted_nothing(
 async def test_a_webhook_commits_with_the_handler(
     inbox: Inbox, kind: Literal["event", "command"], uses: bool
 ) -> None:
-    """With its lineage; an attempt that failed has sent nothing."""
+    """The delivery has the handler's lineage; a failed attempt sends nothing."""
     type_ = f"{kind}.{uses}"
     await add(inbox.database, type_, type_)
     payload = {"webhook": type_, "n": 3, "uses": uses, "ends": "at attempt 2"}

@@ -1,4 +1,4 @@
-"""Endpoints of the settings: written down at a worker's start; disabled when none has them."""
+"""Endpoints of the settings: written at a worker's start, disabled when no settings have them."""
 
 import json
 from pathlib import Path
@@ -40,7 +40,7 @@ async def declare(database: Database, found: list[dict[str, Any]]) -> None:
         await endpoints.declare(connection, SQL, found)
 
 
-async def test_a_worker_writes_them_down(
+async def test_a_worker_writes_declared_endpoints(
     database: Database, start_worker: StartWorker, secret_file: Path
 ) -> None:
     given = {"url": "https://a.example", "types": ["user.*"], "secret_file": str(secret_file)}
@@ -58,7 +58,7 @@ async def test_a_worker_writes_them_down(
     assert await database.fetchval("select endpoints from inboxd.workers") == ["a"]
 
 
-async def test_what_is_the_same_is_not_written_again(
+async def test_an_unchanged_endpoint_is_not_written_again(
     database: Database, secret_file: Path, tmp_path: Path
 ) -> None:
     await declare(database, declared(secret_file))
@@ -75,14 +75,16 @@ async def test_what_is_the_same_is_not_written_again(
     assert [each["secret"] for each in found] == [SECRET, OLD]
 
 
-async def test_an_operators_own_is_not_taken(database: Database, secret_file: Path) -> None:
+async def test_an_operators_endpoint_is_not_overwritten(
+    database: Database, secret_file: Path
+) -> None:
     await add(database, "a")
-    with pytest.raises(SettingsError, match=r"\[endpoints\.a\]: an operator added"):
+    with pytest.raises(SettingsError, match=r"\[endpoints\.a\]: an operator has already added"):
         await declare(database, declared(secret_file))
     assert (await the_one(database))["managed_by"] == "rows"
 
 
-async def test_they_are_disabled_when_no_worker_has_had_them_for_an_hour(
+async def test_endpoints_without_a_worker_for_an_hour_are_disabled(
     database: Database, secret_file: Path
 ) -> None:
     await declare(database, declared(secret_file))
@@ -92,8 +94,10 @@ async def test_they_are_disabled_when_no_worker_has_had_them_for_an_hour(
         assert await endpoints.mark_undeclared(connection, SQL) == []
         await database.execute("update inboxd.workers set state = 'stopped' where id = $1", worker)
         assert await endpoints.mark_undeclared(connection, SQL) == ["a"]
-        assert await endpoints.mark_undeclared(connection, SQL) == [], "it is told once"
-        assert await endpoints.disable_undeclared(connection, SQL) == [], "a deploy takes its time"
+        assert await endpoints.mark_undeclared(connection, SQL) == [], "reported once"
+        assert await endpoints.disable_undeclared(connection, SQL) == [], (
+            "disabled too early: a deploy takes time"
+        )
         await database.execute(
             "update inboxd.endpoints set undeclared_at = now() - interval '61 minutes'"
         )
@@ -104,7 +108,9 @@ async def test_they_are_disabled_when_no_worker_has_had_them_for_an_hour(
     assert (row["enabled"], row["undeclared_at"], row["disabled_reason"]) == (True, None, None)
 
 
-async def test_what_an_operator_disabled_stays_so(database: Database, secret_file: Path) -> None:
+async def test_an_endpoint_that_an_operator_disabled_stays_disabled(
+    database: Database, secret_file: Path
+) -> None:
     await declare(database, declared(secret_file))
     await database.execute(
         "update inboxd.endpoints set enabled = false, disabled_at = now(),"

@@ -31,7 +31,7 @@ async def test_a_thread_writes_in_the_commands_transaction(inbox: Inbox) -> None
     ids = await inbox.write_many("command", "test.thread", [{"n": n} for n in range(20)])
     await inbox.succeeded("command", *ids)
     assert await inbox.notes(*ids) == [("thread", row_id, str(n)) for n, row_id in enumerate(ids)]
-    # One transaction: the effect and the settlement carry the same transaction id.
+    # One transaction: the effect and the settlement have the same transaction id.
     together = await inbox.database.fetchval(
         "select count(*) from ledger l join inboxd.commands_history c on c.id = l.row_id "
         "where l.row_id = any ($1) and l.xmin = c.xmin",
@@ -40,14 +40,14 @@ async def test_a_thread_writes_in_the_commands_transaction(inbox: Inbox) -> None
     assert together == len(ids)
 
 
-async def test_a_process_gives_its_result(inbox: Inbox) -> None:
+async def test_a_process_returns_its_result(inbox: Inbox) -> None:
     row_id = await inbox.write("command", "test.process", {"n": 12})
     result = json.loads((await inbox.settled("command", row_id))["result"])
     assert result["square"] == 144
     assert result["pid"] != os.getpid()
 
 
-async def test_an_error_in_a_process_is_the_handlers(inbox: Inbox, tmp_path: Path) -> None:
+async def test_an_error_in_a_process_fails_the_attempt(inbox: Inbox, tmp_path: Path) -> None:
     how = {"path": str(tmp_path / "pids"), "how": "raise"}
     row_id = await inbox.write("command", "test.dying_process", how, max_attempts=1)
     [error] = errors_of(await inbox.dead("command", row_id))
@@ -60,7 +60,7 @@ async def test_a_timeout_ends_the_process(inbox: Inbox, tmp_path: Path) -> None:
         "command", "test.dying_process", {"path": str(path), "how": "hang"}, max_attempts=1
     )
     [error] = errors_of(await inbox.dead("command", row_id))
-    assert "HandlerTimeout: ran longer than its timeout of 5 s" in error["error"]
+    assert "HandlerTimeout: ran longer than its timeout of 20 s" in error["error"]
     for pid in _pids(path):
         await _gone(pid)
 
@@ -84,8 +84,8 @@ async def test_a_process_that_dies_costs_an_attempt(inbox: Inbox, tmp_path: Path
 
 
 @pytest.mark.parametrize("how", ["write", "read"])
-async def test_standard_files_are_the_handlers(inbox: Inbox, tmp_path: Path, how: str) -> None:
-    """What it and its programs write and read there is no part of what the processes exchange."""
+async def test_standard_files_belong_to_the_handler(inbox: Inbox, tmp_path: Path, how: str) -> None:
+    """Input and output of a handler and its programs do not mix with the processes' protocol."""
     path = tmp_path / "pids"
     told = {"path": str(path), "how": how}
     ids = await inbox.write_many("command", "test.dying_process", [told] * 5, max_attempts=1)

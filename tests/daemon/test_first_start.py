@@ -1,4 +1,4 @@
-"""Events that were written before the first worker: each is handled once, in its place (ADR 18)."""
+"""Events from before the first worker: each is handled once, in its place (ADR 18)."""
 
 import json
 from collections import defaultdict
@@ -30,7 +30,7 @@ _TOLD = (
 
 @pytest.fixture
 async def virgin(own: Inbox) -> Database:
-    """A database that no worker has seen, with the handlers' tables."""
+    """A database that no worker has used, with the tables of the handlers."""
     await own.database.execute(TRAIL + TABLES)
     return own.database
 
@@ -42,13 +42,13 @@ async def write(
     keys: int = 7,
     topic: str | None = None,
 ) -> None:
-    """An event for each number, one of so many keys; in one statement."""
+    """Insert an event for each number, over this many keys, in one statement."""
     payloads = [json.dumps({"key": f"k{n % keys}", "n": n}) for n in numbers]
     await where.execute(_WRITE, type_, topic, payloads)
 
 
 async def shows_held(worker: Worker, count: int) -> bool:
-    """Whether /metrics says that so many topics wait."""
+    """Whether /metrics shows waiting topics: any for a count above 0, or else none."""
     found = await worker.metric("inboxd_held_topics")
     return found > 0 if count else found == 0
 
@@ -69,7 +69,7 @@ async def steps(database: Database, table: str = "trail") -> dict[str, list[int]
 
 
 def expected(numbers: Sequence[int], keys: int = 7) -> dict[str, list[int]]:
-    """What `steps` is to say of `write`."""
+    """The result of `steps` after `write`."""
     found = defaultdict(list)
     for n in numbers:
         found[f"k{n % keys}"].append(n)
@@ -80,10 +80,10 @@ async def dead(database: Database) -> list[Any]:
     return await database.fetch("select * from inboxd.events where status = 'failed'")
 
 
-async def test_the_first_worker_handles_what_waited(
+async def test_the_first_worker_handles_waiting_events(
     virgin: Database, start_worker: StartWorker
 ) -> None:
-    """In a topic with an order and in one with chunks; what comes then comes behind it."""
+    """In a topic with lines and in one with chunks; later events come after them."""
     await write(virgin, "test.turn", range(2_000), keys=50)
     await write(virgin, "chunked.counted", range(5_000), keys=10)
     await start_worker()
@@ -99,8 +99,10 @@ async def sizes(database: Database) -> list[int]:
     return [row["size"] for row in await database.fetch("select size from chunks")]
 
 
-async def test_producers_go_on_meanwhile(virgin: Database, start_worker: StartWorker) -> None:
-    """Each producer has keys of its own, so their order is known; some hold transactions open."""
+async def test_producers_write_during_the_intake(
+    virgin: Database, start_worker: StartWorker
+) -> None:
+    """Each producer has its own keys, so their order is known; some hold transactions open."""
     done, most = anyio.Event(), 4
 
     async def produce(number: int, *, patient: bool, isolation: Any) -> None:
@@ -130,12 +132,12 @@ async def test_producers_go_on_meanwhile(virgin: Database, start_worker: StartWo
             isolation = "repeatable_read" if number % 4 == 3 else "read_committed"
             patient = number % 2 == 0
             tasks.start_soon(partial(produce, number, patient=patient, isolation=isolation))
-        await eventually(partial(each_has_written, 4))  # one transaction at least, and a part
+        await eventually(partial(each_has_written, 4))  # a transaction, and part of another
         await start_worker()
         await start_worker()
         await eventually(partial(virgin.fetchval, "select exists (select from trail)"))
         before = min(map(len, written.values()))
-        await eventually(partial(each_has_written, before + 4))  # while the workers take it in
+        await eventually(partial(each_has_written, before + 4))  # during the intake
         done.set()
     await settled(virgin, 700 + sum(map(len, written.values())), within=60)
     found = await steps(virgin)
@@ -143,7 +145,7 @@ async def test_producers_go_on_meanwhile(virgin: Database, start_worker: StartWo
     assert await dead(virgin) == []
 
 
-async def test_what_an_open_transaction_wrote_before_comes_first(
+async def test_events_of_an_older_open_transaction_come_first(
     virgin: Database, start_worker: StartWorker
 ) -> None:
     async with virgin.connect() as producer, producer.transaction():
@@ -160,10 +162,10 @@ async def test_what_an_open_transaction_wrote_before_comes_first(
     assert await steps(virgin) == {"k0": [0, 1]}
 
 
-async def test_a_worker_that_lives_lets_a_new_type_of_its_topic_come_in(
+async def test_a_new_type_joins_a_topic_of_a_living_worker(
     virgin: Database, start_worker: StartWorker
 ) -> None:
-    """The type is new to a topic whose lines go on: what waited comes before what comes."""
+    """The lines of the topic go on: waiting events come before new ones."""
     await start_worker()
     await virgin.execute(
         "delete from inboxd.subscriptions where type = 'test.other_turn';"
@@ -180,13 +182,13 @@ async def test_a_worker_that_lives_lets_a_new_type_of_its_topic_come_in(
 
 
 @pytest.mark.long
-async def test_who_takes_is_killed_and_the_next_one_goes_on(
+async def test_a_killed_intake_is_continued_by_the_next_worker(
     virgin: Database, start_worker: StartWorker
 ) -> None:
     await write(virgin, "test.turn", range(1_500))
     async with virgin.connect() as operator, operator.transaction():
         last = "select from inboxd.events where id = (select max(id) from inboxd.events) for update"
-        await operator.execute(last)  # so that it cannot be finished
+        await operator.execute(last)  # so that the intake cannot finish
         first = await start_worker()
         begun = "select max(taken) = 1499 from inboxd.intakes"
         await eventually(partial(virgin.fetchval, begun))
@@ -197,7 +199,7 @@ async def test_who_takes_is_killed_and_the_next_one_goes_on(
     assert await steps(virgin) == expected(range(1_500))
 
 
-async def test_two_first_workers_at_once(virgin: Database, start_worker: StartWorker) -> None:
+async def test_two_first_workers_start_at_once(virgin: Database, start_worker: StartWorker) -> None:
     await write(virgin, "test.turn", range(1_000))
     await write(virgin, "chunked.counted", range(1_050))
     for worker in [await start_worker(ready=False) for _ in range(2)]:

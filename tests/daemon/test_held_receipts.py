@@ -1,4 +1,4 @@
-"""The leader releases what nobody pauses any more."""
+"""The leader releases held receipts of sources that are no longer paused."""
 
 import signal
 from functools import partial
@@ -23,7 +23,7 @@ async def there(database: Database) -> set[str]:
     return {row[0] for row in await database.fetch("select source from inboxd.events")}
 
 
-async def test_it_releases_what_nobody_pauses(database: Database) -> None:
+async def test_receipts_of_sources_without_a_pause_are_released(database: Database) -> None:
     sources = ("free", "operator", "settings", "receiver")
     await receive(database, *(receipt(source=name, hold=True) for name in sources))
     await database.execute(
@@ -43,7 +43,7 @@ async def test_it_releases_what_nobody_pauses(database: Database) -> None:
     assert await there(database) == set(sources)
 
 
-async def test_no_source_waits_for_another_that_cannot_be_released(database: Database) -> None:
+async def test_a_source_that_cannot_be_released_delays_no_other(database: Database) -> None:
     await receive(database, *(receipt(source=name, hold=True) for name in ("a", "b", "c")))
     await database.execute(
         "create function refuse() returns trigger language plpgsql as $$ begin"
@@ -63,7 +63,9 @@ async def test_no_source_waits_for_another_that_cannot_be_released(database: Dat
         assert await there(database) == {"a", "b", "c"}
 
 
-async def test_a_worker_that_leads_does_it(database: Database, start_worker: StartWorker) -> None:
+async def test_a_leading_worker_releases_receipts(
+    database: Database, start_worker: StartWorker
+) -> None:
     await receive(database, receipt(source="free", hold=True))
     await start_worker()
 
@@ -77,7 +79,7 @@ async def shown(worker: Worker, held: float) -> bool:
     return await worker.metric('inboxd_webhook_held_receipts{source="bets"}') == held
 
 
-async def test_what_is_held_is_shown_and_a_pause_of_the_settings_ends_at_sighup(
+async def test_held_receipts_are_shown_and_a_reload_ends_the_pause(
     database: Database, start_worker: StartWorker
 ) -> None:
     bets = {"type": "bets.won", "scheme": "github", "keys": [{"secret": "s"}], "paused": "hold"}

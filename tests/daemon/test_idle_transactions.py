@@ -1,4 +1,4 @@
-"""A command that stands idle in its transaction for too long fails, and says which limit it was."""
+"""A command that idles in its transaction for too long fails, and its error names the limit."""
 
 import anyio
 import pytest
@@ -10,7 +10,7 @@ from tests.support.verdicts import safety
 pytestmark = pytest.mark.anyio
 
 
-async def test_each_run_is_an_attempt_and_names_the_limit(
+async def test_each_idle_run_is_an_attempt_and_names_the_limit(
     own: Inbox, start_worker: StartWorker
 ) -> None:
     await start_worker(
@@ -28,10 +28,10 @@ async def test_each_run_is_an_attempt_and_names_the_limit(
     assert await own.notes(row_id) == []
 
 
-async def test_a_handler_that_ends_its_session_is_excused_twice_in_all(
+async def test_a_handler_that_ends_its_session_is_excused_twice(
     own: Inbox, start_worker: StartWorker
 ) -> None:
-    """Each run leaves a number that no rollback takes back."""
+    """Each run increments a sequence, which no rollback undoes."""
     await own.database.execute("create sequence runs")
     await start_worker({"types": {"test.patient": {"retry": {"base": "50ms", "attempts": 4}}}})
     sql = "select pg_terminate_backend(pg_backend_pid()) where nextval('runs') > 0"

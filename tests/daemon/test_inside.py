@@ -1,4 +1,4 @@
-"""A worker inside another program: it works in that one's loop, and leaves as it came."""
+"""A worker inside another program: it runs in the program's event loop, and leaves no trace."""
 
 import asyncio
 import logging
@@ -31,7 +31,7 @@ def settings_of(database: Database, **section: object) -> Settings:
 
 
 def plugin() -> Handlers:
-    """A command that answers, and one that waits to be let go."""
+    """A command that returns a result, and one that takes as long as its payload says."""
     handlers = Handlers("guest")
 
     @handlers.command("guest.double")
@@ -46,7 +46,7 @@ def plugin() -> Handlers:
     return handlers
 
 
-async def test_it_works_in_the_loop_of_the_block_and_leaves(database: Database) -> None:
+async def test_a_worker_runs_in_the_loop_of_the_block_and_leaves(database: Database) -> None:
     before = [signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)]
     handlers = list(logging.getLogger().handlers)
     others = set(threading.enumerate())
@@ -63,7 +63,7 @@ async def test_it_works_in_the_loop_of_the_block_and_leaves(database: Database) 
     assert [name for name in left if "inboxd" in name] == []
 
 
-async def test_at_the_end_of_the_block_what_runs_may_finish(database: Database) -> None:
+async def test_running_commands_may_finish_at_the_end_of_the_block(database: Database) -> None:
     async with database.connect() as connection:
         async with worker(settings_of(database), handlers=[plugin()]):
             sent = await inbox.send(connection, "guest.wait", 0.5)
@@ -76,7 +76,7 @@ async def test_at_the_end_of_the_block_what_runs_may_finish(database: Database) 
         assert await inbox.result(connection, sent.command_id, timeout="0s") == "waited"
 
 
-async def test_what_runs_longer_is_given_back(database: Database) -> None:
+async def test_a_command_beyond_the_drain_timeout_is_released(database: Database) -> None:
     async with database.connect() as connection:
         async with worker(settings_of(database, drain_timeout="50ms"), handlers=[plugin()]):
             await inbox.send(connection, "guest.wait", 60)
@@ -89,7 +89,7 @@ async def test_what_runs_longer_is_given_back(database: Database) -> None:
         assert await database.fetchval("SELECT status FROM inboxd.commands") == "pending"
 
 
-async def test_an_error_of_the_block_is_its_own(database: Database) -> None:
+async def test_an_error_of_the_block_is_raised_unchanged(database: Database) -> None:
     with pytest.raises(ZeroDivisionError):
         async with worker(settings_of(database), handlers=[plugin()]):
             _ = 1 / 0
@@ -98,7 +98,7 @@ async def test_an_error_of_the_block_is_its_own(database: Database) -> None:
     )
 
 
-async def test_what_does_not_start_says_why(database: Database) -> None:
+async def test_a_failed_start_names_the_cause(database: Database) -> None:
     nowhere = Settings.model_validate({"database": {"dsn": "postgresql://127.0.0.1:1/x"}})
     with pytest.raises(DatabaseError, match="cannot connect"):
         async with worker(nowhere, handlers=[plugin()]):
@@ -108,7 +108,9 @@ async def test_what_does_not_start_says_why(database: Database) -> None:
             raise AssertionError
 
 
-async def test_what_ends_the_block_is_told_before_what_it_tore_down(database: Database) -> None:
+async def test_the_error_that_ends_the_block_is_raised_before_those_it_causes(
+    database: Database,
+) -> None:
     guest, lost = Handlers("guest"), anyio.Event()
 
     async def keep_alive() -> None:
@@ -133,7 +135,7 @@ async def test_what_ends_the_block_is_told_before_what_it_tore_down(database: Da
             await serve()
 
 
-async def test_an_outage_is_waited_for(database: Database) -> None:
+async def test_a_worker_waits_for_the_end_of_an_outage(database: Database) -> None:
     async with worker(settings_of(database), handlers=[plugin()]):
         others = (
             "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity "
@@ -151,7 +153,7 @@ async def test_a_hook_that_ignores_its_cancellation_is_named_and_left(
     monkeypatch.setattr(hooks, "_STOPPING", 0.05)
     monkeypatch.setattr(hooks, "_PATIENCE", 0.05)
     let_go = anyio.Event()
-    asyncio.get_running_loop().call_later(5, let_go.set)  # else this test would not end
+    asyncio.get_running_loop().call_later(5, let_go.set)  # otherwise this test would not end
     guest = Handlers("guest")
 
     @guest.on_stop

@@ -1,4 +1,4 @@
-"""What a handler leaves behind is its own failure, or gone: it never meets the next row.
+"""The remains of a handler are its own failure, or are removed: the next row never meets them.
 
 Every test has neighbours after the bad row, in the same page or on the same runner.
 """
@@ -24,12 +24,12 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture(scope="module")
 def worker_config() -> Config:
-    """One command at a time, so that all run on one runner, one after the other."""
+    """One command at a time, so that all commands use one runner, one after the other."""
     return {"commands": {"concurrency": 1}}
 
 
 async def _neighbours(inbox: Inbox, kind: Kind, how: str) -> tuple[int, list[int]]:
-    """A bad row between two good ones, all in one page; the good ones have succeeded."""
+    """Insert a bad row between two good ones, in one page; wait until the good ones succeed."""
     hows = ("nothing", how, "nothing")
     first, bad, last = await inbox.write_many(kind, "test.leave", [{"how": h} for h in hows])
     await inbox.succeeded(kind, first, last)
@@ -42,7 +42,7 @@ async def _errors(inbox: Inbox, kind: Kind, row_id: int) -> list[str]:
     return [each["error"] for each in errors_of(row)]
 
 
-# ------------------------------------------------------------------------------ its statements
+# ---------------------------------------------------------------------------------- statements
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -50,11 +50,11 @@ async def _errors(inbox: Inbox, kind: Kind, row_id: int) -> list[str]:
     ("how", "error"),
     [
         ("statement beside a failure", "DivisionByZeroError"),
-        ("statement", "UsageError: the handler ended while a statement of its own"),
+        ("statement", "UsageError: the handler ended while one of its statements"),
         ("forgotten task", "UsageError: ctx.connection.fetchval(…) at "),
     ],
 )
-async def test_a_statement_that_is_still_under_way(
+async def test_an_unfinished_statement_fails_its_handler(
     inbox: Inbox, kind: Kind, how: str, error: str
 ) -> None:
     bad, _ = await _neighbours(inbox, kind, how)
@@ -69,7 +69,9 @@ async def test_statements_side_by_side_queue(inbox: Inbox, kind: Kind) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_statement_that_was_never_awaited(inbox: Inbox, worker: Worker, kind: Kind) -> None:
+async def test_a_statement_that_is_never_awaited_is_named(
+    inbox: Inbox, worker: Worker, kind: Kind
+) -> None:
     bad, _ = await _neighbours(inbox, kind, "forgotten await")
     source = inspect.getsource(leaving).splitlines()
     line = next(n for n, text in enumerate(source, 1) if text.endswith("# the mistake"))
@@ -82,12 +84,14 @@ async def test_a_statement_that_was_never_awaited(inbox: Inbox, worker: Worker, 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_statement_that_was_cancelled_before_it_began(inbox: Inbox, kind: Kind) -> None:
+async def test_a_statement_that_is_cancelled_before_it_begins_does_no_harm(
+    inbox: Inbox, kind: Kind
+) -> None:
     row_id, _ = await _neighbours(inbox, kind, "cancelled before it began")
     await inbox.succeeded(kind, row_id)
 
 
-async def test_a_thread_in_the_middle_of_a_statement(inbox: Inbox) -> None:
+async def test_a_thread_is_stopped_in_the_middle_of_a_statement(inbox: Inbox) -> None:
     bad = await inbox.write("event", "test.leave_thread", {"seconds": 30})
     good = await inbox.write("event", "test.leave_thread", {"seconds": 0})
     assert all("HandlerTimeout" in each for each in await _errors(inbox, "event", bad))
@@ -103,12 +107,14 @@ async def _long_statements(inbox: Inbox) -> int:
     return count
 
 
-# --------------------------------------------------------------------------- its cancellations
+# ------------------------------------------------------------------------------- cancellations
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_cancellation_that_was_never_taken_back(inbox: Inbox, kind: Kind) -> None:
-    """The next handler's timeout is still that handler's, and not the daemon's own end."""
+async def test_a_cancellation_that_is_never_taken_back_fails_its_handler(
+    inbox: Inbox, kind: Kind
+) -> None:
+    """The timeout of the next handler remains that handler's, and does not end the daemon."""
     hows = ("cancellation", "hang", "nothing")
     left, hung, good = await inbox.write_many(kind, "test.leave", [{"how": h} for h in hows])
     assert all("as a library says" in each for each in await _errors(inbox, kind, left))
@@ -117,29 +123,29 @@ async def test_a_cancellation_that_was_never_taken_back(inbox: Inbox, kind: Kind
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_cancellation_that_the_handler_did_not_live_to_meet(
+async def test_a_cancellation_that_arrives_after_the_handler_does_no_harm(
     inbox: Inbox, kind: Kind
 ) -> None:
     row_id, _ = await _neighbours(inbox, kind, "unmet cancellation")
     await inbox.succeeded(kind, row_id)
 
 
-# ------------------------------------------------------------------------------- its variables
+# ----------------------------------------------------------------------------------- variables
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_context_variables(inbox: Inbox, kind: Kind) -> None:
+async def test_context_variables_do_not_leak(inbox: Inbox, kind: Kind) -> None:
     row_id, good = await _neighbours(inbox, kind, "variable")
     await inbox.succeeded(kind, row_id)
     assert [note.split()[-1] for _, _, note in await inbox.notes(*good)] == ["clean", "clean"]
 
 
-# --------------------------------------------------------------------------- its session state
+# ------------------------------------------------------------------------------- session state
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_session_state(inbox: Inbox, kind: Kind) -> None:
-    """Settings, role, locks, cursors, channels: as they were, in this page and in the next."""
+async def test_session_state_does_not_leak(inbox: Inbox, kind: Kind) -> None:
+    """Settings, role, locks, cursors, channels: restored for the next row, in the same page too."""
     row_id, good = await _neighbours(inbox, kind, "session")
     later = await inbox.write(kind, "test.leave", {"how": "nothing"})
     await inbox.succeeded(kind, row_id, later)
@@ -149,7 +155,7 @@ async def test_session_state(inbox: Inbox, kind: Kind) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_locks_of_a_handler_that_failed(inbox: Inbox, kind: Kind) -> None:
+async def test_locks_of_a_failed_handler_are_released(inbox: Inbox, kind: Kind) -> None:
     bad, good = await _neighbours(inbox, kind, "locks")
     await _errors(inbox, kind, bad)
     assert all("4711" not in note for _, _, note in await inbox.notes(*good))
@@ -157,12 +163,12 @@ async def test_locks_of_a_handler_that_failed(inbox: Inbox, kind: Kind) -> None:
     assert await inbox.database.fetchval(held) == 0
 
 
-# --------------------------------------------------------------------------------- its threads
+# ------------------------------------------------------------------------------------- threads
 
 
 @pytest.fixture
 def executions() -> Executions:
-    """Two threads for all sync handlers."""
+    """Two threads for all synchronous handlers."""
 
     def refuse(reason: str) -> None:
         raise AssertionError(reason)
@@ -171,7 +177,7 @@ def executions() -> Executions:
     return Executions(monitor, threads=2, processes=1, patience=60, on_stubborn=refuse)
 
 
-async def test_threads_past_their_timeout_keep_their_place(executions: Executions) -> None:
+async def test_threads_beyond_their_timeout_keep_their_place(executions: Executions) -> None:
     handlers, go_on = Handlers("threads"), threading.Event()
     began: list[int] = []
 
@@ -211,10 +217,10 @@ async def test_threads_past_their_timeout_keep_their_place(executions: Execution
     assert began[2:] == [5, 6, 7]
 
 
-async def test_a_handler_may_give_its_statement_more_time(
+async def test_a_handler_may_extend_the_timeout_of_its_statement(
     own: Inbox, start_worker: StartWorker
 ) -> None:
-    """Longer than the daemon's own statements get, and than they get from the driver."""
+    """The statement may outlast the daemon's statement_timeout and the driver's own timeout."""
     await start_worker({"database": {"statement_timeout": "1s"}})
     more = "set local statement_timeout = 0; select pg_sleep(6.5)"
     row_id = await own.write("command", "test.patient", {"sql": more})

@@ -1,9 +1,9 @@
-"""A million rows that may not run cost the others nothing measurable.
+"""A million rows that may not run cost other rows nothing measurable.
 
-What is held is work: the pages that are touched for as many rows beside a crowd and elsewhere, by
-the server's own counters. How fast or busy the machine is, is not in them; the CPU seconds of a
-worker and of its sessions are printed. All turns count, and there are always as many. CI has one of
-each pair; what claims alone touch is counted with fewer rows in `tests/plans/test_crowds.py`.
+The tests compare touched pages, by the server's counters, for equal drains beside a crowd and
+without one. The speed and the load of the machine do not change them; the CPU seconds of a worker
+and its sessions are only printed. All turns count, and their number is fixed. CI runs one of each
+pair; `tests/plans/test_crowds.py` counts the pages of claims alone, with fewer rows.
 """
 
 import os
@@ -28,11 +28,11 @@ CROWD = (
     " 'test.wait', '{\"wait\": 3600}', case when $2 then 'k' || n % 1000 end"
     " from generate_series(1, 1000000) n"
 )
-# Drains of each side, in turns: what else the machine does meets both.
+# Drains of each side, in turns: other load on the machine affects both sides.
 TURNS = 3
 ROWS = 20_000
-# How many times the pages a drain may touch beside a crowd: the indexes are one level higher there.
-# Whoever walked over the crowd, even once for a thousand rows, would touch ten times as many.
+# The most that a drain may touch beside a crowd, as a factor: indexes are one level higher there. A
+# walk over the crowd, even one for each thousand rows, would touch ten times as many pages.
 MORE = 2.0
 _SETTLED = (
     "select coalesce(sum(n_tup_ins), 0)::bigint from pg_stat_all_tables"
@@ -43,7 +43,7 @@ _TICK = os.sysconf("SC_CLK_TCK")
 
 @dataclass
 class Side:
-    """A worker on a database of its own, and what its drains have cost so far."""
+    """A worker on a database of its own, and the costs of its drains so far."""
 
     database: Database
     worker: Worker
@@ -51,10 +51,10 @@ class Side:
     cpu: list[float] = field(default_factory=list)
 
     async def drain(self) -> None:
-        """Let it handle so many rows.
+        """Let the worker handle `ROWS` commands.
 
-        A session reports what it touched some time after it did, with the rows that it wrote: so
-        these are waited for. Whether the rows are settled is asked at the price of one row.
+        A session reports its touched pages some time after its work, together with its written
+        rows, so this waits for those rows. The check for the end reads one row.
         """
         before, touched = await self._used(), await self.database.fetchval(PAGES)
         counted = await self.database.fetchval(_SETTLED)
@@ -74,10 +74,10 @@ class Side:
         self.cpu.append(sum(seconds - before.get(pid, 0.0) for pid, seconds in used.items()))
 
     async def _used(self) -> dict[int, float]:
-        """CPU seconds so far of the worker and of each of its sessions that is still there.
+        """CPU seconds so far of the worker and of each of its open sessions.
 
-        A session may end between the query and the reading of its time; it is left out. The time
-        that the postmaster keeps of ended processes has the work of autovacuum in it.
+        A session that ends between the query and the reading of its time is left out. The time that
+        the postmaster sums up for ended processes would include autovacuum.
         """
         sessions = await self.database.fetch(
             "select pid from pg_stat_activity"
@@ -91,14 +91,14 @@ class Side:
 
 
 def _seconds(pid: int) -> float:
-    """User and system time; the process's name, in brackets, may hold anything."""
+    """User and system time. The process's name, in brackets, may contain anything."""
     numbers = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(numbers[11]) + int(numbers[12])) / _TICK
 
 
 @pytest.fixture
 def elsewhere(server: AnyServer, template: Database) -> Iterator[Database]:
-    """A database in which no crowd waits."""
+    """A database without a crowd."""
     fresh = create(server, template.name)
     yield fresh
     drop(server, fresh)
@@ -110,7 +110,7 @@ Hold = Callable[[Crowd, Config], Awaitable[None]]
 
 @pytest.fixture
 def hold(database: Database, elsewhere: Database, start_worker: StartWorker) -> Hold:
-    """Hold that drains beside a crowd touch as many pages as elsewhere."""
+    """Assert that drains beside a crowd touch about as many pages as elsewhere."""
 
     async def compare(crowd: Crowd, config: Config) -> None:
         for each in (database, elsewhere):
@@ -118,7 +118,7 @@ def hold(database: Database, elsewhere: Database, start_worker: StartWorker) -> 
         beside = Side(database, await start_worker(config))
         alone = Side(elsewhere, await start_worker({**config, "database": {"dsn": elsewhere.dsn}}))
         for side in (beside, alone):
-            await side.drain()  # with what happens once, as plans are made
+            await side.drain()  # costs that occur once, such as those of making plans
             side.pages.clear()
             side.cpu.clear()
         await crowd()
@@ -133,7 +133,7 @@ def hold(database: Database, elsewhere: Database, start_worker: StartWorker) -> 
     return compare
 
 
-# Those that run, run until the worker is ended.
+# Two commands of the crowd run until the worker is ended.
 FULL: Config = {
     "queues": {"crowd": {"total_concurrency": 2}},
     "commands": {"timeout": "1h"},
@@ -143,7 +143,9 @@ FULL: Config = {
 @pytest.mark.parametrize(
     "keyed", [False, pytest.param(True, marks=pytest.mark.soak)], ids=["without keys", "keyed"]
 )
-async def test_a_queue_at_its_total_limit(database: Database, hold: Hold, keyed: bool) -> None:
+async def test_a_queue_at_its_total_limit_costs_others_nothing(
+    database: Database, hold: Hold, keyed: bool
+) -> None:
     async def crowd() -> None:
         await database.execute(CROWD, "crowd", keyed)
 
@@ -162,10 +164,12 @@ async def test_a_queue_at_its_total_limit(database: Database, hold: Hold, keyed:
 @pytest.mark.parametrize(
     "keyed", [pytest.param(False, marks=pytest.mark.soak), True], ids=["without keys", "keyed"]
 )
-async def test_a_paused_type(database: Database, hold: Hold, keyed: bool) -> None:
+async def test_a_paused_type_costs_others_nothing(
+    database: Database, hold: Hold, keyed: bool
+) -> None:
     async def crowd() -> None:
         await pause(database, "type", "test.wait")
-        await database.execute(CROWD, "default", keyed)  # where the others are too
+        await database.execute(CROWD, "default", keyed)  # in the queue of the other rows
 
     await hold(crowd, {})
     left = await database.fetch(
@@ -178,7 +182,9 @@ async def test_a_paused_type(database: Database, hold: Hold, keyed: bool) -> Non
 @pytest.mark.parametrize(
     "keyed", [False, pytest.param(True, marks=pytest.mark.soak)], ids=["without keys", "keyed"]
 )
-async def test_a_type_behind_an_open_breaker(database: Database, hold: Hold, keyed: bool) -> None:
+async def test_a_type_behind_an_open_breaker_costs_others_nothing(
+    database: Database, hold: Hold, keyed: bool
+) -> None:
     async def crowd() -> None:
         await database.execute(
             "update inboxd.breakers set mode = 'open', version = version + 1 where name = 'target'"

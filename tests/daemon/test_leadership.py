@@ -1,4 +1,4 @@
-"""Leadership: one worker does what one does for all, and another goes on when it ends, however."""
+"""Leadership: one worker runs the tasks that need only one; another takes over when it ends."""
 
 from functools import partial
 
@@ -21,7 +21,7 @@ QUICK: Config = {
 }
 
 
-async def test_of_many_that_try_at_once_one_leads(database: Database) -> None:
+async def test_one_of_many_simultaneous_candidates_leads(database: Database) -> None:
     async with daemon_pool(database, size=8) as pool:
         async with daemon_session(database) as session:
             ids = [await join(session, f"w{n}") for n in range(8)]
@@ -36,12 +36,12 @@ async def test_of_many_that_try_at_once_one_leads(database: Database) -> None:
             async with anyio.create_task_group() as tasks:
                 for leader in leaders:
                     tasks.start_soon(try_to, leader)
-        assert len(led) == 5, "in each round one"
-        assert len(set(map(id, led))) == 1, "and the same"
+        assert len(led) == 5, "one leader in each round"
+        assert len(set(map(id, led))) == 1, "the same leader in each round"
     assert await database.fetchval("select term from inboxd.leases where name = 'leader'") == 1
 
 
-async def test_of_one_worker_all_tasks_that_ask_at_once_lead(database: Database) -> None:
+async def test_simultaneous_tasks_of_the_leader_all_lead(database: Database) -> None:
     async with daemon_pool(database, size=8) as pool:
         async with daemon_session(database) as session:
             me = await join(session, "one")
@@ -59,7 +59,7 @@ async def test_of_one_worker_all_tasks_that_ask_at_once_lead(database: Database)
     assert answers == [True] * 8
 
 
-async def test_who_read_before_another_took_it_does_not_get_it(database: Database) -> None:
+async def test_a_stale_read_of_the_lease_does_not_take_it(database: Database) -> None:
     async with daemon_session(database) as session:
         one, two = await join(session, "one"), await join(session, "two")
         lease = await session.fetchrow(SQL["read_lease"], "leader", None)
@@ -70,34 +70,38 @@ async def test_who_read_before_another_took_it_does_not_get_it(database: Databas
 
 
 @pytest.mark.parametrize("state", ["draining", "stopped", "dead"])
-async def test_who_runs_no_more_leads_no_more(database: Database, state: str) -> None:
+async def test_a_worker_that_ends_loses_leadership(database: Database, state: str) -> None:
     async with daemon_session(database) as session:
         one, two = await join(session, "one"), await join(session, "two")
         assert await leases.hold(session, SQL, "leader", one)
         await session.execute("update inboxd.workers set state = $2 where id = $1", one, state)
-        assert not await leases.hold(session, SQL, "leader", one), "nor does it take it again"
+        assert not await leases.hold(session, SQL, "leader", one), (
+            "it must not take the lease again"
+        )
         assert await leases.hold(session, SQL, "leader", two)
         await workers.leave(session, SQL, two)
         await session.execute("delete from inboxd.workers where id = $1", two)
         three = await join(session, "three")
-        assert await leases.hold(session, SQL, "leader", three), "its row may be gone altogether"
+        assert await leases.hold(session, SQL, "leader", three), (
+            "the lease of a deleted worker is free"
+        )
 
 
-async def test_newer_code_leads_as_soon_as_it_is_there(database: Database) -> None:
-    """Older code leaves out the tasks that it does not know: nothing would be rolled up."""
+async def test_newer_code_takes_over_leadership_at_once(database: Database) -> None:
+    """Older code does not know all tasks: nothing would be rolled up."""
     async with daemon_session(database) as session:
         old, new = await join(session, "old"), await join(session, "new")
         await session.execute("update inboxd.workers set code = NULL where id = $1", old)
         take = partial(leases.hold, session, SQL, from_older=True)
         assert await take("leader", old)
         assert not await leases.hold(session, SQL, "leader", new), (
-            "other leases stay where they are"
+            "other leases do not move to newer code"
         )
         assert await take("leader", new)
-        assert not await take("leader", old), "nor does it take it back"
+        assert not await take("leader", old), "older code must not take the lease back"
         assert await take("leader", new)
         third = await join(session, "third")
-        assert not await take("leader", third), "of one code the first one leads"
+        assert not await take("leader", third), "with equal code the first worker stays leader"
 
 
 async def test_the_tasks_move_when_the_leader_leaves_or_dies(
@@ -115,7 +119,7 @@ async def test_the_tasks_move_when_the_leader_leaves_or_dies(
     await eventually(lambda: _leads(third))
     shown = await database.fetch(SQL["list_workers"], True, 10)
     assert [row["leads"] for row in shown] == [True, False, False]
-    # What the leader does is done.
+    # The new leader runs the tasks.
     await database.execute(
         "update inboxd.workers set ended_at = now() - interval '8 days' where state = 'stopped'"
     )
@@ -126,10 +130,10 @@ async def test_the_tasks_move_when_the_leader_leaves_or_dies(
     await eventually(forgotten)
 
 
-async def test_another_ends_what_a_leader_was_killed_in(
+async def test_a_new_leader_finishes_the_task_of_a_killed_one(
     database: Database, start_worker: StartWorker
 ) -> None:
-    """In the middle of detaching a partition, and its session with it."""
+    """The leader and its session die while it detaches a partition."""
     await make_day(database, 100)
     await settle(database, 100, 10)
     config = {**QUICK, "history": {"events": "30d", "commands": "30d"}}

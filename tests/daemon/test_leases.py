@@ -1,4 +1,4 @@
-"""What a worker holds, it knows, runs within its limits, or gives back."""
+"""Leased commands are known to their worker, run within its limits, or are released."""
 
 from datetime import timedelta
 
@@ -14,7 +14,7 @@ LATER = "now() + interval '1 hour'"
 
 @pytest.fixture(scope="module")
 def worker_config() -> Config:
-    """A short lease, few commands at a time, and a queue for one."""
+    """A short lease, few concurrent commands, and a queue with a concurrency of 1."""
     return {
         "worker": {"lease": "2s", "heartbeat_interval": "200ms", "unhandled_grace": "1s"},
         "commands": {"concurrency": 2},
@@ -22,8 +22,8 @@ def worker_config() -> Config:
     }
 
 
-async def test_a_claim_whose_answer_was_lost_is_given_back(inbox: Inbox) -> None:
-    """The claim committed, but its connection broke: the worker holds what it does not know."""
+async def test_a_claim_whose_answer_is_lost_is_released(inbox: Inbox) -> None:
+    """The claim committed, but its connection broke: the worker does not know of the lease."""
     [row_id] = await inbox.write_many("command", "test.ledger", [{}], run_at=await later(inbox))
     await inbox.database.execute(
         "update inboxd.commands set status = 'running', fence = fence + 1, worker_id = "
@@ -41,8 +41,8 @@ async def test_a_claim_whose_answer_was_lost_is_given_back(inbox: Inbox) -> None
     assert (row["attempts"], row["crashes"], row["worker_id"]) == (0, 0, None)
 
 
-async def test_what_cannot_commit_spends_its_attempts(inbox: Inbox) -> None:
-    """Trouble that passes elsewhere, but comes from the command's own transaction."""
+async def test_a_command_that_cannot_commit_spends_its_attempts(inbox: Inbox) -> None:
+    """An error that elsewhere is temporary, but here comes from the command's own transaction."""
     await inbox.database.execute(
         "create table busy (id int);"
         "create function refuse() returns trigger language plpgsql as "
@@ -58,9 +58,9 @@ async def test_what_cannot_commit_spends_its_attempts(inbox: Inbox) -> None:
     assert await inbox.notes(row_id) == []
 
 
-async def test_a_smaller_priority_goes_first_in_all_queues(inbox: Inbox) -> None:
+async def test_a_smaller_priority_runs_first_in_all_queues(inbox: Inbox) -> None:
     urgent = await inbox.write("command", "test.wait", queue="busy", priority=0)
-    await inbox.succeeded("command", urgent)  # the lane is known from now on, and empty
+    await inbox.succeeded("command", urgent)  # the lane is known now, and empty
     pace = {"wait": 0.1}
     together = await inbox.database.fetchval("select now() + interval '1 second'")
     backlog = await inbox.write_many(
@@ -79,7 +79,7 @@ async def test_a_smaller_priority_goes_first_in_all_queues(inbox: Inbox) -> None
     assert ahead < 10
 
 
-async def test_a_cancellation_outlives_the_attempt(inbox: Inbox) -> None:
+async def test_a_requested_cancellation_survives_the_attempt(inbox: Inbox) -> None:
     row_id = await inbox.write("command", "test.ledger", run_at=await later(inbox))
     await inbox.database.execute(
         "update inboxd.commands set cancel_requested = true, run_at = now() where id = $1", row_id
@@ -103,11 +103,11 @@ async def test_a_suspect_waits_for_room_in_its_queue(inbox: Inbox) -> None:
         "order by id",
         [first, suspect],
     )
-    # The room is free when the handler has ended, which may be a little before that is written.
+    # The room is free when the handler has ended, which may be before the end is written.
     assert rows[1]["started_at"] >= rows[0]["started_at"] + timedelta(seconds=0.5)
 
 
-async def test_a_suspect_that_nobody_serves_is_a_dead_letter(inbox: Inbox) -> None:
+async def test_an_unhandled_suspect_is_a_dead_letter(inbox: Inbox) -> None:
     row_id = await inbox.write("command", "nobody.serves", run_at=await later(inbox))
     await inbox.database.execute(
         "update inboxd.commands set crashes = 1, run_at = now() where id = $1", row_id
@@ -117,5 +117,5 @@ async def test_a_suspect_that_nobody_serves_is_a_dead_letter(inbox: Inbox) -> No
 
 
 async def later(inbox: Inbox) -> object:
-    """A time in the future, by the database's clock: nobody claims the row before."""
+    """A time in the future, by the database's clock, before which the row is not claimed."""
     return await inbox.database.fetchval(f"select {LATER}")

@@ -1,4 +1,4 @@
-"""Limits of queues, cancellation, and what the process shows of itself over HTTP."""
+"""Limits of queues, cancellation, and the process's HTTP pages."""
 
 import itertools
 import json
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture(scope="module")
 def worker_config() -> Config:
-    """A narrow queue, heartbeats that bring a cancellation soon, and locks that are waited for."""
+    """A narrow queue, heartbeats that soon bring a cancellation, and long waits for locks."""
     return {
         "worker": {"heartbeat_interval": "200ms"},
         "database": {"lock_timeout": "10m", "statement_timeout": "10m"},
@@ -23,8 +23,8 @@ def worker_config() -> Config:
     }
 
 
-async def test_no_more_of_a_queue_than_its_limit_runs_at_once(inbox: Inbox) -> None:
-    """While two of the narrow queue wait for a lock, four of the wide one get as far."""
+async def test_running_commands_of_a_queue_stay_within_its_concurrency(inbox: Inbox) -> None:
+    """While two of the narrow queue wait for a lock, four of the wide queue get as far."""
     writing, database = "insert into ledger%", inbox.database
     async with database.connect() as other, other.transaction():
         await other.execute("lock table ledger in share mode")

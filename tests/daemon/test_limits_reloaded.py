@@ -14,7 +14,7 @@ __all__ = ["lines"]
 
 
 async def running(database: Database, queue: str, count: int) -> None:
-    """Wait until so many commands of a queue run; and no more do."""
+    """Wait until exactly this many commands of a queue run."""
     find = "select count(*) from inboxd.commands where queue = $1 and status = 'running'"
 
     async def run() -> bool:
@@ -24,7 +24,7 @@ async def running(database: Database, queue: str, count: int) -> None:
 
 
 def reload(worker: Worker, **limits: int) -> None:
-    """Let it read other limits."""
+    """Change limits in the worker's settings, and reload them."""
     settings = worker.log.with_suffix(".toml")
     text = settings.read_text()
     for name, value in limits.items():
@@ -34,7 +34,7 @@ def reload(worker: Worker, **limits: int) -> None:
     worker.process.send_signal(signal.SIGHUP)
 
 
-async def test_limits_are_reloaded_and_what_has_room_starts(
+async def test_reloaded_limits_start_commands_that_now_have_room(
     lines: Database, start_worker: StartWorker
 ) -> None:
     worker = await start_worker(
@@ -49,7 +49,7 @@ async def test_limits_are_reloaded_and_what_has_room_starts(
     await running(lines, "lines", 1)
     await running(lines, "keyed", 1)
     await steps(lines, [slow] * 3, queue="keyed")
-    # It came last, so the others were seen.
+    # This command came last, so the worker has seen the others.
     await steps(lines, [slow], queue="other", ordering_key=None)
     await running(lines, "other", 1)
     await running(lines, "keyed", 1)
@@ -62,10 +62,10 @@ async def test_limits_are_reloaded_and_what_has_room_starts(
     await running(lines, "lines", 3)
 
 
-async def test_a_key_with_room_takes_what_comes_later(
+async def test_a_key_with_room_starts_later_commands(
     lines: Database, start_worker: StartWorker
 ) -> None:
-    """Two of a key may run: the second starts though the first goes on, one by one."""
+    """Two of a key may run: the first goes on, while the others run beside it, one by one."""
     await start_worker(
         {"worker": {"poll_interval": "1h"}, "queues": {"lines": {"key_concurrency": 2}}}
     )

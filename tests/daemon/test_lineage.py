@@ -16,8 +16,8 @@ pytestmark = pytest.mark.anyio
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
-async def test_from_the_last_word_back_to_the_event_and_down_again(inbox: Inbox) -> None:
-    """An event's handler makes a batch of three, with one within; who is told comes last."""
+async def test_a_story_is_found_from_its_last_row(inbox: Inbox) -> None:
+    """An event's handler makes a batch of three members, one of them a batch; `then` runs last."""
     key = uuid4()
     await inbox.write(
         "event",
@@ -51,7 +51,7 @@ async def test_from_the_last_word_back_to_the_event_and_down_again(inbox: Inbox)
     (made,) = found.top.children
     assert (made.member.kind, made.member.type) == ("batch", "made")
     below = Counter(child.member.type for child in made.children)
-    # What the inner batch tells belongs to the outer one, which ends after it.
+    # The continuations of the inner batch belong to the outer batch, which ends after them.
     assert below == {"batch.work": 2, "inner": 1, "batch.told": 6}
     (inner,) = (child for child in made.children if child.member.kind == "batch")
     assert "batch.work" in {child.member.type for child in inner.children}

@@ -1,6 +1,6 @@
-"""Memory: a worker stays small and flat, whatever waits for it and whatever it weighs (promise 9).
+"""Memory: a worker's memory stays small and flat, whatever the backlog and its size (promise 9).
 
-It is read as the kernel has it: VmHWM is the most that the process ever held. No time is measured.
+The kernel reports it: VmHWM is the peak of the process. The tests measure no time.
 """
 
 from pathlib import Path
@@ -16,7 +16,7 @@ _MEGABYTE = 1024  # /proc counts in kB
 
 
 def _memory(worker: Worker, field: str) -> int:
-    """A line of the process's status, in kB."""
+    """A field of the process's status, in kB."""
     status = Path(f"/proc/{worker.process.pid}/status")
     if not status.exists():
         pytest.skip("this system has no /proc")
@@ -66,7 +66,7 @@ async def test_a_backlog_costs_no_memory(
     most = _memory(worker, "VmHWM")
     print(f"{rows} {table}: {early} kB after a quarter, {most} kB at most")  # noqa: T201 - a figure to look at
     assert most < 100 * _MEGABYTE
-    assert most - early < 10 * _MEGABYTE, "it grows with what it has done"
+    assert most - early < 10 * _MEGABYTE, "memory grows with the rows done"
 
 
 @pytest.mark.parametrize("table", ["events", "commands"])
@@ -92,7 +92,7 @@ async def test_heavy_rows_cost_little_memory(
 async def test_heavy_headers_cost_little_memory(
     database: Database, start_worker: StartWorker, size: int
 ) -> None:
-    """Those of the largest size that may be written, and some from before there was one."""
+    """Headers of the largest size that may be written, and larger ones from before that bound."""
     rows = 15 if size > 1_000_000 else 4000
     async with no_bounds(database):
         await database.execute(
@@ -109,7 +109,7 @@ async def test_heavy_headers_cost_little_memory(
 
 
 @pytest.mark.parametrize("table", ["events", "commands"])
-async def test_heavy_texts_from_before_cost_little_memory(
+async def test_heavy_texts_from_before_the_bounds_cost_little_memory(
     database: Database, start_worker: StartWorker, table: str
 ) -> None:
     queue, value = ("queue, ", "'default', ") if table == "commands" else ("", "")

@@ -1,4 +1,4 @@
-"""Handlers that misbehave (promises 2 and 10): their effects are undone, the others go on."""
+"""Handlers that misbehave (promises 2 and 10): their effects are undone, other rows go on."""
 
 import json
 from collections.abc import Mapping
@@ -16,12 +16,12 @@ _MANY = 100_000
 
 @pytest.fixture(scope="module")
 def worker_config() -> Config:
-    """Two attempts in all, so that a dead letter comes soon."""
+    """Two attempts, so that a dead letter comes soon."""
     twice = {"retry": {"attempts": 2}}
     return {"types": {"test.misbehave": twice, "test.hangs": twice}}
 
 
-# What a handler is told to do, and what its error says then.
+# A handler's misbehaviour, and the text of its error.
 _WAYS: dict[str, str] = {
     "raise": "ValueError: as told",
     "base exception": "SystemExit: 3",
@@ -39,13 +39,15 @@ _WAYS: dict[str, str] = {
 
 
 def _type(how: str) -> str:
-    """The type of the handler that misbehaves so."""
+    """The type of the handler with this misbehaviour."""
     return "test.hangs" if how == "hang" else "test.misbehave"
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("how", _WAYS)
-async def test_its_attempts_fail_alone(inbox: Inbox, kind: Kind, how: str) -> None:
+async def test_attempts_of_a_misbehaving_handler_fail_alone(
+    inbox: Inbox, kind: Kind, how: str
+) -> None:
     before = await inbox.write_many(kind, "test.ledger", [{"n": n} for n in range(3)])
     bad = await inbox.write(kind, _type(how), {"how": how})
     after = await inbox.write_many(kind, "test.ledger", [{"n": n} for n in range(3)])
@@ -60,8 +62,8 @@ async def test_its_attempts_fail_alone(inbox: Inbox, kind: Kind, how: str) -> No
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_among_neighbours_of_one_page(inbox: Inbox, kind: Kind) -> None:
-    """All in one transaction, and so in one page: only the bad ones fail, each effect once."""
+async def test_misbehaving_handlers_of_one_page_fail_alone(inbox: Inbox, kind: Kind) -> None:
+    """All rows in one page: only the bad ones fail, and each effect occurs once."""
     hows = ["break transaction", "deferred", "hidden commit", "raise", "close"]
     ids = await inbox.write_many(
         kind,
@@ -77,7 +79,7 @@ async def test_among_neighbours_of_one_page(inbox: Inbox, kind: Kind) -> None:
 
 
 @pytest.mark.parametrize("how", ["raise", "cancelled", "base exception", "hang"])
-async def test_without_a_transaction(inbox: Inbox, how: str) -> None:
+async def test_a_misbehaving_handler_without_a_transaction_fails(inbox: Inbox, how: str) -> None:
     bad = await inbox.write("command", _type(how), {"how": how, "touch": False})
     row = await inbox.dead("command", bad)
     assert row["attempts"] == 2
@@ -85,8 +87,8 @@ async def test_without_a_transaction(inbox: Inbox, how: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_commit_that_nobody_could_see_coming(inbox: Inbox, kind: Kind) -> None:
-    """What it did before cannot be undone any more; but it is found, failed, and does no more."""
+async def test_an_undetectable_commit_fails_the_handler(inbox: Inbox, kind: Kind) -> None:
+    """Its effects before the commit stay; but the worker notices the commit, and fails the row."""
     bad = await inbox.write(kind, "test.misbehave", {"how": "well hidden commit"})
     row = await inbox.dead(kind, bad)
     assert row["attempts"] == 2
@@ -95,14 +97,14 @@ async def test_a_commit_that_nobody_could_see_coming(inbox: Inbox, kind: Kind) -
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_statements_that_only_speak_of_a_commit(inbox: Inbox, kind: Kind) -> None:
+async def test_statements_that_only_mention_a_commit_run(inbox: Inbox, kind: Kind) -> None:
     row_id = await inbox.write(kind, "test.misbehave", {"how": "speak of commit"})
     await inbox.succeeded(kind, row_id)
     assert len(await inbox.notes(row_id)) == 1
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_time_that_no_column_holds(inbox: Inbox, kind: Kind) -> None:
+async def test_a_time_beyond_the_columns_range_is_a_dead_letter(inbox: Inbox, kind: Kind) -> None:
     bad = await inbox.write(kind, "test.misbehave", {"how": "defer for ever"})
     good = await inbox.write(kind, "test.ledger")
     row = await inbox.dead(kind, bad)
@@ -113,7 +115,9 @@ async def test_a_time_that_no_column_holds(inbox: Inbox, kind: Kind) -> None:
 
 @pytest.mark.parametrize("touch", [True, False])
 @pytest.mark.parametrize("kind", KINDS)
-async def test_sends_what_cannot_be_stored(inbox: Inbox, kind: Kind, touch: bool) -> None:
+async def test_a_sent_payload_that_cannot_be_stored_fails_the_handler(
+    inbox: Inbox, kind: Kind, touch: bool
+) -> None:
     bad = await inbox.write(kind, "test.misbehave", {"how": "send text with NUL", "touch": touch})
     [error] = errors_of(await inbox.dead(kind, bad))
     assert error["error"] == "PayloadError: inner.text: text with a NUL character cannot be stored."
@@ -124,13 +128,13 @@ async def test_sends_what_cannot_be_stored(inbox: Inbox, kind: Kind, touch: bool
 @pytest.mark.parametrize(
     ("kind", "type_"), [("event", "test.fan"), ("command", "test.ledger"), ("command", "test.fan")]
 )
-async def test_sends_very_many_commands(inbox: Inbox, kind: Kind, type_: str) -> None:
+async def test_a_handler_may_send_very_many_commands(inbox: Inbox, kind: Kind, type_: str) -> None:
     row_id = await inbox.write(kind, type_, {"sends": _MANY})
     await inbox.settled(kind, row_id, within=60)
     try:
         assert await _children(inbox, kind, row_id) == _MANY
     finally:
-        # The next test needs a worker with nothing to do.
+        # The next test needs an idle worker.
         await inbox.database.execute("delete from inboxd.commands where status = 'pending'")
 
 
@@ -194,7 +198,7 @@ async def test_a_stalled_worker_ends_and_another_takes_over(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_handler_that_ignores_its_cancellation(inbox: Inbox, kind: Kind) -> None:
+async def test_a_handler_that_ignores_its_cancellation_fails(inbox: Inbox, kind: Kind) -> None:
     row_id = await inbox.write(kind, "test.hangs", {"how": "ignore cancellation", "seconds": 2})
     row = await inbox.dead(kind, row_id)
     assert all("HandlerTimeout" in each["error"] for each in errors_of(row))

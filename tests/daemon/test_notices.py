@@ -1,4 +1,4 @@
-"""Notices: one event when a cause begins and one when it is gone, whoever leads."""
+"""Notices: one event when a cause begins and one when it is gone, whichever worker leads."""
 
 import json
 from typing import Any
@@ -24,7 +24,7 @@ AGAIN = "update inboxd.commands set status = 'pending' where id = any($1)"
 
 
 class Leader:
-    """What the leader does about notices, once for each `look`."""
+    """A leader's tasks for notices, run once by each `look`."""
 
     def __init__(self, database: Database, pool: Pool, **given: Any) -> None:
         settings = Settings.model_validate(
@@ -40,7 +40,7 @@ class Leader:
         self.notifier = NoticeTask(context, settings, "notices")
 
     async def look(self) -> None:
-        """Take a sample, and tell of it."""
+        """Take a sample, and write its notices."""
         await self._sampler.sample()
         await self.notifier.tell()
 
@@ -51,7 +51,7 @@ async def told(database: Database) -> list[tuple[str, str, dict[str, Any]]]:
     return [(type_, story, json.loads(text)) for type_, story, text in await database.fetch(query)]
 
 
-async def test_a_cause_is_told_once_when_it_begins_and_once_when_it_is_gone(
+async def test_a_cause_makes_one_notice_when_it_begins_and_one_when_it_is_gone(
     database: Database,
 ) -> None:
     ids = await send(database, 3)
@@ -61,7 +61,7 @@ async def test_a_cause_is_told_once_when_it_begins_and_once_when_it_is_gone(
         assert await told(database) == []
         await database.execute(FAIL, ids[:1])
         await leader.look()
-        await database.execute(FAIL, ids)  # more of the same tells nothing more
+        await database.execute(FAIL, ids)  # more rows of the same cause make no new notice
         await other.look()
         [(type_, story, began)] = await told(database)
         assert (type_, story) == ("inboxd.notice_began", "notice 1")
@@ -69,19 +69,19 @@ async def test_a_cause_is_told_once_when_it_begins_and_once_when_it_is_gone(
         assert began["text"] == "Dead letters of command type test.ledger: 1 dead letter"
 
         await database.execute(AGAIN, ids)
-        for _ in range(3):  # that it is gone is noted first, and told once
+        for _ in range(3):  # the first look notes the end, a later one writes it
             await leader.look()
         [_, (type_, story, ended)] = await told(database)
         assert (type_, story) == ("inboxd.notice_ended", "notice 1")
         assert (ended["notice"], ended["end"]) == (1, "gone")
         assert ended["ended_at"] > ended["began_at"] == began["began_at"]
 
-        await database.execute(FAIL, ids)  # and again: another notice
+        await database.execute(FAIL, ids)  # the cause again: another notice
         await leader.look()
     assert [payload["notice"] for _, _, payload in await told(database)] == [1, 1, 2]
 
 
-async def test_what_comes_back_soon_is_the_same_notice(database: Database) -> None:
+async def test_a_cause_that_returns_soon_is_the_same_notice(database: Database) -> None:
     ids = await send(database, 1)
     async with daemon_pool(database) as pool:
         leader = Leader(database, pool, settled="1h")
@@ -93,7 +93,7 @@ async def test_what_comes_back_soon_is_the_same_notice(database: Database) -> No
     assert (row["gone_at"] is not None, row["ended_at"]) == (True, None)
 
 
-async def test_two_leaders_tell_once(database: Database) -> None:
+async def test_two_leaders_write_a_notice_once(database: Database) -> None:
     ids = await send(database, 1)
     await database.execute(FAIL, ids)
     async with daemon_pool(database) as pool:
@@ -105,7 +105,7 @@ async def test_two_leaders_tell_once(database: Database) -> None:
     assert len(await told(database)) == 1
 
 
-async def test_nothing_is_told_of_an_old_sample(database: Database) -> None:
+async def test_an_old_sample_makes_no_notice(database: Database) -> None:
     ids = await send(database, 1)
     await database.execute(FAIL, ids)
     async with daemon_pool(database) as pool:
@@ -121,7 +121,7 @@ async def test_nothing_is_told_of_an_old_sample(database: Database) -> None:
     assert len(await told(database)) == 1
 
 
-async def test_breakers_and_blocked_keys(database: Database) -> None:
+async def test_breakers_and_blocked_keys_make_notices(database: Database) -> None:
     await database.execute("insert into inboxd.breakers (name, mode) values ('brevo', 'open')")
     for _ in range(2):
         await database.execute(
@@ -136,10 +136,10 @@ async def test_breakers_and_blocked_keys(database: Database) -> None:
     assert found == {("open breaker", "brevo"), ("blocked keys", "q")}
 
 
-async def test_a_backlog_begins_also_where_samples_are_counted_less_far(
+async def test_a_backlog_makes_a_notice_though_samples_count_fewer_rows(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each sample takes too long, so that the next ones stop before so many rows."""
+    """Each sample takes too long, so that later ones stop counting before that many rows."""
     monkeypatch.setattr("inboxd.store.samples.FAR", samples.CountedTo(100, 100))
     monkeypatch.setattr("inboxd.store.samples.NEAR", samples.CountedTo(3, 3))
     monkeypatch.setattr("inboxd.maintenance.samples._SLOW", 0.0)
@@ -176,7 +176,7 @@ async def test_open_notices_are_bounded(
     assert text == [*opened[:2], "Breaker b1 lets calls pass again", opened[2]]
 
 
-async def test_a_breaker_that_probes_has_not_ended(database: Database) -> None:
+async def test_a_notice_of_a_breaker_stays_open_while_it_probes(database: Database) -> None:
     await database.execute(
         "insert into inboxd.breakers (name, state, open_until) values ('b', 'open', now())"
     )
@@ -199,7 +199,7 @@ async def test_a_breaker_that_probes_has_not_ended(database: Database) -> None:
     assert [each["end"] for _, _, each in await told(database)] == [None, "gone"]
 
 
-async def test_what_nobody_asks_for_any_more_ends(database: Database) -> None:
+async def test_notices_end_when_the_settings_no_longer_ask_for_them(database: Database) -> None:
     await database.execute("insert into inboxd.breakers (name, mode) values ('b', 'open')")
     ids = await send(database, 1)
     await database.execute(FAIL, ids)
@@ -209,16 +209,16 @@ async def test_what_nobody_asks_for_any_more_ends(database: Database) -> None:
         found = [(each["cause"], each["end"]) for _, _, each in await told(database)]
         assert found[2:] == [("open breaker", "unwatched")]
         await close_notices(MaintenanceContext(pool, SQL, Metrics("0"), uuid4()))
-    assert len(await told(database)) == 3, "without a topic nothing is told"
+    assert len(await told(database)) == 3, "without a topic no event is written"
     assert (
         await database.fetchval("select count(*) from inboxd.notices where ended_at is null") == 0
     )
 
 
-async def test_a_worker_tells_of_its_dead_letters(
+async def test_a_worker_writes_notices_of_its_dead_letters(
     database: Database, start_worker: StartWorker
 ) -> None:
-    """Whole: the handler fails, the leader counts, an event comes, and is handled as any other."""
+    """The handler fails, the leader counts, and the notice's event is handled as any other."""
     config: Config = {
         "maintenance": {"samples": "200ms"},
         "notices": {"topic": "notices", "settled": "1ms"},

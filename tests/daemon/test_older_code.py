@@ -1,4 +1,4 @@
-"""A rolling deploy: the older code's worker and producers on the newest schema, beside the newest.
+"""A rolling deploy: older workers and producers beside the newest ones, on the newest schema.
 
 The older code is a commit of the repository's history (`tests.support.older`).
 """
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.anyio
 
 HERE = Path(__file__).parent
 ROUNDS = 20
-# What each producer writes, and what handlers send; the events with dedup keys come once.
+# The rows that producers write and handlers send; events with a dedup key count once.
 EVENTS = {"both.fact": 2 * 2 * ROUNDS + ROUNDS, "both.turn": 2 * ROUNDS, "both.item": 2 * ROUNDS}
 MADE = 2 * len(range(0, ROUNDS, 3))
 COMMANDS = {
@@ -48,7 +48,7 @@ insert into mended values (false);
 
 @pytest.fixture
 def database(server: Server | ExternalServer) -> Iterator[Database]:
-    """One without a schema."""
+    """A database without a schema."""
     fresh = create(server)
     yield fresh
     drop(server, fresh)
@@ -56,7 +56,7 @@ def database(server: Server | ExternalServer) -> Iterator[Database]:
 
 @pytest.fixture
 def newest(tmp_path: Path) -> Path:
-    """The folder of the handlers: the code is what is installed."""
+    """The folder of the handlers for the newest code, which is the installed inboxd."""
     return install(tmp_path / "handlers", "both", (HERE / "older_handlers.py").read_text())
 
 
@@ -67,7 +67,7 @@ def older(tmp_path: Path) -> Path:
 
 
 def start(database: Database, *arguments: object) -> subprocess.Popen[bytes]:
-    """A Python process whose code is what `found` says, and not the folder that tests run in."""
+    """Start Python with the code that `found` has chosen, not that of the working folder."""
     return subprocess.Popen(
         [sys.executable, "-P", *map(str, arguments)],
         env={**os.environ, "INBOXD_DATABASE__DSN": database.dsn},
@@ -75,7 +75,7 @@ def start(database: Database, *arguments: object) -> subprocess.Popen[bytes]:
 
 
 async def finish(*processes: subprocess.Popen[bytes]) -> None:
-    """Wait until all have ended well."""
+    """Wait until all processes have ended with 0."""
 
     async def all_have() -> bool:
         return None not in [process.poll() for process in processes]
@@ -84,7 +84,7 @@ async def finish(*processes: subprocess.Popen[bytes]) -> None:
     assert [process.returncode for process in processes] == [0] * len(processes)
 
 
-async def test_old_and_new_work_side_by_side(
+async def test_older_and_newest_code_work_side_by_side(
     database: Database,
     older: Path,
     newest: Path,
@@ -100,9 +100,9 @@ async def test_old_and_new_work_side_by_side(
         await finish(start(database, "-m", "inboxd", "migrate", "--yes"))
         await start_worker(CONFIG)
     with found(older, newest):
-        await start_worker(CONFIG)  # one that meets the newest schema when it starts
+        await start_worker(CONFIG)  # a worker that starts on the newest schema
 
-    # Every kind of row, from producers of both; the schedule is due.
+    # Every kind of row, from producers with either code; the schedule is due.
     await database.execute("update inboxd.schedules set next_at = date_trunc('year', now())")
     producer = HERE / "older_producer.py"
     with found(older, newest):
@@ -110,7 +110,7 @@ async def test_old_and_new_work_side_by_side(
     await finish(old, start(database, producer, database.dsn, "new", ROUNDS))
     await eventually(lambda: dead_letters(database, 2))
 
-    # Operators of both let a dead letter run again.
+    # Operators with either code replay a dead letter.
     first, second = await dead_letters(database, 2)
     await database.execute("update mended set mended = true")
     replay = ("-m", "inboxd", "commands", "replay")
@@ -118,17 +118,17 @@ async def test_old_and_new_work_side_by_side(
         old = start(database, *replay, first)
     await finish(old, start(database, *replay, second))
 
-    await eventually(lambda: nothing_left(database))
-    await hold(database, {first, second}, older)
+    await eventually(lambda: all_ended(database))
+    await verify(database, {first, second}, older)
 
 
 async def dead_letters(database: Database, count: int) -> list[int]:
-    """The ids of the dead letters, once there are so many."""
+    """The ids of the dead letters, if there are exactly `count`."""
     rows = await database.fetch("select id from inboxd.commands where status = 'failed'")
     return [row["id"] for row in rows] if len(rows) == count else []
 
 
-async def nothing_left(database: Database) -> bool:
+async def all_ended(database: Database) -> bool:
     """Whether all rows and batches have ended."""
     left: int = await database.fetchval(
         "select (select count(*) from inboxd.events) + (select count(*) from inboxd.commands) + "
@@ -137,8 +137,8 @@ async def nothing_left(database: Database) -> bool:
     return left == 0
 
 
-async def hold(database: Database, replayed: set[int], older: Path) -> None:
-    """Each row succeeded and took effect once, and either code ran some of each kind."""
+async def verify(database: Database, replayed: set[int], older: Path) -> None:
+    """Assert that each row succeeded, and took effect once; either code ran some of each kind."""
     effects = await database.fetch("select kind, row_id, code from effects")
     for kind, expected in (("event", EVENTS), ("command", COMMANDS)):
         rows = await database.fetch(f"select id, type, status from inboxd.{kind}s_history")

@@ -1,6 +1,6 @@
-"""Sequential topics with whole workers (promise 5): what is out of order, lost or twice is found.
+"""Sequential topics with whole workers (promise 5): no event is lost, repeated or out of order.
 
-Every handler leaves a step in `trail`, in its own transaction; `in_order` holds it against the ids.
+Every handler writes a step to `trail`, in its own transaction; `in_order` compares it with the ids.
 """
 
 import random
@@ -32,19 +32,19 @@ QUICK: Config = {
 
 @pytest.fixture
 async def lines(database: Database) -> Database:
-    """A database with the trail that the handlers leave, and the topics declared."""
+    """A database with the trail of the handlers, and the topics declared."""
     await declare_lines(database)
     return database
 
 
 async def head(database: Database, key: str = "k") -> asyncpg.Record | None:
-    """The head of a line."""
+    """The head of a line, or None."""
     rows = await database.fetch("select * from inboxd.events where head and ordering_key = $1", key)
     return rows[0] if rows else None
 
 
 async def blocked(database: Database, key: str = "k") -> asyncpg.Record:
-    """The head of a line, once it is a dead letter."""
+    """Wait until the head of a line is a dead letter; return it."""
 
     async def find() -> list[asyncpg.Record]:
         found = await head(database, key)
@@ -79,12 +79,12 @@ async def test_events_of_a_key_are_handled_in_order_whatever_fails(
         *((id_, "waiting") for id_ in after),
     ]
     positions = [row["position"] for row in left]
-    assert positions[: len(refused)] == [None, None], "they left their line"
+    assert positions[: len(refused)] == [None, None], "refused events leave their line"
     first = positions[len(refused)]
     assert positions[len(refused) :] == [first, first + 1, first + 2]
 
 
-async def test_a_head_in_backoff_keeps_its_line_waiting_and_no_other(
+async def test_a_head_in_backoff_delays_only_its_own_line(
     lines: Database, start_worker: StartWorker
 ) -> None:
     await turns(lines, ["k"], good_at=3)
@@ -100,7 +100,7 @@ async def test_a_head_in_backoff_keeps_its_line_waiting_and_no_other(
 
 
 async def in_order_of_attempts(database: Database) -> list[int]:
-    """At which attempt each event of the key `k` took effect."""
+    """The attempts at which the events of the key `k` took effect."""
     rows = await database.fetch("select attempt from trail where key = 'k' order by position")
     return [row["attempt"] for row in rows]
 
@@ -108,7 +108,7 @@ async def in_order_of_attempts(database: Database) -> list[int]:
 async def test_a_blocked_line_is_shown_until_it_is_freed(
     lines: Database, start_worker: StartWorker
 ) -> None:
-    """On `/metrics`, where an alert waits for it."""
+    """On `/metrics`, where an alert reads it."""
     worker = await start_worker({"maintenance": {"interval": "200ms"}})
     (dead,) = await turns(lines, ["k"], refused=True)
     await turns(lines, ["k", "other"])
@@ -153,7 +153,7 @@ async def test_a_blocked_line_goes_on_after_an_operator_acted(
     assert worker.process.poll() is None
 
 
-async def test_a_line_that_is_blocked_stays_so_when_its_topic_skips_from_now_on(
+async def test_a_blocked_line_stays_blocked_when_its_topic_changes_to_skip(
     lines: Database, start_worker: StartWorker
 ) -> None:
     worker = await start_worker()
@@ -181,7 +181,7 @@ async def test_a_late_commit_is_waited_for(lines: Database, start_worker: StartW
         async with late.transaction():
             first = await turns(late, ["k"])
             second = await turns(other, ["k"])
-            # In other buckets nothing waits.
+            # Lines in other buckets do not wait.
             free = await lines.fetch(
                 "select key from (select 'f' || n as key from generate_series(1, 50) n) as k"
                 " where inboxd.bucket_of('ordered', key) <> inboxd.bucket_of('ordered', 'k')"
@@ -190,10 +190,41 @@ async def test_a_late_commit_is_waited_for(lines: Database, start_worker: StartW
             await settled(lines, len(free))
             await looked_again(lines, "event", worker)
             with safety():
-                assert "k" not in await trail(lines), "what was drawn before it may still come"
+                assert "k" not in await trail(lines), (
+                    "an event with a lower id may still be committed"
+                )
         await settled(lines, len(free) + 2)
     with safety():
         assert (await in_order(lines))["k"] == first + second
+
+
+async def test_order_locks_hold_up_only_topics_into_which_their_holder_writes(
+    lines: Database, start_worker: StartWorker
+) -> None:
+    """One holder writes no events; the other has uncommitted events of another topic alone."""
+    worker = await start_worker()
+    every_bucket = (
+        "select pg_advisory_xact_lock_shared(hashtext('inboxd.order'), n)"
+        f" from generate_series(0, {BUCKETS - 1}) n"
+    )
+    async with (
+        lines.connect() as stranger,
+        stranger.transaction(),
+        lines.connect() as producer,
+        producer.transaction(),
+    ):
+        await stranger.execute(every_bucket)
+        await producer.execute(every_bucket)
+        first = await turns(producer, ["s"], type_="test.skipping_turn")
+        second = await turns(lines, ["s"], type_="test.skipping_turn")
+        ids = await turns(lines, [f"k{n % 20}" for n in range(60)])
+        await settled(lines, len(ids))
+        await looked_again(lines, "event", worker)
+        with safety():
+            assert "s" not in await in_order(lines)
+    await settled(lines, len(ids) + 2)
+    with safety():
+        assert (await in_order(lines))["s"] == first + second
 
 
 async def test_a_rollback_is_not_waited_for(lines: Database, start_worker: StartWorker) -> None:
@@ -210,7 +241,7 @@ async def test_a_rollback_is_not_waited_for(lines: Database, start_worker: Start
 
 
 @pytest.mark.parametrize("workers", [2, 4])
-async def test_order_holds_over_workers_that_are_killed(
+async def test_order_holds_over_killed_workers(
     lines: Database, start_worker: StartWorker, workers: int
 ) -> None:
     """Producers that commit late, retries, and workers killed between claim and commit."""
@@ -263,10 +294,10 @@ async def test_an_event_that_kills_its_worker_is_found_and_blocks_its_line(
 
 
 @pytest.mark.parametrize("good_at", [1, 2])
-async def test_what_waits_of_a_key_is_taken_together(
+async def test_waiting_events_of_a_key_are_handled_in_few_pages(
     lines: Database, start_worker: StartWorker, good_at: int
 ) -> None:
-    """As it arrived; or from its line, where it was lined up behind a head that is tried again."""
+    """They come as arrivals; or from the line, behind a head that is retried."""
     await lines.execute("alter table trail add column page xid8 default pg_current_xact_id()")
     ids = await turns(lines, ["hot"], good_at=good_at) + await turns(lines, ["hot"] * 60)
     await start_worker({"events": {"page_time": "50s"}})
@@ -277,8 +308,10 @@ async def test_what_waits_of_a_key_is_taken_together(
     assert pages <= 6
 
 
-async def test_one_hot_key_among_many(lines: Database, start_worker: StartWorker) -> None:
-    """It is drained together with the others; with a failure in it, from its line."""
+async def test_one_hot_key_among_many_is_drained(
+    lines: Database, start_worker: StartWorker
+) -> None:
+    """It is drained together with the other keys; after a failure, from its line."""
     hot = ["hot"] * 1000
     await turns(lines, [key for n in range(2000) for key in (hot[n // 2], f"k{n}")])
     await turns(lines, hot[:1], good_at=2)
@@ -289,10 +322,8 @@ async def test_one_hot_key_among_many(lines: Database, start_worker: StartWorker
         assert len((await in_order(lines))["hot"]) == 3001
 
 
-async def test_a_sequence_that_was_rewound_is_noticed(
-    lines: Database, start_worker: StartWorker
-) -> None:
-    """As after a failover that lost the newest ids: the new ones are lower than the cursors."""
+async def test_a_rewound_sequence_is_noticed(lines: Database, start_worker: StartWorker) -> None:
+    """A failover lost the newest ids, so new ids are lower than the cursors."""
     await start_worker({"worker": {"poll_interval": "1h"}})
     await turns(lines, ["k"] * 50)
     await settled(lines, 50)
@@ -305,10 +336,10 @@ async def test_a_sequence_that_was_rewound_is_noticed(
         assert (await in_order(lines))["k"] == again
 
 
-async def test_what_nobody_serves_becomes_a_dead_letter_in_its_place(
+async def test_an_unhandled_event_is_a_dead_letter_in_its_place(
     lines: Database, start_worker: StartWorker
 ) -> None:
-    """A type that no handler takes, and a topic that no worker has handlers in."""
+    """A type without a handler, and a topic in which no worker has handlers."""
     await lines.execute(
         "insert into inboxd.topics (name, mode, source) values ('far', 'sequential', 'test')"
     )
@@ -359,7 +390,7 @@ async def test_what_nobody_serves_becomes_a_dead_letter_in_its_place(
 async def test_an_operator_waits_for_the_page_that_has_the_line(
     lines: Database, start_worker: StartWorker
 ) -> None:
-    """Whatever he does to an event of the line is done before or after the page, never within."""
+    """An action on an event of the line takes place before or after the page, never within."""
     await start_worker()
     slow = (await turns(lines, ["k"], wait=1.5))[0]
     await eventually(
@@ -369,7 +400,7 @@ async def test_an_operator_waits_for_the_page_that_has_the_line(
         )
     )
     async with daemon_session(lines) as connection:
-        with pytest.raises(Conflict):  # it has succeeded by then
+        with pytest.raises(Conflict):  # the event has succeeded by then
             await operations.reschedule(
                 Session(connection, SQL),
                 "events",
@@ -381,10 +412,10 @@ async def test_an_operator_waits_for_the_page_that_has_the_line(
         assert (await in_order(lines))["k"] == [slow]
 
 
-async def test_a_hot_bucket_leaves_the_others_their_turn(
+async def test_a_hot_bucket_leaves_others_their_turn(
     lines: Database, start_worker: StartWorker
 ) -> None:
-    """What fills a page alone comes after those that had no room in it."""
+    """A bucket that fills a page alone comes after those that had no room in the page."""
     hot, *cold = await lines.fetch(
         "select distinct on (bucket) key from (select 'k' || n as key,"
         " inboxd.bucket_of('ordered', 'k' || n) as bucket from generate_series(1, 99) n) k"
@@ -397,13 +428,13 @@ async def test_a_hot_bucket_leaves_the_others_their_turn(
     with safety():
         assert len(found[hot["key"]]) == 600
     last = await lines.fetchval("select max(position) from trail where key <> $1", hot["key"])
-    assert last < 300, "after some pages, not after all"
+    assert last < 300, "the others come after some pages, not after all"
 
 
-async def test_what_another_has_keeps_no_worker_from_the_rest(
+async def test_buckets_of_another_session_do_not_delay_the_rest(
     lines: Database, start_worker: StartWorker
 ) -> None:
-    """However many buckets it is, and although they are the first that wait."""
+    """Even if these are the first that wait, and more than a page has."""
     keys = await lines.fetch(
         "select distinct on (bucket) key from (select 'k' || n as key,"
         " inboxd.bucket_of('ordered', 'k' || n) as bucket from generate_series(1, 5000) n) k"
@@ -421,10 +452,10 @@ async def test_what_another_has_keeps_no_worker_from_the_rest(
     await settled(lines, BUCKETS)
 
 
-async def test_a_paused_topic_takes_no_room_from_the_lines_of_others(
+async def test_a_paused_topic_takes_no_room_from_other_lines(
     lines: Database, start_worker: StartWorker
 ) -> None:
-    """It is paused while the worker knows of many of its lines that are to go on."""
+    """It is paused while the worker knows of many of its lines that are due."""
     worker = await start_worker({"events": {"page_rows": 20}})
     async with daemon_session(lines) as connection:
         session = Session(connection, SQL)
@@ -436,7 +467,7 @@ async def test_a_paused_topic_takes_no_room_from_the_lines_of_others(
         await settled(lines, 20)
         await operations.pause(session, "topic", "ordered", actor="test")
         await eventually(lambda: is_paused(worker))
-        await looked_again(lines, "event", worker)  # nothing is claimed, and no page is open
+        await looked_again(lines, "event", worker)  # no claim, and no open page
         done = await lines.fetchval("select count(*) from inboxd.events_history")
         await turns(lines, ["s"], type_="test.skipping_turn", good_at=2)
         await settled(lines, done + 1)
@@ -446,5 +477,5 @@ async def test_a_paused_topic_takes_no_room_from_the_lines_of_others(
 
 
 async def is_paused(worker: Worker) -> bool:
-    """Whether the worker knows that a topic is paused."""
+    """Whether the worker knows of the topic's pause."""
     return await worker.metric('inboxd_paused{kind="topic"}') == 1

@@ -1,6 +1,6 @@
 """Sequential topics with many events: a blocked line, and a hot key.
 
-No event waits for one that it does not stand behind, and no row is lined up more often than once.
+An event waits only for events before it in its line, and is lined up at most once.
 """
 
 import random
@@ -17,7 +17,7 @@ from tests.support.verdicts import safety
 
 pytestmark = pytest.mark.anyio
 
-# One row for each time that an event was updated, by whatever, if that was committed.
+# One row for each committed update of an event.
 _UPDATES = """
 create table updates (id bigint);
 create function note_update() returns trigger language plpgsql as $$
@@ -29,7 +29,7 @@ create trigger note_update after update on inboxd.events for each row
 
 @pytest.fixture
 async def lines(database: Database) -> Database:
-    """A database with the trail that the handlers leave, and the topics declared."""
+    """A database with the trail of the handlers, and the topics declared."""
     await declare_lines(database)
     return database
 
@@ -45,7 +45,7 @@ async def lines(database: Database) -> Database:
 async def test_followers_of_a_dead_letter_are_lined_up_once(
     lines: Database, start_worker: StartWorker, followers: int, action: str
 ) -> None:
-    """Others drain meanwhile; when an operator has acted, the followers are handled in order."""
+    """Other keys drain meanwhile; after an operator's action the followers are handled in order."""
     await lines.execute(_UPDATES)
     await start_worker()
     (head,) = await turns(lines, ["k"], refused=True)
@@ -93,7 +93,7 @@ async def test_followers_of_a_dead_letter_are_lined_up_once(
 async def test_a_hot_key_neither_starves_nor_is_starved(
     lines: Database, start_worker: StartWorker, keys: int
 ) -> None:
-    """Between two of its events others have their turn, and between two of others, it has."""
+    """Neither the hot key nor another one waits long for its next event."""
     page = 20
     hot = ["hot"] * keys
     cool = [f"k{n}" for n in range(keys)] * 3
@@ -103,7 +103,7 @@ async def test_a_hot_key_neither_starves_nor_is_starved(
     found = await in_order(lines)
     with safety():
         assert len(found["hot"]) == keys
-    # Those in its bucket may stand behind it.
+    # Keys of the hot key's bucket may stand behind it.
     steps = await lines.fetch(
         "select key = 'hot' as hot from trail"
         " where key = 'hot' or inboxd.bucket_of('ordered', key)"
@@ -113,6 +113,6 @@ async def test_a_hot_key_neither_starves_nor_is_starved(
     waits = {
         kind: max(b - a for a, b in pairwise([0, *positions])) for kind, positions in at.items()
     }
-    # Were a page a bucket's, and 64 of them a round, both were higher.
+    # If a page belonged to one bucket, and a round to 64 pages, both waits would be longer.
     assert waits[True] <= 16 * page, waits
     assert waits[False] <= 5 * page, waits

@@ -1,4 +1,4 @@
-"""Ordering keys, and limits over all workers, with whole workers: order, never more, fair."""
+"""Ordering keys, and limits over all workers, with whole workers: in order, within limits, fair."""
 
 import itertools
 import json
@@ -20,27 +20,27 @@ pytestmark = pytest.mark.anyio
 QUICK: Config = {"worker": {"lease": "2s", "heartbeat_interval": "200ms", "crash_limit": 50}}
 
 
-# What waits for a lock of the test's waits for its end.
+# Commands that wait for the test's lock wait until its end.
 HELD: Config = {"database": {"lock_timeout": "10m", "statement_timeout": "10m"}}
 
 
 @pytest.fixture
 async def lines(database: Database) -> Database:
-    """A database with the trail that the handlers leave."""
+    """A database with the trail of the handlers."""
     await database.execute("create table trail (position bigserial, key text, n int)")
     return database
 
 
 @asynccontextmanager
 async def held(database: Database) -> AsyncIterator[None]:
-    """Meanwhile nobody can leave a trail: each command that begins to waits."""
+    """Lock the trail during the block: each command that writes to it waits."""
     async with database.connect() as connection, connection.transaction():
         await connection.execute("lock table trail in share mode")
         yield
 
 
 async def steps(database: Database, payloads: Sequence[dict[str, Any]], **columns: object) -> None:
-    """Send `test.step` commands, in order, each keyed by its payload unless told otherwise."""
+    """Send `test.step` commands in order; `key` in the payload is the ordering key by default."""
     columns = {"queue": "lines", **columns}
     names = "".join(f", {name}" for name in columns)
     values = "".join(f", ${n}" for n in range(2, 2 + len(columns)))
@@ -55,7 +55,7 @@ async def steps(database: Database, payloads: Sequence[dict[str, Any]], **column
 
 
 async def ended(database: Database, count: int, within: float = 30) -> None:
-    """Wait until so many have succeeded."""
+    """Wait until at least `count` commands have succeeded."""
 
     async def have() -> bool:
         done = await database.fetchval(
@@ -68,12 +68,12 @@ async def ended(database: Database, count: int, within: float = 30) -> None:
     except Late as error:
         left = await unsettled(database, "commands")
         if not left and not await have():
-            raise Violation(f"{error}: nothing is left, so commands are lost") from error
+            raise Violation(f"{error}: no unsettled row is left, so commands are lost") from error
         raise Late(f"{error}: {left}") from error
 
 
 async def trail(database: Database) -> dict[str, list[int]]:
-    """The steps of each key, in the order in which they were taken."""
+    """The steps of each key, in the order of their commits."""
     found: dict[str, list[int]] = {}
     for row in await database.fetch("select key, n from trail order by position"):
         found.setdefault(row["key"], []).append(row["n"])
@@ -81,14 +81,14 @@ async def trail(database: Database) -> dict[str, list[int]]:
 
 
 async def spans(database: Database) -> list[tuple[str, float, float]]:
-    """From when to when each command ran, with its key."""
+    """Key, begin and end of each command's run."""
     rows = await database.fetch("select payload, result from inboxd.commands_history")
     both = [(json.loads(row["payload"]), json.loads(row["result"])) for row in rows]
     return [(payload.get("key", ""), ran["began"], ran["ended"]) for payload, ran in both]
 
 
 def most_at_once(ran: Sequence[tuple[str, float, float]]) -> int:
-    """How many of these ran at the same time."""
+    """The largest number of these runs that overlapped."""
     moves = sorted([(began, 1) for _, began, _ in ran] + [(end, -1) for *_, end in ran])
     return max(itertools.accumulate(step for _, step in moves))
 
@@ -97,7 +97,7 @@ def most_at_once(ran: Sequence[tuple[str, float, float]]) -> int:
     "workers", [2, pytest.param(4, marks=[pytest.mark.long, pytest.mark.soak])]
 )
 @pytest.mark.parametrize("touch", [True, False], ids=["own transaction", "gathered"])
-async def test_order_holds_over_workers_that_are_killed(
+async def test_order_holds_over_killed_workers_for_commands(
     lines: Database, start_worker: StartWorker, workers: int, touch: bool
 ) -> None:
     fleet = [await start_worker(QUICK) for _ in range(workers)]
@@ -123,12 +123,12 @@ async def test_order_holds_over_workers_that_are_killed(
         assert all(row["ns"] == list(range(20)) for row in ends)
 
 
-async def test_nothing_of_a_key_runs_before_a_failed_one_has_succeeded(
+async def test_commands_of_a_key_wait_for_a_failed_one(
     lines: Database, start_worker: StartWorker
 ) -> None:
     await steps(lines, [{"key": "warm", "n": n} for n in range(50)])
     await start_worker()
-    await ended(lines, 50)  # commands are known to be quick: runs of several are leased
+    await ended(lines, 50)  # known to be quick: several of a key are leased together
     payloads = [
         {
             "key": f"k{k}",
@@ -156,7 +156,7 @@ async def test_nothing_of_a_key_runs_before_a_failed_one_has_succeeded(
 async def test_long_lines_go_on_in_order_over_failures_and_lost_sessions(
     lines: Database, start_worker: StartWorker
 ) -> None:
-    """What comes next of a line is claimed while the rest of it runs, or is being written."""
+    """The next commands of a line are claimed while earlier ones run, or are being settled."""
     count = 1_200
     payloads = [
         {
@@ -221,7 +221,7 @@ async def test_a_dead_letter_blocks_its_key_until_it_is_replayed(
         assert (await trail(lines))["a"] == [0, 1, 2, 3, 4]
 
 
-async def test_a_dead_letter_leaves_its_line_if_told_to(
+async def test_a_dead_letter_leaves_its_line_with_skip(
     lines: Database, start_worker: StartWorker
 ) -> None:
     await start_worker({"queues": {"lines": {"on_failure": "skip"}}})
@@ -244,7 +244,7 @@ async def _dead(database: Database, count: int) -> None:
 async def running_while_held(
     database: Database, fleet: Sequence[Worker], count: int
 ) -> dict[str, int]:
-    """How many run of each key when so many wait for the trail, and all workers have looked."""
+    """The running commands per key, when `count` wait for the trail and all workers have looked."""
     await lock_awaited(database, count, query="insert into trail%")
     await looked_again(database, "command", *fleet)
     rows = await database.fetch(
@@ -254,7 +254,7 @@ async def running_while_held(
     return {row["key"]: row["running"] for row in rows}
 
 
-async def test_so_many_of_a_key_at_once_and_no_more(
+async def test_running_commands_of_a_key_stay_within_key_concurrency(
     lines: Database, start_worker: StartWorker
 ) -> None:
     config: Config = {**HELD, "queues": {"lines": {"key_concurrency": 2}}}
@@ -269,7 +269,7 @@ async def test_so_many_of_a_key_at_once_and_no_more(
 
 
 @pytest.mark.parametrize("keyed", [True, False], ids=["keyed", "without keys"])
-async def test_no_more_of_a_queue_over_all_workers(
+async def test_running_commands_of_all_workers_stay_within_total_concurrency(
     lines: Database, start_worker: StartWorker, keyed: bool
 ) -> None:
     config: Config = {**HELD, "queues": {"lines": {"total_concurrency": 3}}}
@@ -284,7 +284,7 @@ async def test_no_more_of_a_queue_over_all_workers(
 
 
 async def test_a_rate_holds_in_every_window(lines: Database, start_worker: StartWorker) -> None:
-    """It bounds claims; starts, which follow them, may exceed it by a burst that began late."""
+    """The rate bounds claims; starts, which follow them, may exceed it after a late burst."""
     config: Config = {"worker": {"poll_interval": "1h"}, "queues": {"lines": {"rate": "20/s"}}}
     fleet = [await start_worker(config) for _ in range(2)]
     await steps(lines, [{"n": n, "touch": False} for n in range(60)], ordering_key=None)
@@ -297,11 +297,11 @@ async def test_a_rate_holds_in_every_window(lines: Database, start_worker: Start
     ]
     assert most_in_a_second(times) <= 20
     put_off = 'inboxd_queue_held_back_total{queue="lines",reason="rate"}'
-    assert sum([await each.metric(put_off) for each in fleet]) > 0, "the rate is used"
+    assert sum([await each.metric(put_off) for each in fleet]) > 0, "the rate has delayed commands"
     assert most_in_a_second([began for _, began, _ in await spans(lines)]) <= 2 * 20
 
 
-async def test_a_claim_held_open_holds_up_its_queue_and_no_other(
+async def test_an_open_claim_delays_only_its_queue(
     lines: Database, start_worker: StartWorker
 ) -> None:
     await start_worker({"queues": {"narrow": {"total_concurrency": 2}}})
@@ -318,7 +318,7 @@ async def test_a_claim_held_open_holds_up_its_queue_and_no_other(
         await ended(lines, 56)
 
 
-async def test_one_tenants_thousands_do_not_starve_anothers_ten(
+async def test_thousands_of_one_tenant_do_not_starve_ten_of_another(
     lines: Database, start_worker: StartWorker
 ) -> None:
     many = 100_000
@@ -340,11 +340,11 @@ async def test_one_tenants_thousands_do_not_starve_anothers_ten(
 
     await eventually(small)
     left = await lines.fetchval("select count(*) from inboxd.commands where ordering_key = 'hot'")
-    assert left > many / 2, "the ten did not wait for the thousands"
+    assert left > many / 2, "the ten commands waited for the thousands"
 
 
 @pytest.mark.parametrize("key", [None, "hot"], ids=["without keys", "of one key"])
-async def test_thousands_of_one_kind_do_not_hold_up_another_queue(
+async def test_thousands_of_one_kind_do_not_delay_another_queue(
     lines: Database, start_worker: StartWorker, key: str | None
 ) -> None:
     await lines.execute(
@@ -362,7 +362,7 @@ async def test_thousands_of_one_kind_do_not_hold_up_another_queue(
     assert later > 5_000
 
 
-async def test_a_delayed_command_does_not_hold_up_its_key(
+async def test_a_delayed_command_does_not_delay_its_key(
     lines: Database, start_worker: StartWorker
 ) -> None:
     await start_worker()

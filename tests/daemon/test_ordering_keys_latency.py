@@ -1,4 +1,4 @@
-"""A key goes on when its retry is due, and when what held it has ended: no look is waited for."""
+"""A key goes on when its retry is due, or when the command before it has ended, without a poll."""
 
 import pytest
 
@@ -16,10 +16,10 @@ __all__ = ["lines"]
 HOUR = 3600.0
 
 
-async def test_an_idle_worker_takes_up_a_retry_and_a_freed_key_at_once(
+async def test_an_idle_worker_starts_retries_and_freed_keys_at_once(
     lines: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every other command fails once, and is due again 100 ms later."""
+    """Every second command fails once, and is due again 100 ms later."""
     monkeypatch.setattr(limited, "_LOOK_AGAIN", HOUR)
     monkeypatch.setattr(processing, "_LONGEST_WAIT", HOUR)
     settings = {"plugins": ["testplugin"], "poll_interval": "1h"}

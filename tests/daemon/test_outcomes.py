@@ -1,4 +1,4 @@
-"""What becomes of a row: retry, deferral, rejection, result, lineage; as the policy says."""
+"""Outcomes of a row: retry, deferral, rejection, result, lineage; by its policy."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture(scope="module")
 def worker_config() -> Config:
-    """An operator's overrides; a poll so rare that only timers can be on time."""
+    """An operator's overrides; polls are so rare that only timers can be on time."""
     return {
         "worker": {"poll_interval": "30s"},
         "types": {
@@ -27,7 +27,7 @@ def worker_config() -> Config:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_attempts_are_executions_and_each_leaves_an_entry(inbox: Inbox, kind: Kind) -> None:
+async def test_each_attempt_is_an_execution_and_leaves_an_entry(inbox: Inbox, kind: Kind) -> None:
     row_id = await inbox.write(kind, "test.misbehave", {"how": "raise"})
     row = await inbox.dead(kind, row_id)
     errors = errors_of(row)
@@ -45,7 +45,7 @@ async def test_attempts_are_executions_and_each_leaves_an_entry(inbox: Inbox, ki
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_password_in_an_error_is_masked_as_it_is_stored(inbox: Inbox, kind: Kind) -> None:
+async def test_a_password_in_an_error_is_masked_when_it_is_stored(inbox: Inbox, kind: Kind) -> None:
     told = {"how": "raise", "text": "no answer of postgres://u:hunter2@h/db"}
     row = await inbox.dead(kind, await inbox.write(kind, "test.misbehave", told))
     masked = "ValueError: no answer of postgres://u:********@h/db"
@@ -60,8 +60,8 @@ async def test_a_password_in_an_error_is_masked_as_it_is_stored(inbox: Inbox, ki
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_the_next_time_counts_from_now(inbox: Inbox, kind: Kind) -> None:
-    """A row that waited for an hour is not retried an hour ago."""
+async def test_the_next_attempt_counts_from_now(inbox: Inbox, kind: Kind) -> None:
+    """A row that was due an hour ago is not retried in the past."""
     long_ago = datetime.now(UTC) - timedelta(hours=1)
     row_id = await inbox.write(
         kind, "test.misbehave", {"how": "retry later", "seconds": 3600}, run_at=long_ago
@@ -75,7 +75,7 @@ async def test_the_next_time_counts_from_now(inbox: Inbox, kind: Kind) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_retry_asked_for_spends_attempts(inbox: Inbox, kind: Kind) -> None:
+async def test_a_requested_retry_spends_attempts(inbox: Inbox, kind: Kind) -> None:
     row_id = await inbox.write(kind, "test.misbehave", {"how": "retry"})
     row = await inbox.dead(kind, row_id)
     assert [each["error"] for each in errors_of(row)] == ["Retry: as told"] * 3
@@ -104,14 +104,14 @@ async def test_a_deferral_spends_no_attempt(inbox: Inbox, kind: Kind) -> None:
     assert len(await inbox.notes(row_id)) == 1
 
 
-async def test_what_the_policy_calls_permanent_is_not_tried_again(inbox: Inbox) -> None:
+async def test_a_permanent_error_is_not_retried(inbox: Inbox) -> None:
     row_id = await inbox.write("command", "test.permanent")
     row = await inbox.dead("command", row_id)
     assert row["attempts"] == 1
     assert errors_of(row)[0]["error"] == "KeyError: 'gone for good'"
 
 
-async def test_the_row_may_limit_its_attempts(inbox: Inbox) -> None:
+async def test_a_row_may_limit_its_attempts(inbox: Inbox) -> None:
     once = await inbox.write("command", "test.misbehave", {"how": "raise"}, max_attempts=1)
     often = await inbox.write("command", "test.misbehave", {"how": "raise"}, max_attempts=4)
     assert (await inbox.dead("command", once))["attempts"] == 1
@@ -127,14 +127,14 @@ async def test_settings_override_policy_and_timeout(inbox: Inbox) -> None:
 
 
 async def test_settings_override_a_queue(inbox: Inbox) -> None:
-    """For commands that name none: those of plain SQL and those that handlers send."""
+    """For commands without a queue: those of plain SQL, and those that handlers send."""
     row_id = await inbox.write("command", "test.thread", {"n": 5}, queue=None)
     settled = await inbox.settled("command", row_id)
     assert settled["queue"] == "threads"
     assert await inbox.notes(row_id) == [("thread", row_id, "5")]
 
 
-async def test_a_deadline_that_has_passed_is_a_dead_letter(inbox: Inbox) -> None:
+async def test_a_command_after_its_deadline_is_a_dead_letter(inbox: Inbox) -> None:
     now = datetime.now(UTC)
     late = await inbox.write("command", "test.ledger", deadline=now - timedelta(seconds=1))
     early = await inbox.write("command", "test.ledger", deadline=now + timedelta(hours=1))
@@ -145,18 +145,20 @@ async def test_a_deadline_that_has_passed_is_a_dead_letter(inbox: Inbox) -> None
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_later_time_is_kept_without_any_wakeup(inbox: Inbox, kind: Kind) -> None:
+async def test_a_later_start_is_on_time_without_a_wakeup(inbox: Inbox, kind: Kind) -> None:
     due = datetime.now(UTC) + timedelta(seconds=1.5)
     row_id = await inbox.write(kind, "test.ledger", run_at=due)
     settled = await inbox.settled(kind, row_id)
-    assert timedelta() <= settled["finished_at"] - due < timedelta(seconds=10), "no poll helps"
+    assert timedelta() <= settled["finished_at"] - due < timedelta(seconds=10), (
+        "a timer, not a poll, starts it"
+    )
 
 
 @pytest.mark.parametrize("type_", ["test.ledger", "test.noop"])
-async def test_the_smaller_priority_goes_first(
+async def test_the_smaller_priority_runs_first(
     own: Inbox, start_worker: StartWorker, type_: str
 ) -> None:
-    """One at a time, so that the order shows; all are there before the worker is."""
+    """One command at a time, so that the order shows; all are inserted before the worker starts."""
     ids = []
     for priority in (5, 0, -5, 9):
         ids += await own.write_many("command", type_, [{}] * 2, priority=priority, queue="one")
@@ -178,7 +180,7 @@ async def test_a_result_is_stored(inbox: Inbox) -> None:
     assert (await inbox.settled("command", none))["result"] is None
 
 
-async def test_garbage_is_looked_for_seldom_and_modules_are_passed_over(inbox: Inbox) -> None:
+async def test_garbage_collections_are_rare_and_skip_modules(inbox: Inbox) -> None:
     row_id = await inbox.write("command", "test.garbage")
     found = json.loads((await inbox.settled("command", row_id))["result"])
     assert found["objects"] == OF_HANDLERS
@@ -198,7 +200,7 @@ async def test_the_idempotency_key_stays_the_same(inbox: Inbox) -> None:
     }
 
 
-async def test_lineage_of_children(inbox: Inbox) -> None:
+async def test_children_have_the_lineage_of_their_parent(inbox: Inbox) -> None:
     trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
     event = await inbox.write(
         "event",
@@ -236,7 +238,7 @@ async def test_several_handlers_succeed_or_fail_together(inbox: Inbox) -> None:
     assert await inbox.children("event", failing) == []
 
 
-async def test_an_event_as_a_command(inbox: Inbox) -> None:
+async def test_an_event_may_run_as_a_command(inbox: Inbox) -> None:
     row_id = await inbox.write("event", "test.later", {"n": 4}, tenant="north")
     await inbox.settled("event", row_id)
     [child] = await inbox.children("event", row_id)
@@ -268,4 +270,6 @@ async def test_logs_carry_ids_and_no_payloads(inbox: Inbox, worker: Worker) -> N
     assert "0b5e55ed" not in worker.output()
     (told,) = errors_of(row)
     assert told["traceback"].startswith('  File "')
-    assert "/inboxd/engine/" not in told["traceback"], "it begins with the plugin's frames"
+    assert "/inboxd/engine/" not in told["traceback"], (
+        "the traceback begins with the plugin's frames"
+    )

@@ -1,7 +1,7 @@
-"""Behind a pooler in transaction mode nothing is kept in a session, and nothing is prepared.
+"""Behind a pooler in transaction mode: no state is kept in sessions, nothing is prepared.
 
-Through a real PgBouncer; and in the same mode on a direct connection, which is there everywhere.
-`make test-pooler` runs the other tests of whole workers this way too.
+Through a real PgBouncer; and with the same settings on a direct connection, which needs no
+PgBouncer. `make test-pooler` runs the other tests of whole workers behind one too.
 """
 
 import sys
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 def pooler(own: Inbox) -> Iterator[Way]:
-    """The way through PgBouncer to the test's database."""
+    """The way to the test's database through PgBouncer."""
     with pgbouncer(own.database.dsn) as way:
         yield way
 
@@ -40,12 +40,12 @@ def way(request: pytest.FixtureRequest, own: Inbox) -> Way:
 
 @pytest.fixture
 def crew(tmp_path: Path) -> Iterator[list[Worker]]:
-    """Workers that a test started by itself, and that end with it."""
+    """Workers that a test has started, killed at its end."""
     workers: list[Worker] = []
     yield workers
     for worker in workers:
         worker.kill()
-        # Captured, and so shown only if the test failed.
+        # Captured, so shown only if the test failed.
         sys.stdout.write(worker.output())
 
 
@@ -57,7 +57,7 @@ async def _start(crew: list[Worker], folder: Path, way: Way, **sections: dict[st
 
 
 async def _effects(database: Database) -> dict[str, tuple[int, int]]:
-    """How many effects each kind had, and on how many rows. Raises Violation if one had two."""
+    """Per kind, the number of effects and of their rows. Raises Violation if an effect repeats."""
     counts = await database.fetch(
         "select kind, count(*) as effects, count(distinct row_id) as rows from ledger group by kind"
     )
@@ -77,14 +77,14 @@ async def test_everything_works_without_sessions(
 
     await eventually(all_done)
     flag = await own.database.fetchval("select last_value from inboxd.events_flag")
-    assert flag == 2, "it is off"
+    assert flag == 2, "the wake-up flag is off"
     assert (await worker.stop()) == 0
 
 
 async def test_workers_that_share_few_sessions_do_each_thing_once(
     own: Inbox, pooler: Way, crew: list[Worker], tmp_path: Path
 ) -> None:
-    """Two workers may hold more connections than there are sessions; one of them is killed."""
+    """Two workers may open more connections than there are sessions; one worker is killed."""
     lease = {"lease": "3s", "heartbeat_interval": "700ms"}
     victim, survivor = [await _start(crew, tmp_path, pooler, worker=lease) for _ in range(2)]
     await emit(own.database, 200, sends=2, wait=0.002)
@@ -111,7 +111,7 @@ async def test_workers_that_share_few_sessions_do_each_thing_once(
     assert (await survivor.stop()) == 0
 
 
-async def test_a_handler_leaves_nothing_to_whom_the_session_serves_next(
+async def test_a_handler_leaves_nothing_in_its_session(
     own: Inbox, pooler: Way, crew: list[Worker], tmp_path: Path
 ) -> None:
     worker = await _start(crew, tmp_path, pooler)
@@ -120,7 +120,7 @@ async def test_a_handler_leaves_nothing_to_whom_the_session_serves_next(
         "select pg_advisory_lock_shared(7); create temp table left_behind (); "
         "declare c cursor with hold for select 1; "
     )
-    # An event's handler may leave a role as well; a command that gave its own away cannot settle.
+    # An event's handler may also leave a role; a command that drops its role cannot settle.
     page = f"{leave} set role inboxd_producer"
     kept = await own.write("event", "test.misbehave", {"how": "run sql", "sql": page})
     undone = await own.write("event", "test.misbehave", {"how": "run sql", "sql": f"{page}; fail"})
@@ -134,20 +134,20 @@ async def test_a_handler_leaves_nothing_to_whom_the_session_serves_next(
     await own.dead("command", failed)
     assert (await worker.stop()) == 0
     seen = await _every_session(pooler)
-    assert len(seen) > 1, "the worker used several"
+    assert len(seen) > 1, "the worker used several sessions"
     assert {tuple(row.values())[1:] for row in seen} == {
         ('"$user", public', "0", "postgres", None, 0, 0)
     }
 
 
 async def _every_session(pooler: Way) -> list[asyncpg.Record]:
-    """What each session looks like from inside that the pooler keeps."""
+    """The state of each session that the pooler keeps."""
     async with AsyncExitStack() as stack:
         found = []
         for _ in range(SESSIONS):
             connection = await asyncpg.connect(pooler.dsn, statement_cache_size=0)
             stack.callback(connection.terminate)
-            # Held open, so that the next one is given another session.
+            # The transaction stays open, so that the next connection gets another session.
             await connection.execute("begin")
             found += await connection.fetch(
                 "select pg_backend_pid(), current_setting('search_path'), "

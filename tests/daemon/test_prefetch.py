@@ -1,4 +1,4 @@
-"""Leasing ahead of the start: what does not start soon after all is given back to other workers."""
+"""Commands leased ahead of their start: those that do not start soon are released to others."""
 
 import pytest
 
@@ -16,12 +16,12 @@ async def all_settled(database: Database) -> None:
     await eventually(are)
 
 
-async def test_what_was_leased_ahead_is_given_back(
+async def test_leased_commands_that_do_not_start_are_released(
     database: Database, start_worker: StartWorker
 ) -> None:
-    """Two thousand that end at once, then eight that do not: nobody keeps those to itself.
+    """Two thousand quick commands, then eight slow ones: each worker gets some of these.
 
-    Both workers sleep until they are notified: their poll is far away.
+    Both workers sleep until they are notified: their poll is an hour away.
     """
     await create_ledger(database)
     config: Config = {
@@ -55,7 +55,7 @@ async def test_what_was_leased_ahead_is_given_back(
 async def test_slow_commands_are_never_leased_ahead(
     database: Database, start_worker: StartWorker
 ) -> None:
-    """The first of a page start at once, however long they take: that says nothing of their end."""
+    """The first commands of a page start at once, but that does not mean that they end soon."""
     worker = await start_worker({"commands": {"concurrency": 2}})
     async with database.connect() as connection, connection.transaction():
         await send(connection, 8, "test.wait", wait=1.2)

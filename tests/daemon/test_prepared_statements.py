@@ -1,6 +1,6 @@
-"""Prepared statements that do not fit any more: a migration, or a handler's SQL, costs no attempt.
+"""Outdated prepared statements, after a migration or a handler's SQL, cost no attempt.
 
-One session for all commands: what one of them leaves there meets the next.
+Commands share one session: the state that one leaves there meets the next.
 """
 
 import psycopg
@@ -24,19 +24,19 @@ create function prepare_out_of_sight() returns void language plpgsql as
 
 @pytest.fixture(scope="module")
 def worker_config() -> Config:
-    """One session for commands, and no time limit of the handler that is in the way."""
+    """All commands use one session."""
     return {"commands": {"concurrency": 2}, "database": {"handler_pool_size": 1}}
 
 
 @pytest.fixture(scope="module", autouse=True)
 def tables(shared_database: Database) -> None:
-    """What the handlers use."""
+    """The tables and functions of the handlers."""
     with psycopg.connect(shared_database.dsn, autocommit=True) as connection:
         connection.execute(_SQL)
 
 
 async def _all_succeed(inbox: Inbox, kind: Kind, *hows: str) -> None:
-    """Rows of these ways, one after the other, succeed in their first attempt."""
+    """Run a row for each way, one after the other; assert that its first attempt succeeds."""
     for how in hows:
         row_id = await inbox.write(kind, "test.leave", {"how": how})
         row = await inbox.settled(kind, row_id)
@@ -46,8 +46,8 @@ async def _all_succeed(inbox: Inbox, kind: Kind, *hows: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_table_gets_a_column(inbox: Inbox, kind: Kind) -> None:
-    """As a migration does while older workers go on."""
+async def test_a_new_column_costs_no_attempt(inbox: Inbox, kind: Kind) -> None:
+    """A migration does so while older workers go on."""
     await _all_succeed(inbox, kind, *["star"] * 4)
     await inbox.database.execute(f"alter table starred add column for_{kind} text")
     await _all_succeed(inbox, kind, *["star"] * 4)
@@ -62,12 +62,14 @@ async def test_a_table_gets_a_column(inbox: Inbox, kind: Kind) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("how", ["prepare", "deallocate"])
-async def test_what_a_handler_does_to_them_meets_nobody(inbox: Inbox, kind: Kind, how: str) -> None:
+async def test_prepared_statements_of_a_handler_do_not_meet_the_next_one(
+    inbox: Inbox, kind: Kind, how: str
+) -> None:
     await _all_succeed(inbox, kind, "nothing", how, "nothing", how, how, "nothing", "star")
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_what_a_handler_that_failed_prepared_is_gone(inbox: Inbox, kind: Kind) -> None:
+async def test_prepared_statements_of_a_failed_handler_are_gone(inbox: Inbox, kind: Kind) -> None:
     bad = await inbox.write(kind, "test.leave", {"how": "prepare and fail"})
     failed = await inbox.dead(kind, bad)
     assert [each["error"] for each in errors_of(failed)] == ["ValueError: as told"] * 2
@@ -76,14 +78,14 @@ async def test_what_a_handler_that_failed_prepared_is_gone(inbox: Inbox, kind: K
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("how", ["deallocate out of sight", "prepare out of sight"])
-async def test_what_a_function_does_to_them_spends_no_attempt(
+async def test_a_function_that_changes_prepared_statements_spends_no_attempt(
     inbox: Inbox, kind: Kind, how: str
 ) -> None:
     await _all_succeed(inbox, kind, "nothing", how, "nothing", "star", how, "nothing", "star")
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_its_own_mistake_is_its_own(inbox: Inbox, kind: Kind) -> None:
+async def test_a_handlers_own_mistake_spends_its_attempts(inbox: Inbox, kind: Kind) -> None:
     bad = await inbox.write(kind, "test.leave", {"how": "its own mistake"})
     errors = errors_of(await inbox.dead(kind, bad))
     assert len(errors) == 2

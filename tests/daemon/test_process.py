@@ -1,4 +1,4 @@
-"""The process: signals, drain, what the service manager gets, and the exit codes (docs/cli.md)."""
+"""The process: signals, drain, messages to the service manager, exit codes."""
 
 import json
 import signal
@@ -48,7 +48,7 @@ async def _states(inbox: Inbox) -> list[str]:
     return [row["state"] for row in rows]
 
 
-async def test_term_lets_running_work_finish_and_gives_the_rest_back(
+async def test_term_lets_running_work_finish_and_releases_the_rest(
     own: Inbox, start_worker: StartWorker
 ) -> None:
     worker = await start_worker(
@@ -121,7 +121,7 @@ async def test_events_are_finished_before_the_end(own: Inbox, start_worker: Star
     assert len(await own.notes(row_id)) == 1
 
 
-async def test_the_service_manager_hears_of_it(
+async def test_the_service_manager_is_notified(
     own: Inbox, manager: socket.socket, start_worker: StartWorker
 ) -> None:
     worker = await start_worker()
@@ -135,7 +135,7 @@ async def test_the_service_manager_hears_of_it(
     assert await _states(own) == ["stopped"]
 
 
-async def test_the_watchdog_is_fed(
+async def test_the_watchdog_is_notified(
     own: Inbox, manager: socket.socket, monkeypatch: pytest.MonkeyPatch, start_worker: StartWorker
 ) -> None:
     monkeypatch.setenv("WATCHDOG_USEC", "200000")
@@ -165,10 +165,10 @@ async def test_hup_changes_log_level_and_limits(own: Inbox, start_worker: StartW
     await own.dead("command", retried)
     await worker.logged("command is a dead letter")
     lines = [json.loads(line) for line in worker.output()[before:].splitlines()]
-    assert [line["level"] for line in lines] == ["error"], "its retries were not logged"
+    assert [line["level"] for line in lines] == ["error"], "retries are not logged at this level"
 
 
-async def test_what_hup_changed_outlives_a_death_that_was_declared(
+async def test_reloaded_settings_survive_a_declared_death(
     own: Inbox, start_worker: StartWorker
 ) -> None:
     queues = {"slow": {"concurrency": 1}, "slwo": {"concurrency": 1}}
@@ -178,7 +178,9 @@ async def test_what_hup_changed_outlives_a_death_that_was_declared(
     settings.write_text(settings.read_text().replace('"concurrency" = 1', '"concurrency" = 2'))
     worker.process.send_signal(signal.SIGHUP)
     await worker.logged("settings are reloaded")
-    assert worker.output().count("did you mean 'slow'?") == 2, "at the start, and at the reload"
+    assert worker.output().count("did you mean 'slow'?") == 2, (
+        "one warning at the start, one at the reload"
+    )
     await own.database.execute("update inboxd.workers set state = 'dead', ended_at = now()")
     await worker.logged("this worker was declared dead")
     both = await own.write_many("command", "test.wait", [{"wait": 3600}] * 2, queue="slow")
@@ -199,7 +201,7 @@ command = "x.y"
     [
         ('[typo]\nkey = "value"', "unknown section"),
         ("[events]\nchunk_concurrency = 64", "must be larger than events.chunk_concurrency (64)"),
-        # The log is JSON: a line break and quotes are written out.
+        # The log is JSON: line breaks and quotes are escaped.
         (_TWO_NAMES, r"""did you mean 'test.noop'?\n[schedules.\"tick\"]: no plugin declares"""),
         (
             f"[dedup]\nwindow = 3\n{_TWO_NAMES}",
@@ -220,7 +222,7 @@ async def test_hup_with_wrong_settings_changes_nothing(
     await own.succeeded("command", row_id)
 
 
-async def test_a_database_that_goes_away_makes_it_unready_only(
+async def test_an_outage_makes_the_process_unready_only(
     restartable_server: Server, restartable_database: Database, start_worker: StartWorker
 ) -> None:
     worker = await start_worker()
@@ -238,14 +240,16 @@ async def test_a_database_that_goes_away_makes_it_unready_only(
 # ------------------------------------------------------------------------------------ exit codes
 
 
-async def test_a_wrong_setting_is_78(database: Database, start_worker: StartWorker) -> None:
+async def test_a_wrong_setting_exits_with_78(database: Database, start_worker: StartWorker) -> None:
     worker = await start_worker({"worker": {"poll_intervall": "1s"}}, ready=False)
     assert await worker.wait() == 78
     assert "did you mean 'poll_interval'?" in worker.output()
     assert database.dsn not in worker.output()
 
 
-async def test_no_such_plugin_is_78(database: Database, start_worker: StartWorker) -> None:
+async def test_an_unknown_plugin_exits_with_78(
+    database: Database, start_worker: StartWorker
+) -> None:
     worker = await start_worker({"worker": {"plugins": ["testplugni"]}}, ready=False)
     assert await worker.wait() == 78
     assert "did you mean 'testplugin'?" in worker.output()
@@ -253,7 +257,7 @@ async def test_no_such_plugin_is_78(database: Database, start_worker: StartWorke
     assert await database.fetchval("select count(*) from inboxd.workers") == 0
 
 
-async def test_no_database_is_69(tmp_path: Path) -> None:
+async def test_an_unreachable_database_exits_with_69(tmp_path: Path) -> None:
     worker = Worker(tmp_path, f"postgresql://u:s3cret@127.0.0.1:{free_port()}/none", forked=False)
     try:
         assert await worker.wait() == 69
@@ -264,7 +268,9 @@ async def test_no_database_is_69(tmp_path: Path) -> None:
     assert "s3cret" not in worker.output()
 
 
-async def test_no_such_database_is_69(server: Server | ExternalServer, tmp_path: Path) -> None:
+async def test_a_missing_database_exits_with_69(
+    server: Server | ExternalServer, tmp_path: Path
+) -> None:
     worker = Worker(tmp_path, server.dsn("there_is_no_such_database"), forked=False)
     try:
         assert await worker.wait() == 69
@@ -273,7 +279,7 @@ async def test_no_such_database_is_69(server: Server | ExternalServer, tmp_path:
     assert "create the database" in worker.output()
 
 
-async def test_a_missing_privilege_is_69(database: Database, tmp_path: Path) -> None:
+async def test_a_missing_privilege_exits_with_69(database: Database, tmp_path: Path) -> None:
     role = f"{database.name}_nobody"
     await database.execute(f"create role {role} login password 'n0body'")
     parts = urlsplit(database.dsn)
@@ -291,7 +297,7 @@ async def test_a_missing_privilege_is_69(database: Database, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("table", ["workers", "controls"])
 @pytest.mark.parametrize("purpose", ["cut", "told"])
-async def test_a_connection_that_is_lost_at_the_start_is_the_databases(
+async def test_a_connection_lost_at_the_start_is_reported_as_the_databases(
     database: Database, tmp_path: Path, table: str, purpose: str
 ) -> None:
     with proxy(database.dsn) as way:
@@ -304,14 +310,17 @@ async def test_a_connection_that_is_lost_at_the_start_is_the_databases(
                     way.cut("daemon")
                 else:
                     await end_waiters(database)
-                # By how the session's end is heard of: as lost, or with the server's own last word.
+                # It depends on how the end is noticed: as a lost connection, or by the server's
+                # message.
                 assert await worker.wait() in (69, 75)
             finally:
                 worker.kill()
-    assert "mistake in inboxd" not in worker.output()
+    assert "bug in inboxd" not in worker.output()
 
 
-async def test_a_missing_schema_is_78(server: Server | ExternalServer, tmp_path: Path) -> None:
+async def test_a_missing_schema_exits_with_78(
+    server: Server | ExternalServer, tmp_path: Path
+) -> None:
     empty = create(server)
     worker = Worker(tmp_path, empty.dsn, forked=False)
     try:
@@ -322,7 +331,7 @@ async def test_a_missing_schema_is_78(server: Server | ExternalServer, tmp_path:
     assert "run: inboxd migrate" in worker.output()
 
 
-async def test_a_schema_that_is_too_new_is_78(
+async def test_a_schema_that_is_too_new_exits_with_78(
     database: Database, start_worker: StartWorker
 ) -> None:
     await database.execute(
@@ -334,7 +343,7 @@ async def test_a_schema_that_is_too_new_is_78(
     assert "upgrade inboxd" in worker.output()
 
 
-async def test_a_port_that_is_taken_is_78(database: Database, start_worker: StartWorker) -> None:
+async def test_a_taken_port_exits_with_78(database: Database, start_worker: StartWorker) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         worker = await start_worker({"http": {"port": port}}, ready=False)

@@ -1,4 +1,4 @@
-"""Several processes of one worker: their supervisor sees to it that they share the work."""
+"""Several processes of one worker, which share the work under a supervisor."""
 
 import os
 import signal
@@ -26,7 +26,7 @@ CONFIG: Config = {"worker": {"name": "a"}, "commands": {"concurrency": 2}}
 
 
 def children_of(pid: int) -> list[int]:
-    """The processes that a process has started, as far as they run."""
+    """The running children of a process."""
     with suppress(FileNotFoundError):
         text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
         return [int(each) for each in text.split() if runs(int(each))]
@@ -35,7 +35,7 @@ def children_of(pid: int) -> list[int]:
 
 @pytest.fixture
 def supervisor(own: Inbox, tmp_path: Path) -> Iterator[Worker]:
-    """Two processes."""
+    """A supervisor with two processes."""
     with way_to(own.database.dsn) as way:
         worker = Worker(
             tmp_path,
@@ -57,7 +57,7 @@ def _kill_all(pid: int) -> None:
 
 
 async def rows_of(own: Inbox, state: str = "running") -> list[int]:
-    """The pids of the workers' rows."""
+    """The pids of the workers' rows in this state."""
     rows = await own.database.fetch(
         "select pid, name from inboxd.workers where state = $1 order by started_at", state
     )
@@ -66,19 +66,19 @@ async def rows_of(own: Inbox, state: str = "running") -> list[int]:
 
 
 async def samples_of(worker: Worker) -> list[Sample]:
-    """All samples of its page."""
+    """All samples of the metrics page."""
     _, page = await worker.get("/metrics")
     return [s for family in text_string_to_metric_families(page) for s in family.samples]
 
 
-async def test_they_share_the_work_and_one_that_is_killed_is_replaced(
+async def test_processes_share_the_work_and_a_killed_one_is_replaced(
     own: Inbox, supervisor: Worker
 ) -> None:
     await supervisor.ready()
     both = children_of(supervisor.process.pid)
     assert sorted(await rows_of(own)) == sorted(both)
     waiting = []
-    for _ in range(4):  # two each: that is the concurrency of a process
+    for _ in range(4):  # two for each process, whose concurrency is two
         waiting.append(await own.write("command", "test.ledger", {"wait": 3600}))
         await own.running(*waiting)
 
@@ -126,14 +126,14 @@ async def test_an_upgrade_loses_neither_work_nor_connections(
     assert caller.failures == []
     assert set(caller.answers) == {200}
     await own.succeeded("command", running)
-    assert len(await own.notes(running)) == 1, "the old process has finished it"
+    assert len(await own.notes(running)) == 1, "the old process finished the command"
     assert sorted(await rows_of(own)) == sorted(children_of(supervisor.process.pid))
     supervisor.process.terminate()
     assert await supervisor.wait() == 0
     assert await rows_of(own) == []
 
 
-async def test_wrong_settings_end_it_before_any_process_starts(
+async def test_a_taken_port_is_reported_before_any_process_starts(
     own: Inbox, supervisor: Worker, tmp_path: Path
 ) -> None:
     await supervisor.ready()  # it has the port
@@ -149,10 +149,10 @@ async def test_wrong_settings_end_it_before_any_process_starts(
 
 
 @pytest.mark.long
-async def test_a_unit_with_a_socket_is_restarted_and_nobody_is_refused(
+async def test_a_unit_with_a_socket_is_restarted_without_refusing_a_request(
     own: Inbox, supervisor: Worker, tmp_path: Path
 ) -> None:
-    """The socket is the service manager's, and the program knows it by its name."""
+    """The service manager has opened the socket, and passes it by its name."""
     settings = supervisor.log.with_suffix(".toml")
     supervisor.kill()
     with socket.create_server(("127.0.0.1", 0), backlog=4096) as listener:

@@ -21,8 +21,8 @@ async def said(database: Database, id_: int) -> dict[str, Any] | None:
 
 
 @pytest.mark.parametrize("type_", ["test.progress", "test.thread_progress"])
-async def test_a_running_command_says_how_far_it_has_come(inbox: Inbox, type_: str) -> None:
-    """Ten thousand words, of which the newest is written, while the handler goes on."""
+async def test_a_running_command_reports_its_progress(inbox: Inbox, type_: str) -> None:
+    """Of ten thousand reports the newest is written, while the handler goes on."""
     id_ = await inbox.write("command", type_, {"steps": 10_000, "wait": 3})
 
     async def is_written() -> dict[str, Any] | None:
@@ -39,7 +39,7 @@ async def test_a_running_command_says_how_far_it_has_come(inbox: Inbox, type_: s
 
 
 async def running(database: Database, count: int) -> tuple[list[int], Any]:
-    """Commands that run under a worker's lease; their ids and the worker."""
+    """Insert commands that run under a worker's lease; return their ids and the worker's id."""
     worker = uuid4()
     ids = await send(database, count)
     await database.execute(
@@ -48,7 +48,7 @@ async def running(database: Database, count: int) -> tuple[list[int], Any]:
     return ids, worker
 
 
-async def test_only_the_claim_that_holds_is_written(database: Database) -> None:
+async def test_progress_is_written_only_under_the_current_claim(database: Database) -> None:
     (mine, retaken, other), worker = await running(database, 3)
     await database.execute(f"update inboxd.commands set fence = 2 where id = {retaken}")
     await database.execute(
@@ -67,10 +67,10 @@ async def test_only_the_claim_that_holds_is_written(database: Database) -> None:
         assert await said(database, other) is None
         await database.execute("update inboxd.commands set progress = null")
         await progresses.write()
-        assert await said(database, mine) is None, "what was written once is not written again"
+        assert await said(database, mine) is None, "written progress is not written again"
 
 
-async def test_a_row_that_is_being_settled_is_not_waited_for(database: Database) -> None:
+async def test_a_locked_row_is_skipped(database: Database) -> None:
     (held, free), worker = await running(database, 2)
     async with daemon_pool(database) as pool, database.connect() as other:
         progresses = Progresses(pool, SQL, worker)

@@ -1,4 +1,4 @@
-"""A receiver's row tells what its host spools, without waiting for the next heartbeat."""
+"""A receiver's row shows the sources that its host spools, before the next heartbeat."""
 
 from uuid import uuid4
 
@@ -16,7 +16,7 @@ from tests.support.waiting import bounded
 pytestmark = pytest.mark.anyio
 
 
-async def test_its_row_tells_what_is_spooled(database: Database) -> None:
+async def test_the_row_shows_spooled_sources(database: Database) -> None:
     sights = [SpoolSight()]
     me = ReceiverIdentity(uuid4(), "door", None, "h", 1, "0.1")
     settings = Settings.model_validate({"database": {"dsn": database.dsn}})

@@ -1,4 +1,4 @@
-"""Resources and hooks in a whole worker: opened once a process, taken by every kind of function."""
+"""Resources and hooks in a whole worker: opened once per process, passed to all functions."""
 
 import json
 from pathlib import Path
@@ -158,7 +158,7 @@ async def failed(attempt: FailedAttempt, ledger: asyncpg.Connection) -> None:
 """
 
 
-# What the database refuses at the commit only.
+# A row that the database refuses only at the commit.
 REFUSE = """
 create function refuse() returns trigger language plpgsql as
 $$ begin raise exception 'at commit' using errcode = '23514'; end $$;
@@ -170,7 +170,7 @@ create constraint trigger refuse after insert on inboxd.events_history
 
 @pytest.fixture
 def shop(tmp_path: Path, own: Inbox, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The plugin, to be found by a worker."""
+    """The folder of the plugin, for a worker's path."""
     monkeypatch.setenv("SHOP_DSN", own.database.dsn)
     return install(tmp_path / "shop", "shop", SHOP)
 
@@ -180,7 +180,7 @@ def said(worker: Worker, what: str) -> list[dict[str, Any]]:
     return [line for line in map(json.loads, lines) if line["said"] == what]
 
 
-async def test_every_kind_of_handler_gets_what_was_opened_once(
+async def test_every_kind_of_handler_gets_the_opened_resources(
     own: Inbox, start_worker: StartWorker, shop: Path
 ) -> None:
     hasty = {"heartbeat_interval": "200ms", "lease": "2s"}
@@ -198,7 +198,7 @@ async def test_every_kind_of_handler_gets_what_was_opened_once(
     await worker.logged("this worker was declared dead")
     again = await own.write("command", "shop.loop")
     row = await own.settled("command", again)
-    assert json.loads(row["result"]) == 7, "the same till, in the worker's second life"
+    assert json.loads(row["result"]) == 7, "the resource survives a declared death"
     assert await worker.stop() == 0
     assert said(worker, "on_start") == [{"said": "on_start", "worker": "till-1", "taken": True}]
     assert len(said(worker, "till opened")) == 1
@@ -208,7 +208,7 @@ async def test_every_kind_of_handler_gets_what_was_opened_once(
     assert output.index('"draining"') < ends[0]
 
 
-async def test_hooks_are_told_of_what_failed_once_it_is_written(
+async def test_hooks_are_called_after_a_failure_is_written(
     own: Inbox, start_worker: StartWorker, shop: Path
 ) -> None:
     with found(shop):
@@ -236,16 +236,18 @@ async def test_hooks_are_told_of_what_failed_once_it_is_written(
     first, last = (each for each in told if each["kind"] == "chunk")
     assert (first["outcome"], last["outcome"]) == ("retrying", "dead")
     assert (last["id"], last["events"], last["topic"]) == (boxes[0], 2, "spoiled-boxes")
-    # The next attempt may have begun when the hook looks.
-    assert all(each["written"] >= each["attempt"] for each in told), "its transaction is over"
+    # The next attempt may have begun when the hook reads the row.
+    assert all(each["written"] >= each["attempt"] for each in told), (
+        "the hook runs after the transaction"
+    )
     assert "s3cret" not in worker.output()
 
 
 @pytest.mark.parametrize("type_", ["shop.spoils", "shop.hopeless", "shop.spoiling"])
-async def test_an_attempt_is_told_of_once_however_it_was_found(
+async def test_hooks_are_called_once_for_each_failed_attempt(
     own: Inbox, start_worker: StartWorker, shop: Path, type_: str
 ) -> None:
-    """What spoils a commit is found by trying again; a chunk that fails is halved before."""
+    """A failing commit is found by running again; a chunk that fails is halved first."""
     await own.database.execute(REFUSE)
     with found(shop):
         worker = await start_worker({"worker": {"plugins": ["shop"]}})
@@ -260,7 +262,7 @@ async def test_an_attempt_is_told_of_once_however_it_was_found(
     assert {(each["kind"], each["events"]) for each in said(worker, "on_error")} == {kind}
 
 
-async def test_what_is_nobody_s_failure_is_not_told(
+async def test_deferrals_and_drains_call_no_error_hook(
     own: Inbox, start_worker: StartWorker, shop: Path
 ) -> None:
     with found(shop):

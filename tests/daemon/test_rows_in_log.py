@@ -1,4 +1,4 @@
-"""What the log tells of single rows: nothing at its ordinary level, each one where it is wanted."""
+"""Single rows in the log: none by default, each with `log.rows`."""
 
 import inspect
 import json
@@ -17,12 +17,12 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture(scope="module")
 def worker_config() -> Config:
-    """As `inboxd dev` has it."""
+    """The settings of `inboxd dev`."""
     return {"log": {"level": "info", "rows": True}}
 
 
 def _lines(worker: Worker, **wanted: object) -> list[dict[str, Any]]:
-    """The lines of the log that say so."""
+    """The lines of the log that have these fields."""
     found = [json.loads(line) for line in worker.output().splitlines()]
     return [line for line in found if wanted.items() <= line.items()]
 
@@ -41,7 +41,9 @@ async def test_each_settled_row_is_one_line(inbox: Inbox, worker: Worker) -> Non
         await worker.logged(f'"type":"test.noop","id":{child["id"]},')
         [line] = _lines(worker, type="test.noop", id=child["id"])
         assert (line["message"], line["queue"]) == ("command succeeded", "default")
-        assert line["correlation_id"] != line["command_id"], "its story is the event's"
+        assert line["correlation_id"] != line["command_id"], (
+            "the command belongs to the event's story"
+        )
 
     own_transaction = await inbox.write("command", "test.ledger", {"sends": 1})
     await worker.logged(f'"type":"test.ledger","id":{own_transaction},')
@@ -50,7 +52,7 @@ async def test_each_settled_row_is_one_line(inbox: Inbox, worker: Worker) -> Non
 
 
 @pytest.mark.parametrize("kind", ["event", "command"])
-async def test_a_failure_is_a_warning_with_its_place_and_the_plugin_s_frames(
+async def test_a_failure_is_a_warning_with_its_place_and_frames_of_the_plugin(
     inbox: Inbox, worker: Worker, kind: Any
 ) -> None:
     row_id = await inbox.write(kind, "test.misbehave", {"how": "raise"})
@@ -66,11 +68,11 @@ async def test_a_failure_is_a_warning_with_its_place_and_the_plugin_s_frames(
     for line in (first, second, dead):
         assert line["at"] == place
         assert 'raise ValueError(how.get("text", "as told"))' in line["exception"]
-        assert "execution.py" not in line["exception"], "the machinery is no frame of the plugin"
+        assert "execution.py" not in line["exception"], "frames of inboxd itself are left out"
         assert line[f"{kind}_id"]
 
 
-async def test_what_is_put_off_has_not_failed(inbox: Inbox, worker: Worker) -> None:
+async def test_a_deferral_is_not_a_warning(inbox: Inbox, worker: Worker) -> None:
     row_id = await inbox.write("command", "test.misbehave", {"how": "defer", "seconds": 3600})
     await worker.logged('"outcome":"deferred"')
     line, *_ = _lines(worker, type="test.misbehave", id=row_id)
@@ -78,8 +80,8 @@ async def test_what_is_put_off_has_not_failed(inbox: Inbox, worker: Worker) -> N
     assert not line.keys() & {"at", "exception"}
 
 
-async def test_the_level_decides(inbox: Inbox, worker: Worker) -> None:
-    """Starts are told of at debug; where rows are not wanted, neither they nor frames are."""
+async def test_the_level_decides_which_rows_are_logged(inbox: Inbox, worker: Worker) -> None:
+    """Starts are logged at debug; without `log.rows` neither rows nor frames are logged."""
     settings = worker.log.with_suffix(".toml")
     text = settings.read_text()
     try:
@@ -117,5 +119,5 @@ async def _reload(worker: Worker, text: str) -> None:
         await worker.logged("settings are reloaded")
 
 
-def test_rows_are_not_told_of_unless_asked_for() -> None:
+def test_rows_are_not_logged_by_default() -> None:
     assert not Settings().log.rows

@@ -1,4 +1,4 @@
-"""Samples: all workers show the same, a scrape counts nothing, and an old one shows its age."""
+"""Samples: all workers show the same one, a scrape counts no rows, an old sample shows its age."""
 
 from functools import partial
 
@@ -30,7 +30,7 @@ async def _shows(worker: Worker, series: str, value: float) -> bool:
 
 
 async def _sample(worker: Worker) -> list[str]:
-    """What it shows of the sample, but for the age."""
+    """The series of the sample that a worker shows, without the age."""
     page = (await worker.get("/metrics"))[1]
     names = ("inboxd_event_backlog", "inboxd_command_backlog", "inboxd_arrivals_total")
     return [line for line in page.splitlines() if line.startswith(names)]
@@ -45,9 +45,9 @@ async def test_all_workers_show_one_sample_and_a_scrape_counts_nothing(
     one, two = await start_worker(QUICK), await start_worker(QUICK)
     for worker in (one, two):
         await eventually(partial(_shows, worker, WAITING, 7))
-        assert f"\n{LATE} " not in (await worker.get("/metrics"))[1], "it is paused"
+        assert f"\n{LATE} " not in (await worker.get("/metrics"))[1], "a paused lane has no age"
     async with database.connect() as other, other.transaction():
-        # Nobody takes another sample meanwhile, and who read these tables for a gauge would wait.
+        # No sample is taken meanwhile, and a gauge that read these tables would wait.
         await other.execute("lock table inboxd.events, inboxd.commands in access exclusive mode")
         shown = await _sample(one)
         assert [*map(len, (shown, await _sample(two)))] == [len(shown)] * 2
@@ -69,7 +69,7 @@ async def test_all_workers_show_one_sample_and_a_scrape_counts_nothing(
     await eventually(same)
 
 
-async def test_an_old_sample_is_shown_on_and_a_status_counts_for_itself(
+async def test_an_old_sample_stays_shown_and_a_status_counts_itself(
     database: Database, start_worker: StartWorker
 ) -> None:
     await _pause(database)
@@ -77,7 +77,9 @@ async def test_an_old_sample_is_shown_on_and_a_status_counts_for_itself(
     worker = await start_worker(QUICK)
     await eventually(partial(_shows, worker, WAITING, 7))
     settings = Settings.model_validate({**QUICK, "database": {"dsn": database.dsn}})
-    await database.execute("alter table inboxd.samples rename to gone")  # nobody can write one
+    await database.execute(
+        "alter table inboxd.samples rename to gone"
+    )  # no sample can be written now
 
     async def old() -> bool:
         return await worker.metric(AGE) > 3 * 0.4
@@ -98,7 +100,7 @@ async def test_an_old_sample_is_shown_on_and_a_status_counts_for_itself(
     assert [lane["pending"] for lane in found["lanes"]] == [9]
 
 
-async def test_events_and_commands_in_hand_are_told_apart(
+async def test_running_events_and_commands_are_counted_separately(
     database: Database, start_worker: StartWorker
 ) -> None:
     await start_worker({**QUICK, "worker": {"heartbeat_interval": "200ms"}})

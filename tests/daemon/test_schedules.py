@@ -1,4 +1,4 @@
-"""Schedules in the database and in workers: sent once, whoever dies, as the policy says."""
+"""Schedules in the database and in workers: a run is sent once, by its policy, despite deaths."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -23,7 +23,7 @@ from tests.support.rows import SQL, daemon_pool, daemon_session
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("within_an_hour")]
 
-# The connection is gone before the commit.
+# The connection is lost before the commit.
 DRIVER_ERRORS = (asyncpg.InterfaceError, asyncpg.PostgresError, OSError)
 
 HOURLY: dict[str, Any] = {
@@ -49,7 +49,7 @@ async def declare(database: Database, **changes: Any) -> None:
 
 
 async def overdue(database: Database, since: str) -> datetime:
-    """Let the next time have been that long ago, on the hour; the time."""
+    """Move the next time back by this interval, to the hour; return it."""
     return await database.fetchval(  # type: ignore[no-any-return]
         "update inboxd.schedules set next_at = date_trunc('hour', now() - $1::text::interval)"
         " returning next_at",
@@ -62,7 +62,7 @@ async def send_once(database: Database) -> None:
         await send_schedules(MaintenanceContext(pool, SQL, Metrics("0"), uuid4()), ["hourly"])
 
 
-async def test_a_command_of_a_schedule_says_where_it_comes_from(database: Database) -> None:
+async def test_a_command_of_a_schedule_names_its_origin(database: Database) -> None:
     await declare(database, time_field="at")
     assert await database.fetchval("select next_at > now() from inboxd.schedules")
     await send_once(database)
@@ -97,8 +97,8 @@ async def test_an_event_of_a_schedule_occurred_at_its_time(database: Database) -
 
 
 @pytest.mark.parametrize("kind", ["event", "command"])
-async def test_the_longest_name_has_room_in_what_is_sent(database: Database, kind: str) -> None:
-    """Its source and its story begin or end with more than the name."""
+async def test_the_longest_schedule_name_fits_into_its_rows(database: Database, kind: str) -> None:
+    """`source` and `correlation_id` have more than the name."""
     name = "é" * 127
     await declare(database, kind=kind, name=name)
     await overdue(database, "0s")
@@ -109,10 +109,10 @@ async def test_the_longest_name_has_room_in_what_is_sent(database: Database, kin
     assert len(story["id"].encode()) == 255
 
 
-async def test_an_event_that_names_no_topic_goes_where_its_type_is_subscribed(
+async def test_an_event_without_a_topic_goes_to_the_subscribed_topics(
     database: Database,
 ) -> None:
-    """As from any other producer: whoever has its handlers in topics alone gets it."""
+    """A plugin that has handlers only in topics gets it, as from any other producer."""
     await declare(database, kind="event", type="test.day_began")
     await overdue(database, "0s")
     await send_once(database)
@@ -137,7 +137,7 @@ async def test_missed_runs_follow_the_policy(database: Database, missed: str, se
 
 
 async def test_skipped_runs_are_not_sent(database: Database) -> None:
-    """A cron whose last time was an hour ago at the least, whenever this test runs."""
+    """A cron whose last time was at least an hour ago, whenever this test runs."""
     long_ago = (datetime.now(UTC) - timedelta(hours=2)).hour
     await declare(database, missed="skip", cron=f"0 {long_ago} * * *")
     await overdue(database, "49 hours")
@@ -148,8 +148,8 @@ async def test_skipped_runs_are_not_sent(database: Database) -> None:
 
 
 @pytest.mark.safety
-async def test_two_workers_send_once(database: Database) -> None:
-    """While one holds the row, the other passes by; afterwards there is nothing left to send."""
+async def test_simultaneous_senders_send_once(database: Database) -> None:
+    """While one locks the row, the other skips it; afterwards there is nothing left to send."""
     await declare(database)
     await overdue(database, "1 hour")
     async with daemon_pool(database) as pool:
@@ -162,7 +162,7 @@ async def test_two_workers_send_once(database: Database) -> None:
     assert await database.fetchval("select count(*) from inboxd.commands") == 1
 
 
-async def test_who_dies_between_insert_and_commit_has_sent_nothing(database: Database) -> None:
+async def test_a_death_between_insert_and_commit_sends_nothing(database: Database) -> None:
     await declare(database)
     await overdue(database, "1 hour")
     async with daemon_pool(database) as pool:
@@ -182,7 +182,7 @@ async def test_who_dies_between_insert_and_commit_has_sent_nothing(database: Dat
     assert await database.fetchval("select count(*) from inboxd.commands") == 1
 
 
-async def test_one_that_cannot_be_sent_keeps_no_other(database: Database) -> None:
+async def test_a_schedule_that_cannot_be_sent_delays_no_other(database: Database) -> None:
     await declare(database)
     await declare(database, name="odd")
     await overdue(database, "1 hour")
@@ -214,7 +214,7 @@ async def test_a_paused_schedule_waits_and_then_follows_its_policy(database: Dat
     assert await database.fetchval("select count(*) from inboxd.commands") == 1
 
 
-async def test_declaring_again_keeps_the_next_time_unless_the_times_change(
+async def test_a_new_declaration_keeps_the_next_time_unless_the_cron_changes(
     database: Database,
 ) -> None:
     await declare(database)
@@ -230,7 +230,7 @@ async def test_declaring_again_keeps_the_next_time_unless_the_times_change(
     assert await database.fetchval("select next_at > now() from inboxd.schedules")
 
 
-async def test_who_is_declared_by_nobody_is_marked_and_forgotten(database: Database) -> None:
+async def test_an_undeclared_schedule_is_marked_and_forgotten(database: Database) -> None:
     await declare(database)
     async with daemon_session(database) as connection:
         assert await schedules.mark_undeclared(connection, SQL) == ["hourly"]
@@ -248,16 +248,16 @@ async def test_who_is_declared_by_nobody_is_marked_and_forgotten(database: Datab
 
 
 async def add(database: Database, **changes: Any) -> None:
-    """As an operator does."""
+    """Add a schedule as an operator does."""
     async with daemon_session(database) as connection:
         schedule = Schedule(**{**HOURLY, **changes})
         await add_schedule(Session(connection, SQL), schedule, actor="ada")
 
 
-async def test_what_an_operator_added_is_any_workers_to_send(
+async def test_an_added_schedule_is_sent_by_any_worker(
     database: Database, start_worker: StartWorker
 ) -> None:
-    """No worker declares it, and none marks it; one that cannot be sent keeps it from nothing."""
+    """Workers neither declare nor mark it; an invalid schedule does not delay it."""
     await add(database)
     await add(database, name="odd")
     await overdue(database, "1 hour")
@@ -272,14 +272,14 @@ async def test_what_an_operator_added_is_any_workers_to_send(
     await worker.logged("schedule cannot be sent")
     async with daemon_session(database) as connection:
         assert await schedules.mark_undeclared(connection, SQL) == []
-        # As a worker of before marks and forgets it.
+        # An older worker marks and forgets it so.
         await database.execute("update inboxd.schedules set undeclared_at = clock_timestamp()")
         left = "select count(*) from inboxd.schedules where undeclared_at is null"
         assert await database.fetchval(left) == 2
         assert await schedules.forget_undeclared(connection, SQL) == []
 
 
-async def test_a_declaration_takes_an_added_one_over(database: Database) -> None:
+async def test_a_declaration_replaces_an_added_schedule(database: Database) -> None:
     await add(database, source="ada")
     since = await overdue(database, "3 hours")
     await declare(database, payload='{"n": 2}')
@@ -287,8 +287,10 @@ async def test_a_declaration_takes_an_added_one_over(database: Database) -> None
     assert tuple(row) == (None, "a test", since)
 
 
-async def test_a_worker_of_before_takes_an_added_one_over_too(database: Database) -> None:
-    """Its statement does not know of `added_at`."""
+async def test_a_declaration_of_an_older_worker_replaces_an_added_schedule(
+    database: Database,
+) -> None:
+    """Its statement does not know the column `added_at`."""
     await add(database, source="ada")
     await database.execute("update inboxd.schedules set source = 'plugin p', undeclared_at = null")
     assert await database.fetchval("select added_at from inboxd.schedules") is None
@@ -298,7 +300,7 @@ async def test_a_worker_of_before_takes_an_added_one_over_too(database: Database
 async def test_two_workers_send_each_run_once(
     database: Database, start_worker: StartWorker
 ) -> None:
-    """Four times its time comes, while two workers look and one of them is killed."""
+    """Its time comes four times, while two workers run and one of them is killed."""
     section = {"cron": "0 * * * *", "command": "test.noop", "payload": {"n": 3}}
     config: Config = {"schedules": {"tick": section}, "maintenance": {"interval": "500ms"}}
     workers = [await start_worker(config), await start_worker(config)]

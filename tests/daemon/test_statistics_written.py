@@ -1,4 +1,4 @@
-"""Statistics of workers that end: killed, they lose their last seconds; stopped, nothing."""
+"""Statistics at a worker's end: a killed worker loses its last seconds, a stopped one nothing."""
 
 import pytest
 
@@ -13,7 +13,7 @@ _CONFIG: Config = {"maintenance": {"interval": "500ms"}}
 
 
 async def _succeeded(database: Database) -> int:
-    """Of all types and lanes."""
+    """The successes over all types and lanes."""
     found = await counted(database, "outcome", "outcome = 'succeeded'")
     return found["succeeded",]
 
@@ -45,7 +45,7 @@ async def test_a_killed_worker_loses_its_last_seconds_and_a_stopped_one_nothing(
     with safety():
         assert 50 <= left <= 80
 
-    # Its successor writes every five seconds, and is stopped before that.
+    # Its successor writes every five seconds, and stops before that.
     follower = await start_worker()
     await emit(database, 20, "test.noop")
     await _settled(database, 100)

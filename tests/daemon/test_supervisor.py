@@ -1,4 +1,4 @@
-"""The supervisor: what it does with children that end, hang or fail, and with signals."""
+"""The supervisor: children that end, hang or fail, and signals."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from tests.support.supervising import Supervise, files_of
 pytestmark = pytest.mark.anyio
 
 
-async def test_it_is_ready_when_all_are(supervise: Supervise) -> None:
+async def test_the_supervisor_is_ready_when_all_children_are(supervise: Supervise) -> None:
     it = supervise(processes=3, slow2="")
     await it.manager.hears("STATUS=2 of 3 processes")
     assert "READY=1" not in it.manager.told
@@ -24,7 +24,7 @@ async def test_it_is_ready_when_all_are(supervise: Supervise) -> None:
     assert (await it.get("/readyz"))[0] == 200
 
 
-async def test_one_that_ends_is_started_again_at_once_and_then_after_pauses(
+async def test_a_child_that_ends_is_restarted_at_once_and_then_after_pauses(
     supervise: Supervise,
 ) -> None:
     it = supervise()
@@ -48,16 +48,16 @@ async def test_one_that_ends_is_started_again_at_once_and_then_after_pauses(
     await it.manager.hears("STATUS=2 of 2 processes")
 
 
-async def test_wrong_settings_of_one_end_all(supervise: Supervise) -> None:
+async def test_wrong_settings_of_one_child_end_all(supervise: Supervise) -> None:
     it = supervise()
     await it.is_ready()
     it.tell("exit1", 78)
     os.kill(it.pids(number=1)[0], signal.SIGKILL)
     assert await it.wait() == 78
-    assert it.pids("TERM") == it.pids(number=2), "the other one has drained"
+    assert it.pids("TERM") == it.pids(number=2), "the other child drained"
 
 
-async def test_one_that_shows_no_life_is_killed_and_replaced(supervise: Supervise) -> None:
+async def test_a_child_that_shows_no_life_is_killed_and_replaced(supervise: Supervise) -> None:
     it = supervise(patience=1.0)
     await it.is_ready()
     [stopped] = it.pids(number=1)
@@ -72,7 +72,7 @@ async def test_one_that_shows_no_life_is_killed_and_replaced(supervise: Supervis
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-async def test_all_drain_together(supervise: Supervise, number: signal.Signals) -> None:
+async def test_all_children_drain_together(supervise: Supervise, number: signal.Signals) -> None:
     it = supervise()
     await it.is_ready()
     it.process.send_signal(number)
@@ -81,7 +81,7 @@ async def test_all_drain_together(supervise: Supervise, number: signal.Signals) 
     assert sorted(it.pids("TERM")) == sorted(it.pids())
 
 
-async def test_a_second_signal_ends_what_does_not_drain(supervise: Supervise) -> None:
+async def test_a_second_signal_kills_children_that_do_not_drain(supervise: Supervise) -> None:
     it = supervise(stubborn1="")
     await it.is_ready()
     it.process.terminate()
@@ -92,7 +92,7 @@ async def test_a_second_signal_ends_what_does_not_drain(supervise: Supervise) ->
     await it.are_gone(*it.pids())
 
 
-async def test_a_hang_up_goes_to_all(supervise: Supervise) -> None:
+async def test_a_hang_up_reaches_all_children(supervise: Supervise) -> None:
     it = supervise()
     await it.is_ready()
     it.process.send_signal(signal.SIGHUP)
@@ -101,7 +101,7 @@ async def test_a_hang_up_goes_to_all(supervise: Supervise) -> None:
     assert sorted(it.pids("HUP")) == sorted(it.pids())
 
 
-async def test_a_hang_up_waits_until_a_child_can_take_it(supervise: Supervise) -> None:
+async def test_a_hang_up_waits_until_a_child_can_handle_it(supervise: Supervise) -> None:
     it = supervise(late1="")
     await it.manager.hears("STATUS=1 of 2 processes")
     it.process.send_signal(signal.SIGHUP)
@@ -117,10 +117,10 @@ async def test_a_hang_up_waits_until_a_child_can_take_it(supervise: Supervise) -
         return len(it.pids("HUP")) == 2
 
     await eventually(have_hung_up)
-    assert len(it.pids()) == 2, "none was ended by it"
+    assert len(it.pids()) == 2, "the hang-up ended a child"
 
 
-async def test_when_it_is_killed_its_children_drain(supervise: Supervise) -> None:
+async def test_children_drain_when_the_supervisor_is_killed(supervise: Supervise) -> None:
     it = supervise()
     await it.is_ready()
     it.process.kill()
@@ -128,7 +128,7 @@ async def test_when_it_is_killed_its_children_drain(supervise: Supervise) -> Non
     assert sorted(it.pids("TERM")) == sorted(it.pids())
 
 
-async def test_a_child_that_cannot_be_executed_is_no_end(supervise: Supervise) -> None:
+async def test_a_child_that_cannot_run_does_not_end_the_supervisor(supervise: Supervise) -> None:
     it = supervise(processes=1, exit="3")
     lines = await it.logged("a process has ended and is started again", 2)
     assert [line["code"] for line in lines] == [3, 3]
@@ -141,7 +141,7 @@ async def test_children_have_a_group_and_sockets_of_their_own(supervise: Supervi
     it = supervise()
     await it.is_ready()
     [first] = it.pids(number=1)
-    assert os.getpgid(first) == first, "a terminal's Ctrl-C reaches it once, through the supervisor"
+    assert os.getpgid(first) == first, "Ctrl-C must reach a child once, through the supervisor"
 
     async def is_alone() -> bool:
         return sum(file.startswith("socket:") for file in files_of(first)) == 1

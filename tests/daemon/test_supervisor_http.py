@@ -1,4 +1,4 @@
-"""One port for all processes: metrics that a scraper can read, and the health of each."""
+"""One port for all processes: their metrics on one page, and the health of each."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from tests.support.supervising import Supervise
 pytestmark = pytest.mark.anyio
 
 
-async def test_the_metrics_of_all_are_on_one_page(supervise: Supervise) -> None:
+async def test_the_metrics_of_all_processes_are_on_one_page(supervise: Supervise) -> None:
     it = supervise()
     await it.is_ready()
     status, page = await it.get("/metrics")
@@ -29,7 +29,7 @@ async def test_the_metrics_of_all_are_on_one_page(supervise: Supervise) -> None:
     assert states == {"ready": 2, "starting": 0, "leaving": 0, "waiting": 0}
 
 
-async def test_only_the_metrics_that_are_named(supervise: Supervise) -> None:
+async def test_named_metrics_are_shown_alone(supervise: Supervise) -> None:
     it = supervise()
     await it.is_ready()
     for name, own in (("inboxd_level", False), ("inboxd_processes", True)):
@@ -38,10 +38,10 @@ async def test_only_the_metrics_that_are_named(supervise: Supervise) -> None:
         assert ("process=" in page) is not own
 
 
-async def test_one_that_does_not_answer_is_left_out_and_counted(supervise: Supervise) -> None:
+async def test_a_process_that_does_not_answer_is_left_out_and_counted(supervise: Supervise) -> None:
     it = supervise(patience=1.0, silent1="")
     await it.is_ready()
-    # It blocks in its answer, and so is killed after a while: then the page is whole again.
+    # It blocks in its answer, so it is killed after a while; then the page is complete again.
     _, page = await it.get("/metrics")
     families = {family.name: family for family in text_string_to_metric_families(page)}
     assert [s.labels["process"] for s in families["inboxd_level"].samples] == ["2"]
@@ -53,7 +53,7 @@ async def test_one_that_does_not_answer_is_left_out_and_counted(supervise: Super
     it.take_back("silent1")
 
 
-async def test_health_tells_of_each_process(supervise: Supervise) -> None:
+async def test_health_lists_each_process(supervise: Supervise) -> None:
     it = supervise(slow="")
     assert (await it.get("/healthz"))[0] == 200
     assert (await it.get("/readyz"))[0] == 503
@@ -68,5 +68,5 @@ async def test_health_tells_of_each_process(supervise: Supervise) -> None:
     for pid in it.pids():
         os.kill(pid, signal.SIGKILL)
     await it.manager.hears("STATUS=0 of 2 processes")
-    assert (await it.get("/readyz"))[0] == 503, "nobody is left"
-    assert (await it.get("/healthz"))[0] == 200, "it starts them again"
+    assert (await it.get("/readyz"))[0] == 503, "no process is left"
+    assert (await it.get("/healthz"))[0] == 200, "the supervisor restarts them"

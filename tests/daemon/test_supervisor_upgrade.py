@@ -1,4 +1,4 @@
-"""The supervisor's program is replaced in its place, and nobody outside notices."""
+"""The supervisor's program is replaced without an interruption for its clients."""
 
 import os
 import signal
@@ -23,11 +23,11 @@ async def test_new_children_are_ready_before_the_old_ones_drain(supervise: Super
     it.tell("slow2")
     it.process.send_signal(signal.SIGUSR2)
     await it.logged("a process is ready", 3)
-    assert (await it.get("/readyz"))[0] == 200, "the old ones go on"
+    assert (await it.get("/readyz"))[0] == 200, "the old processes go on"
     assert it.pids("TERM") == []
     it.take_back("slow2")
     await has_upgraded(it, before)
-    assert it.process.poll() is None, "it is the same process"
+    assert it.process.poll() is None, "the supervisor's process stays the same"
     assert sorted(it.pids("TERM")) == sorted(before)
     assert sorted(number for number, _, what in it.events() if what == "start") == [1, 1, 2, 2]
     it.process.terminate()
@@ -35,7 +35,7 @@ async def test_new_children_are_ready_before_the_old_ones_drain(supervise: Super
 
 
 @pytest.mark.long
-async def test_no_connection_is_refused_or_cut(supervise: Supervise) -> None:
+async def test_an_upgrade_refuses_and_cuts_no_connection(supervise: Supervise) -> None:
     it = supervise()
     await it.is_ready()
     with calling(f"{it.url}/readyz") as caller:
@@ -68,14 +68,16 @@ async def test_a_program_that_cannot_start_changes_nothing(supervise: Supervise)
 
 @pytest.mark.long
 @pytest.mark.parametrize("code", [1, 78])
-async def test_new_children_that_cannot_start_are_given_up(supervise: Supervise, code: int) -> None:
+async def test_an_upgrade_whose_children_cannot_start_is_given_up(
+    supervise: Supervise, code: int
+) -> None:
     it = supervise()
     await it.is_ready()
     before = it.pids()
     it.tell("exit2", code)
     it.process.send_signal(signal.SIGUSR2)
     await it.logged("not upgraded: a new process has ended, and the old ones go on")
-    # The other new one may have been told to end before it could note anything.
+    # The other new child may have been ended before it could note an event.
     new = [pid for pid in it.pids(number=1) if pid not in before]
     await it.are_gone(*new)
     assert not set(it.pids("TERM")) & set(before)
@@ -89,7 +91,7 @@ async def test_new_children_that_cannot_start_are_given_up(supervise: Supervise,
 
 
 @pytest.mark.long
-async def test_what_ends_during_an_upgrade_is_not_missed(supervise: Supervise) -> None:
+async def test_a_child_that_ends_during_an_upgrade_is_restarted(supervise: Supervise) -> None:
     it = supervise()
     await it.is_ready()
     before = it.pids()

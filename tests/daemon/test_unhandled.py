@@ -1,4 +1,4 @@
-"""Events that nobody handles: kept, dead letters, or ignored; and what shows them (promise 10)."""
+"""Unhandled events: kept, dead letters, or ignored; and where they are shown (promise 10)."""
 
 import json
 from pathlib import Path
@@ -16,7 +16,7 @@ from tests.support.verdicts import safety
 
 pytestmark = pytest.mark.anyio
 
-# It handles "late.ledger", and the type that stands in the way of the ordered ones.
+# Handles "late.ledger", and the type that blocks lines.
 LATE = """
 from inboxd import Event, EventContext, Handlers
 
@@ -36,7 +36,7 @@ async def turn(event: Event[dict], ctx: EventContext) -> None:
         event.topic, event.ordering_key, event.id,
     )
 """
-# It has all that the topic "far" gets.
+# Handles all events of the topic "far".
 FAR = """
 from inboxd import Event, EventContext, Handlers
 
@@ -48,11 +48,11 @@ handlers.topic("far", mode="sequential", key="/key")
 async def turn(event: Event[dict], ctx: EventContext) -> None: ...
 """
 QUICK: Config = {
-    # A worker that comes hears of what waits by looking, not by a poll.
+    # A new worker finds waiting events by a sweep, not by a poll.
     "worker": {"unhandled_grace": "300ms", "poll_interval": "1h"},
     "maintenance": {"interval": "200ms"},
 }
-KEPT = "nobody handles these events: they are kept"
+KEPT = "no living worker handles these events: they are kept"
 
 
 def _with(**sections: object) -> Config:
@@ -66,7 +66,7 @@ async def _history(database: Database, type_: str) -> list[tuple[str, str | None
     return [tuple(row) for row in rows]
 
 
-async def test_what_nobody_handles_is_kept_until_a_handler_comes(
+async def test_unhandled_events_are_kept_until_a_handler_comes(
     database: Database, start_worker: StartWorker, tmp_path: Path
 ) -> None:
     await create_ledger(database)
@@ -84,7 +84,7 @@ async def test_what_nobody_handles_is_kept_until_a_handler_comes(
     assert await worker.metric(f"inboxd_kept_event_age_seconds{{{lane}}}") > 0
     for state in ("kept", "pending"):
         age = f'inboxd_event_backlog_age_seconds{{state="{state}",{lane}}}'
-        assert await worker.metric(age) == 0, "that is what pages when work is late"
+        assert await worker.metric(age) == 0, "kept events must not fire the alert for late work"
 
     async def command_is_dead() -> bool:
         status = "select status from inboxd.commands where id = $1"
@@ -101,10 +101,10 @@ async def test_what_nobody_handles_is_kept_until_a_handler_comes(
         assert await effects(database, "event") == dict.fromkeys(ids, 1)
 
 
-async def test_a_type_may_be_a_dead_letter_or_be_ignored(
+async def test_unhandled_events_of_a_type_may_be_dead_letters_or_ignored(
     database: Database, start_worker: StartWorker
 ) -> None:
-    """Ignored is counted, and told apart in history from what was handled or dismissed."""
+    """Ignored events are counted; history distinguishes them from handled and dismissed ones."""
     choices = {"gone.dead": {"unhandled": "dead"}, "gone.ignored": {"unhandled": "ignore"}}
     worker = await start_worker(_with(types=choices))
     (dead,) = await emit(database, 1, "gone.dead")
@@ -133,10 +133,10 @@ async def test_a_type_may_be_a_dead_letter_or_be_ignored(
     assert [tuple(row) for row in left] == [(dead, "failed"), (kept, "pending")]
 
 
-async def test_nothing_is_ignored_that_a_stopped_worker_handles(
+async def test_events_of_a_frozen_worker_are_not_ignored(
     database: Database, start_worker: StartWorker, tmp_path: Path
 ) -> None:
-    """It lives until its lease is over; a type that is nobody's shows that the task ran."""
+    """It lives until its lease is over; an unhandled type shows that the task ran."""
     await create_ledger(database)
     ignore = {"unhandled_grace": "300ms", "lease": "60s"}
     settings = _with(events={"unhandled": "ignore"})
@@ -160,9 +160,9 @@ async def test_nothing_is_ignored_that_a_stopped_worker_handles(
 
 
 async def _mixed(database: Database) -> list[int]:
-    """In each of two topics, keys (k and l) that what nobody handles holds up, and one other.
+    """In each of two topics, insert keys (k and l) with unhandled events, and one other key.
 
-    Returns the ids of what nobody handles.
+    Returns the ids of the unhandled events.
     """
     ids = []
     for topic, turn in (("ordered", "test.turn"), ("skipping", "test.skipping_turn")):
@@ -185,21 +185,21 @@ async def _mixed(database: Database) -> list[int]:
 async def test_a_kept_event_blocks_its_key_and_is_shown_until_a_handler_comes(
     database: Database, start_worker: StartWorker, tmp_path: Path, visited: bool
 ) -> None:
-    """Also where dead letters leave their line; and in topics without any worker's handlers."""
+    """Also where dead letters leave their line, and in topics without handlers of any worker."""
     await declare_lines(database)
     late = install(tmp_path / "late", "late", LATE)
     other = install(tmp_path / "other", "other", 'import inboxd\nhandlers = inboxd.Handlers("o")')
     names = {"plugins": ["testplugin" if visited else "other"]}
     with found(other):
         worker = await start_worker({**QUICK, "worker": {**QUICK["worker"], **names}})
-        nobodys = await _mixed(database)
+        unhandled = await _mixed(database)
         await settled(database, 6 if visited else 0)
         shown = {}
         for topic in ("ordered", "skipping"):
             shown[topic] = f'inboxd_blocked_lines{{held_by="no handler",topic="{topic}"}}'
 
         async def are_shown() -> bool:
-            lines = 2 if visited else 3  # of "other", too, whose events nobody handles either
+            lines = 2 if visited else 3  # also "other", which is unhandled too
             return {await worker.metric(name) for name in shown.values()} == {lines}
 
         await eventually(are_shown)
@@ -211,8 +211,8 @@ async def test_a_kept_event_blocks_its_key_and_is_shown_until_a_handler_comes(
     assert "no live worker handles" in held["skipping k"]["error"]
     if visited:
         assert {key: line["id"] for key, line in held.items()} == {
-            "skipping k": nobodys[3],
-            "skipping l": nobodys[4],
+            "skipping k": unhandled[3],
+            "skipping l": unhandled[4],
         }
         assert held["skipping k"]["length"] == 4
     assert (
@@ -225,12 +225,12 @@ async def test_a_kept_event_blocks_its_key_and_is_shown_until_a_handler_comes(
     await in_order(database)
 
 
-async def test_what_nobody_handles_holds_up_no_other_key(
+async def test_unhandled_events_delay_no_other_key(
     database: Database, start_worker: StartWorker
 ) -> None:
-    """In a topic without handlers of its own, where a handler without a topic serves the others.
+    """In a topic without handlers of its own, where a handler without a topic serves other types.
 
-    Each bucket begins with what nobody handles, also when the worker knows the buckets already.
+    Each bucket begins with unhandled events, also when the worker knows the buckets already.
     """
     long: Config = {"worker": {"unhandled_grace": "10m"}}
     await start_worker({**long, "topics": {"free": {"mode": "sequential", "key": "/key"}}})
@@ -248,16 +248,16 @@ async def test_what_nobody_handles_holds_up_no_other_key(
     assert tuple(row) == (600, 600, 300)
 
 
-async def test_what_another_worker_handles_is_left_to_it_and_not_lined_up(
+async def test_events_that_another_worker_handles_are_not_lined_up(
     database: Database, start_worker: StartWorker, tmp_path: Path
 ) -> None:
-    """A lined-up event costs an update: what others handle is not ours to line up."""
+    """Lining up costs an update, so a worker lines up only what it can handle."""
     lease = {"lease": "60s"}
     await start_worker({"worker": lease})
     with found(install(tmp_path / "far", "far", FAR)):
         holder = await start_worker({"worker": {**lease, "plugins": ["far"]}})
     holder.pause()
-    # All are seen by one survey: when those of the other topics have moved, "far" was left alone.
+    # One survey sees all: when events of the other topics are lined up, "far" was left alone.
     write = (
         "insert into inboxd.events (topic, type, mode, payload) select topic, type, 'sequential',"
         " jsonb_build_object('key', n) from generate_series(1, 20) n, (values ('far', 'far.turn'),"
@@ -277,12 +277,12 @@ async def test_what_another_worker_handles_is_left_to_it_and_not_lined_up(
     await settled(database, 40)
 
 
-async def test_ignored_events_of_a_line_go_and_the_line_goes_on(
+async def test_ignored_events_leave_their_line_and_the_line_goes_on(
     database: Database, start_worker: StartWorker
 ) -> None:
     await declare_lines(database)
     await start_worker(_with(types={"late.turn": {"unhandled": "ignore"}}))
-    nobodys = await _mixed(database)
+    unhandled = await _mixed(database)
     many = await database.fetch(
         "insert into inboxd.events (topic, type, payload) select 'ordered', 'late.turn',"
         """ '{"key": "ordered k"}' from generate_series(1, 1200) returning id"""
@@ -291,6 +291,6 @@ async def test_ignored_events_of_a_line_go_and_the_line_goes_on(
     await settled(database, 13)
     await in_order(database)
     assert await _history(database, "late.turn") == [("dismissed", "ignored:late.turn")] * (
-        len(nobodys) + len(many)
+        len(unhandled) + len(many)
     )
     assert await database.fetchval("select count(*) from inboxd.events") == 0

@@ -1,4 +1,4 @@
-"""The worker's role is enough: it settles, retries, lines up and claims within limits."""
+"""The rights of the worker's role suffice: it settles, retries, lines up, and claims in limits."""
 
 from urllib.parse import urlsplit, urlunsplit
 
@@ -10,7 +10,7 @@ from tests.support import StartWorker
 pytestmark = [pytest.mark.anyio, pytest.mark.direct("the pooler knows one role")]
 
 
-async def test_what_the_role_may_change_is_enough(own: Inbox, start_worker: StartWorker) -> None:
+async def test_the_rights_of_the_role_suffice(own: Inbox, start_worker: StartWorker) -> None:
     name = f"{own.database.name}_daemon"
     await own.database.execute(
         f"create role {name} login in role inboxd_worker; grant all on ledger to {name}"

@@ -1,7 +1,12 @@
-"""Databases as they are: on Debian's PostgreSQL, since the embedded one has no LLVM and no pg_dump.
+"""Databases on Debian's PostgreSQL, since the embedded one has no LLVM and no pg_dump.
 
-One server for all tests of a process. What a test does to its database, it does to no other; roles
-belong to the server, so those that a test makes go with it.
+    def test_restore(database, copy, dumps, at):
+        dumps.make(database)
+        assert dumps.restore(copy) == 0
+        assert at(copy.dsn)("check").code == 0
+
+One server serves all tests of a process. A test changes only its own database; roles belong to the
+server, so a test removes the roles that it makes.
 """
 
 import subprocess
@@ -28,7 +33,7 @@ def _has_all(programs: Path) -> bool:
 
 @pytest.fixture(scope="session")
 def programs() -> Path:
-    """The folder of its programs."""
+    """The folder of the server's programs."""
     return packaged(_has_all, "LLVM and pg_dump")
 
 
@@ -42,7 +47,7 @@ def server(programs: Path) -> Iterator[Server]:
 
 @pytest.fixture(scope="session")
 def template(server: Server) -> Iterator[Database]:
-    """A migrated database that nobody connects to."""
+    """A migrated database without sessions, to copy from."""
     database = create_migrated(server)
     yield database
     drop(server, database)
@@ -58,7 +63,7 @@ def database(server: Server, template: Database) -> Iterator[Database]:
 
 @pytest.fixture
 def inbox(database: Database) -> Inbox:
-    """The same, with the handlers' tables."""
+    """The test's database with the handlers' tables."""
     with psycopg.connect(database.dsn, autocommit=True) as connection:
         connection.execute(TABLES)
     return Inbox(database)
@@ -69,7 +74,7 @@ At = Callable[[str], Cli]
 
 @pytest.fixture
 def at(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> At:
-    """Let the command line use another database or login from now on, and return it."""
+    """Let the command line use another database or login from now on; returns it."""
 
     def turn(dsn: str) -> Cli:
         monkeypatch.setenv("INBOXD_DATABASE__DSN", dsn)
@@ -83,7 +88,7 @@ Login = Callable[..., str]
 
 @pytest.fixture
 def login(database: Database) -> Iterator[Login]:
-    """Make a login that is a member of a role, if one is given; its URL of the test's database."""
+    """Make a login, as a member of a role if one is given; returns the URL of its database."""
     made: list[str] = []
 
     def make(role: str = "", options: str = "") -> str:
@@ -103,13 +108,13 @@ def login(database: Database) -> Iterator[Login]:
 
 
 def as_login(dsn: str, name: str) -> str:
-    """The same database, for a login of this name."""
+    """The URL of the same database for this login."""
     parts = urlsplit(dsn)
     return urlunsplit(parts._replace(netloc=f"{name}@{parts.netloc.rpartition('@')[2]}"))
 
 
 def name_of(dsn: str) -> str:
-    """The login in a URL."""
+    """The name of the login in a URL."""
     return urlsplit(dsn).username or ""
 
 
@@ -121,11 +126,11 @@ class Dumps:
         self._programs, self._file = programs, folder / "dump"
 
     def make(self, database: Database) -> None:
-        """Dump a database; the last dump is what is restored."""
+        """Dump a database; `restore` uses the last dump."""
         self._run("pg_dump", "-Fc", "-f", str(self._file), database.dsn)
 
     def restore(self, database: Database, *options: str) -> int:
-        """Into a database that is empty; the exit code, 1 if something was passed over."""
+        """Restore into an empty database; returns the exit code, 1 if a part was skipped."""
         return self._run("pg_restore", *options, "-d", database.dsn, str(self._file), wrong=True)
 
     def _run(self, program: str, *arguments: str, wrong: bool = False) -> int:
@@ -141,5 +146,5 @@ class Dumps:
 
 @pytest.fixture
 def dumps(programs: Path, tmp_path: Path) -> Dumps:
-    """Makes dumps, and restores them."""
+    """Dumps in the test's temporary folder."""
     return Dumps(programs, tmp_path)

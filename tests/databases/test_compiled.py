@@ -1,7 +1,7 @@
 """A server that compiles plans (`jit`), as PostgreSQL 15 to 18 do by default.
 
-To compile costs seconds of the server's CPU at each call; what sets it off is the plan's estimate,
-which for some ways of planning is huge, however few rows there are. None of ours is worth it.
+Compiling costs seconds of CPU at each call. It starts if the plan's estimate is high, which some
+ways of planning make very high, however few rows there are. No statement of ours is worth it.
 """
 
 import asyncpg
@@ -14,7 +14,7 @@ from tests.support import Database, StartWorker, eventually
 pytestmark = pytest.mark.anyio
 
 _COMMAND = '{"type": "test.ledger", "queue": "default"}'
-# What a service does.
+# The calls of a service.
 CALLS = (
     'inboxd.emit_event(\'batch.make\', \'{"members": ["ok", "sql"], "times": 1}\')',
     """inboxd.emit_events('[{"type": "test.ledger", "dedup_key": "k"}]')""",
@@ -34,7 +34,7 @@ select query from pg_stat_statements
 
 @pytest.fixture
 async def compiling(inbox: Inbox) -> Database:
-    """A database whose new sessions compile, and whose compiled statements are counted."""
+    """A database whose new sessions compile plans, and count compiled statements."""
     database = inbox.database
     await database.execute("create extension pg_stat_statements")
     # Statements within functions count too.
@@ -47,12 +47,12 @@ async def compiling(inbox: Inbox) -> Database:
     async with database.connect() as connection:
         await connection.execute("set jit_above_cost = 0")
         await connection.fetch("select count(*) from inboxd.events")
-    assert await database.fetch(_COMPILED), "the server compiles, and it is seen"
+    assert await database.fetch(_COMPILED), "the server does not compile, or does not count"
     await database.execute("select pg_stat_statements_reset()")
     return database
 
 
-async def test_nothing_of_ours_is_compiled(
+async def test_statements_of_inboxd_are_not_compiled(
     compiling: Database, login: Login, start_worker: StartWorker
 ) -> None:
     await start_worker({"maintenance": {"interval": "500ms"}})

@@ -1,4 +1,4 @@
-"""Servers whose messages are not English: what is decided there is what is decided in English."""
+"""Servers with messages in other languages: decisions are the same as in English."""
 
 from collections.abc import AsyncIterator, Iterator
 from uuid import uuid4
@@ -21,20 +21,20 @@ from tests.support.verdicts import safety
 
 pytestmark = pytest.mark.anyio
 
-# In German what is quoted stands where English has it; in Japanese before what English has first.
+# German messages have the quoted names in the English order; Japanese ones in the reverse order.
 LOCALES = ("de_DE", "ja_JP")
 
 
 @pytest.fixture(scope="module", params=LOCALES)
 def foreign(request: pytest.FixtureRequest) -> Iterator[Server]:
-    """A server of the module's own."""
+    """A server for the tests of this module."""
     with server_speaking(request.param) as server:
         yield server
 
 
 @pytest.fixture(scope="module")
 def foreign_template(foreign: Server) -> Database:
-    """A migrated database on it; it ends with it."""
+    """A migrated database on that server, which ends with it."""
     return create_migrated(foreign)
 
 
@@ -48,7 +48,7 @@ async def database(foreign: Server, foreign_template: Database) -> AsyncIterator
 
 
 async def _without_today(database: Database, *parents: str) -> None:
-    """Nobody makes today's partitions any more."""
+    """Drop today's partitions, and let no worker make them any more."""
     await database.execute(
         "alter function inboxd.make_partitions(integer) rename to make_partitions_no_more;"
         "create function inboxd.make_partitions(integer) returns integer language plpgsql"
@@ -59,14 +59,14 @@ async def _without_today(database: Database, *parents: str) -> None:
         await database.execute(f"drop table inboxd.{parent}{part}")
 
 
-async def test_the_server_speaks_another_language(database: Database) -> None:
+async def test_server_speaks_another_language(database: Database) -> None:
     with pytest.raises(asyncpg.UndefinedTableError) as refused:
         await database.fetch("select from nowhere")
     assert "does not exist" not in str(refused.value)
 
 
-async def test_a_missing_partition_is_nobody_s_fault(database: Database) -> None:
-    """And a CHECK, which has the same SQLSTATE, is the row's."""
+async def test_missing_partition_is_not_the_fault_of_the_row(database: Database) -> None:
+    """A failed CHECK has the same SQLSTATE, and is the row's fault."""
     insert = (
         "insert into inboxd.receipts (receipt_id, received_at, source, outcome, event_ids,"
         " body_bytes) values (gen_random_uuid(), {}, 'psp', '{}', '{{}}', 0)"
@@ -81,10 +81,10 @@ async def test_a_missing_partition_is_nobody_s_fault(database: Database) -> None
     assert is_refusal(refused.value)
 
 
-async def test_what_ends_without_a_partition_waits_for_one(
+async def test_runs_that_end_without_a_partition_wait_for_one(
     database: Database, start_worker: StartWorker
 ) -> None:
-    """With one attempt, it would be a dead letter else."""
+    """With one attempt, each would otherwise become a dead letter."""
     await create_ledger(database)
     worker = await start_worker({"maintenance": {"interval": "300ms"}})
     await database.execute(
@@ -127,8 +127,8 @@ async def test_a_receipt_of_another_day_gets_its_partition(database: Database) -
         assert await database.fetchval("select count(*) from inboxd.receipts") == 2
 
 
-async def test_a_dedup_key_that_another_transaction_holds_is_told(database: Database) -> None:
-    """What the server waited for, it says in words alone: a table's name and a row's place."""
+async def test_dedup_key_held_by_another_transaction_is_recognized(database: Database) -> None:
+    """The server tells only in words what it waited for: the table and the place of the row."""
     key = str(uuid4())
     draft = EventDraft(uuid7(), "a.b", '{"n": 1}', dedup_key=key)
     parent = Parent("event", 7, Lineage("story", uuid4(), "00-1"))

@@ -1,4 +1,4 @@
-"""Logins of one database: what one wrote, holds or made is no other's to read, take or stop."""
+"""Logins of one database cannot read, take or stop each other's data, objects and transactions."""
 
 import json
 from collections.abc import AsyncIterator, Sequence
@@ -18,13 +18,13 @@ from inboxd.store import lines
 from inboxd.store.migrations import migrate
 from tests.cli.conftest import Cli
 from tests.cli.troubles import Report
-from tests.databases.conftest import Login, as_login, name_of
+from tests.databases.conftest import At, Login, as_login, name_of
 from tests.support import Database, create, drop
 from tests.support.receipts import receipt, receive
 from tests.support.rows import SQL, daemon_session
 
 _RESULT = "select status, result, error from inboxd.command_result($1)"
-# What is neither: "there is no command or batch".
+# The SQLSTATE of "there is no command or batch".
 _UNKNOWN = "IB004"
 
 
@@ -34,13 +34,13 @@ def _of(database: Database, login: str) -> Database:
 
 @pytest.fixture
 def alice(database: Database, login: Login) -> Database:
-    """A producer's way to the database."""
+    """The database with the login of a producer."""
     return _of(database, login("inboxd_producer"))
 
 
 @pytest.fixture
 def mallory(database: Database, login: Login) -> Database:
-    """Another one's."""
+    """The database with the login of another producer."""
     return _of(database, login("inboxd_producer"))
 
 
@@ -48,7 +48,7 @@ def mallory(database: Database, login: Login) -> Database:
 
 
 async def _settle(database: Database, command: UUID) -> None:
-    """As a worker does."""
+    """Settle a command as a worker does."""
     await database.fetch(
         "with taken as (update inboxd.commands set status = 'running', fence = 1,"
         " worker_id = gen_random_uuid() where command_id = $1 returning id, worker_id)"
@@ -63,10 +63,10 @@ async def _settle(database: Database, command: UUID) -> None:
 
 
 @pytest.mark.anyio
-async def test_results_are_for_who_sent_the_command(
+async def test_results_are_for_the_sender_of_the_command(
     database: Database, alice: Database, mallory: Database, login: Login
 ) -> None:
-    """Ids may be listed, so that rows can be returned; they opened all results."""
+    """Ids may be listed, since inserts return rows; an id alone must not open a result."""
     friend = _of(database, login())
     await database.execute(f"grant {name_of(alice.dsn)} to {name_of(friend.dsn)}")
     await database.execute(f"grant inboxd_producer to {name_of(friend.dsn)}")
@@ -87,13 +87,13 @@ async def test_results_are_for_who_sent_the_command(
             assert await mallory.fetch(_RESULT, command) == []
     settled = "update inboxd.commands_history set sender = null returning command_id"
     for (command,) in await database.fetch(settled):
-        assert len(await mallory.fetch(_RESULT, command)) == 1, "of before: as it was"
+        assert len(await mallory.fetch(_RESULT, command)) == 1, "rows without a sender are open"
     with pytest.raises(asyncpg.InsufficientPrivilegeError):
         await mallory.execute("insert into inboxd.commands (type, sender) values ('a.b', 'x')")
 
 
 @pytest.mark.anyio
-async def test_a_replay_is_the_sender_s_too(
+async def test_replayed_command_belongs_to_its_sender(
     database: Database, alice: Database, mallory: Database
 ) -> None:
     command = await alice.fetchval("select new_command_id from inboxd.send_command('a.b')")
@@ -109,10 +109,10 @@ async def test_a_replay_is_the_sender_s_too(
 
 
 @pytest.mark.anyio
-async def test_nobody_waits_for_what_another_sent_or_changes_their_batches(
+async def test_login_cannot_wait_for_or_change_work_of_others(
     database: Database, alice: Database, mallory: Database
 ) -> None:
-    """Whoever waited held the row, and its worker's place, for as long as they liked."""
+    """A waiting command would lock the row, and hold its worker's place."""
     command = await alice.fetchval("select new_command_id from inboxd.send_command('a.b')")
     batch = await alice.fetchval("select new_batch_id from inboxd.open_batch('hers')")
     tried = (
@@ -135,10 +135,10 @@ async def test_nobody_waits_for_what_another_sent_or_changes_their_batches(
 
 
 @pytest.mark.anyio
-async def test_no_producer_writes_events_of_a_source_that_is_received(
+async def test_producer_cannot_write_events_of_a_received_source(
     database: Database, mallory: Database, login: Login
 ) -> None:
-    """The real webhook was answered as its repetition, and its body was not kept."""
+    """Otherwise the real webhook is answered as a repetition, and its body is not kept."""
     receiver = _of(database, login("inboxd_receiver"))
     begins = (
         "insert into inboxd.receivers (id, name, host, pid, version, sources)"
@@ -192,7 +192,7 @@ async def test_an_operator_releases_what_a_paused_source_received(
 
 @pytest.mark.anyio
 async def test_rights_that_a_login_has_by_set_role_count(database: Database, login: Login) -> None:
-    """As `ALTER ROLE app SET role` does, for a login that does not inherit."""
+    """`ALTER ROLE app SET role` gives them to a login that does not inherit."""
     await database.execute("insert into inboxd.received_sources (source) values ('psp')")
     given = login("inboxd_worker")
     await database.execute(f"alter role {name_of(given)} noinherit")
@@ -208,7 +208,7 @@ async def test_rights_that_a_login_has_by_set_role_count(database: Database, log
 
 @asynccontextmanager
 async def _open(database: Database, *statements: str) -> AsyncIterator[None]:
-    """A transaction that has done this, and stands idle."""
+    """An idle transaction that has run these statements."""
     async with database.connect() as connection, connection.transaction():
         for statement in statements:
             await connection.execute(statement)
@@ -216,7 +216,7 @@ async def _open(database: Database, *statements: str) -> AsyncIterator[None]:
 
 
 async def _bound(database: Database, topic: str, bucket: int) -> tuple[int, int]:
-    """How far a worker that has just begun takes a topic's bucket, and the largest id."""
+    """The id up to which a new worker takes events of a topic's bucket, and the highest id."""
     horizon = Horizon()
     async with daemon_session(database) as session:
         reading = await lines.read_horizon(session, SQL)
@@ -225,10 +225,10 @@ async def _bound(database: Database, topic: str, bucket: int) -> tuple[int, int]
 
 
 @pytest.mark.anyio
-async def test_nobody_holds_up_topics_into_which_they_write_nothing(
+async def test_login_holds_up_only_topics_into_which_it_writes(
     database: Database, alice: Database, mallory: Database, login: Login
 ) -> None:
-    """Locks without events, and events of another topic, stopped every sequential topic."""
+    """Locks without events, and events of another topic, must not stop a sequential topic."""
     stranger = _of(database, login())
     await database.execute(
         "insert into inboxd.topics (name, mode, source)"
@@ -272,13 +272,39 @@ async def test_nobody_holds_up_topics_into_which_they_write_nothing(
             assert await _writers(database, id_) == holds, what
             if theirs in statements:
                 bound, newest = await _bound(database, "theirs", bucket)
-                assert bound < newest, "what may still commit is waited for"
+                assert bound < newest, "events that may still commit are not waited for"
     bound, newest = await _bound(database, "theirs", bucket)
     assert bound == newest
 
 
+def test_producers_whose_transactions_may_idle_without_an_end_are_named(
+    database: Database, login: Login, cli: Cli, at: At
+) -> None:
+    limit = "idle_in_transaction_session_timeout"
+    producer, viewer = name_of(login("inboxd_producer")), login("inboxd_viewer")
+    told = Report(at(viewer)).one("producers", "notice", producer)
+    assert "do nothing if the server's settings have a limit" in told["remedy"]
+
+    at(database.dsn)
+    told = Report(cli).one("producers", "notice", producer)
+    assert told["remedy"] == f"run: ALTER ROLE {producer} SET {limit} = '1min';", (
+        "the server's files are readable"
+    )
+    of_login = f"alter role {producer} in database {database.name}"
+    for statement, is_named in (
+        (f"alter system set {limit} = '1h'", False),
+        (f"alter system reset {limit}", True),
+        (f"alter database {database.name} set {limit} = '1min'", False),
+        (f"alter role {producer} set {limit} = 0", True),
+        (f"{of_login} set {limit} = '5s'", False),
+    ):
+        anyio.run(database.execute, statement)
+        named = [each["verdict"] for each in Report(cli).of("producers")]
+        assert named == ["notice"] * is_named, statement
+
+
 async def _writers(database: Database, id_: int) -> int:
-    """Who is told to be waited for, of an event that has just arrived."""
+    """The number of transactions that an event is said to wait for."""
     async with daemon_session(database) as session:
         found: dict[str, Any] = json.loads(await session.fetchval(SQL["explain_event"], id_, 100))
     return int(found["writers"])
@@ -288,10 +314,10 @@ async def _writers(database: Database, id_: int) -> int:
 
 
 @pytest.mark.anyio
-async def test_nothing_is_taken_over_that_a_stranger_made(
+async def test_objects_made_by_a_stranger_are_not_taken_over(
     server: Server, template: Database, login: Login
 ) -> None:
-    """She replaced a function, and the next insert of a superuser made her one."""
+    """A stranger's function in the schema could give the stranger a superuser's rights."""
     del template
     database = create(server)
     mallory = name_of(login())
@@ -321,9 +347,43 @@ def test_the_doctor_names_other_owners(database: Database, login: Login, cli: Cl
     anyio.run(database.execute, "alter function inboxd.bucket_of(text, text) owner to postgres")
 
 
+def test_roles_that_may_create_in_the_search_path_are_named(
+    database: Database, login: Login, cli: Cli, at: At
+) -> None:
+    mallory, worker = name_of(login()), login("inboxd_worker")
+    assert Report(cli).of("search path") == []
+
+    anyio.run(database.execute, f"grant create on schema public to {mallory}, inboxd_worker")
+    found = Report(cli).one("search path", "notice", "public", mallory)
+    assert f"REVOKE CREATE ON SCHEMA public FROM {mallory};" in found["remedy"]
+    report = Report(at(worker))
+    of_worker = report.one("search path", "notice", mallory)
+    assert "inboxd_worker" not in of_worker["found"], "its own rights are left out"
+
+    anyio.run(database.execute, "grant create on schema public to public")
+    for dsn in (database.dsn, worker):
+        told = Report(at(dsn)).one("search path", "warning", "every role may create functions in")
+        assert "REVOKE CREATE ON SCHEMA public FROM PUBLIC;" in told["remedy"]
+    checks = at(worker)("check", "--json").json["checks"]
+    assert [each["verdict"] for each in checks if each["subject"] == "search path"] == ["warn"] * 2
+
+    anyio.run(database.execute, f"alter role {name_of(worker)} set search_path = pg_catalog")
+    assert Report(at(worker)).of("search path") == []
+    anyio.run(database.execute, "revoke create on schema public from public, inboxd_worker")
+
+
+def test_schema_that_has_the_name_of_a_login_and_another_owner_is_named(
+    database: Database, login: Login, cli: Cli, at: At
+) -> None:
+    mallory, worker = name_of(login()), login("inboxd_worker")
+    schema = name_of(worker)
+    anyio.run(database.execute, f"create schema {schema} authorization {mallory}")
+    Report(at(worker)).one("search path", "notice", schema, mallory)
+
+
 # ------------------------------------------------------------------------------------- names
 
-# What fits the arguments of those functions better than what the server has, as they once were.
+# Functions that would fit the calls' arguments better than the server's, if names were unqualified.
 _HOSTILE = """
 create function public.{name}({types}) returns {returns} language plpgsql as
     $$ begin raise exception 'a stranger''s function was called'; end $$;
@@ -366,19 +426,19 @@ _CALLS = {
     "new_uuid": "inboxd.new_uuid()",
     "receipt_time": "inboxd.receipt_time(inboxd.new_uuid())",
 }
-# These have no names in them that mean anything else, and run in triggers alone.
+# These have no ambiguous names, and run only in triggers.
 _TRIGGERS = {"refuse_change", "refuse_long_key", "refuse_transition"}
 
 
 @pytest.mark.anyio
-async def test_names_in_inlined_functions_mean_what_the_server_has(database: Database) -> None:
-    """They have no search path, since they could not be inlined then."""
+async def test_inlined_functions_use_the_servers_own_functions(database: Database) -> None:
+    """These functions have no search path, which would forbid inlining."""
     rows = await database.fetch(
         "select p.proname from pg_proc p where p.pronamespace = 'inboxd'::regnamespace"
         " and not exists (select from unnest(p.proconfig) c where c like 'search_path=%')"
     )
     assert {row["proname"] for row in rows} == {*_CALLS, *_TRIGGERS}, (
-        "qualify the names of a new one"
+        "qualify the names in the new function, and add it here"
     )
     await database.execute(
         "insert into inboxd.topics (name, mode, source) values ('t', 'batch', 'test');"

@@ -1,4 +1,4 @@
-"""A publication of all tables: rows are changed and removed as ever, in days to come as well."""
+"""A publication of all tables: rows can still be changed and deleted, also in future partitions."""
 
 from collections.abc import Callable
 
@@ -15,7 +15,7 @@ from tests.support.verdicts import safety
 Sql = Callable[..., list[asyncpg.Record]]
 
 PUBLISH = "create publication everything for all tables"
-# Each table that holds rows, and a column of it that may be set.
+# Each table that holds rows, with a column that may be set.
 _TABLES = """
 select c.relname as name,
        (select quote_ident(a.attname) from pg_attribute a
@@ -27,7 +27,7 @@ select c.relname as name,
 
 @pytest.mark.anyio
 async def test_every_table_may_be_changed(database: Database) -> None:
-    """The server refuses that as such, whether or not there is a row."""
+    """The server refuses such statements even if they match no row."""
     await database.execute(PUBLISH)
     await database.execute("select inboxd.make_partitions(10)")
     refused = []
@@ -46,7 +46,7 @@ async def test_every_table_may_be_changed(database: Database) -> None:
 
 
 @pytest.mark.anyio
-async def test_a_worker_does_all_that_it_does(
+async def test_worker_and_erasure_work_under_a_publication(
     inbox: Inbox, start_worker: StartWorker, cli: Cli
 ) -> None:
     database = inbox.database
@@ -77,9 +77,7 @@ async def test_a_worker_does_all_that_it_does(
         ("for table inboxd.audit", "notice"),
     ],
 )
-def test_a_day_that_somebody_made_by_hand(
-    cli: Cli, sql: Sql, publication: str, verdict: str
-) -> None:
+def test_day_made_by_hand_is_named(cli: Cli, sql: Sql, publication: str, verdict: str) -> None:
     day = "events_history_20200101"
     sql(
         f"create table inboxd.{day} partition of inboxd.events_history"

@@ -1,4 +1,4 @@
-"""A schema that was renamed: check says so, migrate makes its functions anew, and all goes on."""
+"""A renamed schema: check reports it, migrate makes its functions again, and workers go on."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -16,14 +16,14 @@ from tests.support import StartWorker, eventually
 
 Sql = Callable[..., list[asyncpg.Record]]
 
-# What names the schema that there was; the setting of producers is called so in every schema.
+# References to the old schema; `inboxd.notify` and `inboxd.webhooks` are settings in every schema.
 _OLD = re.compile(r"\binboxd[._](?!(?:notify|webhooks)\b)|'inboxd'")
 ROLES = ("operator", "producer", "receiver", "viewer", "worker")
 
 
 @pytest.fixture
 def schema(cli: Cli, inbox: Inbox, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Its new name, of which the settings know; its roles are this test's own."""
+    """The new name of the schema, which the settings have; its roles are this test's own."""
     del cli
     name = f"jobs_{inbox.database.name[-12:]}"
     anyio.run(inbox.database.execute, f"alter schema inboxd rename to {name}")
@@ -35,7 +35,7 @@ def schema(cli: Cli, inbox: Inbox, monkeypatch: pytest.MonkeyPatch) -> Iterator[
         anyio.run(inbox.database.execute, drop)
 
 
-def test_check_and_doctor_say_what_to_run_and_it_helps(
+def test_remedy_of_check_and_doctor_helps(
     cli: Cli, schema: str, sql: Sql, at: At, login: Login, inbox: Inbox
 ) -> None:
     dsn = login("inboxd_worker")
@@ -59,7 +59,7 @@ def test_check_and_doctor_say_what_to_run_and_it_helps(
     )
     assert len(names) > 100
     assert [text for (text,) in names if _OLD.search(text)] == []
-    # Who had rights has them still; the roles of the new name are made when they are asked for.
+    # Old roles keep their privileges; roles of the new name are made by `migrate --grants`.
     assert at(dsn)("check").code == 0
     cli = at(inbox.database.dsn)
     assert cli("migrate", "--grants", "--json").json["roles_missing"] == []
@@ -68,7 +68,7 @@ def test_check_and_doctor_say_what_to_run_and_it_helps(
 
 
 @pytest.mark.anyio
-async def test_a_worker_works_in_it(
+async def test_worker_runs_in_the_renamed_schema(
     schema: str, cli: Cli, inbox: Inbox, start_worker: StartWorker
 ) -> None:
     config = {"database": {"dsn": inbox.database.dsn, "schema": schema}}

@@ -1,4 +1,4 @@
-"""Logical replication: rows come along, and sequences stay at their beginning."""
+"""Logical replication copies rows, and leaves sequences at their beginning."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -16,7 +16,7 @@ _SEQUENCES = """
 select oid::regclass::text from pg_class
  where relnamespace = 'inboxd'::regnamespace and relkind = 'S'
 """
-# A row of each table that has a sequence.
+# One row of each table that has a sequence.
 _ROWS = """
 insert into inboxd.events (type) values ('a.a');
 insert into inboxd.commands (type, queue, payload)
@@ -55,7 +55,7 @@ def _known(sql: Sql) -> set[str]:
     return {f"inboxd.{row['name']}" for row in rows}
 
 
-def test_a_sequence_that_was_left_behind_is_named(cli: Cli, sql: Sql, at: At, login: Login) -> None:
+def test_sequence_behind_its_rows_is_named(cli: Cli, sql: Sql, at: At, login: Login) -> None:
     for statement in _ROWS.split(";\n"):
         sql(statement)
     Report(cli).one("sequences", "ok")
@@ -70,34 +70,34 @@ def test_a_sequence_that_was_left_behind_is_named(cli: Cli, sql: Sql, at: At, lo
     lines = [each for each in cli("check", "--json").json["checks"] if each["verdict"] == "fail"]
     assert {each["subject"] for each in lines} == {"sequences"}
     told = Report(at(login("inboxd_viewer"))).of("sequences")
-    assert len(told) == len(numbered) - 2, "it may read neither bodies nor duplicates"
+    assert len(told) == len(numbered) - 2, "a viewer reads neither bodies nor duplicates"
     for each in behind:
         sql(each["remedy"].removeprefix("run: "))
     Report(at(login("inboxd_worker"))).one("sequences", "ok")
 
 
-def test_what_history_has_counts_too(cli: Cli, sql: Sql) -> None:
+def test_numbers_in_history_count_too(cli: Cli, sql: Sql) -> None:
     sql(_SETTLED)
     sql("select setval('inboxd.events_id_seq', 49)")
-    found = Report(cli).one("sequences", "critical", "is at 49, and rows have numbers up to 50")
+    found = Report(cli).one("sequences", "critical", "is at 49, but rows have numbers up to 50")
     assert found["remedy"] == "run: SELECT setval('inboxd.events_id_seq', 50);"
-    for ahead in ("50", "51, false"):  # the latter as ALTER SEQUENCE … RESTART leaves it
+    for ahead in ("50", "51, false"):  # the second as after ALTER SEQUENCE … RESTART
         sql(f"select setval('inboxd.events_id_seq', {ahead})")
         Report(cli).one("sequences", "ok")
     sql("alter sequence inboxd.events_id_seq restart with 50")
-    Report(cli).one("sequences", "critical", "is at 49, and rows have numbers up to 50")
+    Report(cli).one("sequences", "critical", "is at 49, but rows have numbers up to 50")
 
 
-def test_a_sequence_that_is_gone_or_not_seen_is_named(sql: Sql, at: At, login: Login) -> None:
+def test_missing_or_unreadable_sequence_is_named(sql: Sql, at: At, login: Login) -> None:
     sql("drop sequence inboxd.commands_flag")
     cli = at(login("inboxd_worker"))
     Report(cli).one("sequences", "critical", "inboxd.commands_flag is missing")
     sql("revoke execute on function inboxd.number_given from inboxd_viewer")
-    Report(at(login("inboxd_viewer"))).one("sequences", "notice", "not seen", "inboxd check")
+    Report(at(login("inboxd_viewer"))).one("sequences", "notice", "not checked", "inboxd check")
 
 
 def test_only_sequences_are_read_by_name(sql: Sql) -> None:
-    """The function has its owner's rights, and is given a name."""
+    """The function has its owner's rights, and gets a name from its caller."""
     for name in ("events", "no_such", "events_id_seq; select 1", 'events_id_seq"'):
         assert sql("select inboxd.number_given($1)", name)[0][0] is None
     assert sql("select inboxd.number_given('events_flag')")[0][0] is not None

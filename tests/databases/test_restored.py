@@ -1,4 +1,4 @@
-"""A dump that is restored: rows go on, and roles and rights come back, wherever it is."""
+"""A restored dump: rows go on, and roles and privileges come back, on any server."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,7 +19,7 @@ from tests.support.verdicts import safety
 
 Sql = Callable[..., list[asyncpg.Record]]
 
-# What anybody may do who is not the owner, with whatever is there.
+# All privileges of roles other than the owner.
 _RIGHTS = """
 with granted(what, acl, owner) as (
     select 'schema', nspacl, nspowner from pg_namespace where nspname = 'inboxd'
@@ -55,14 +55,14 @@ values ('acme', 'https://acme.example', '{*}', '[{"secret": "s"}]');
 
 @pytest.fixture
 def elsewhere(programs: Path) -> Iterator[Server]:
-    """A server of the test's own, which has none of the roles."""
+    """A server of the test's own, without the roles."""
     with temporary_server(binaries=programs) as server:
         yield server
 
 
 @pytest.fixture
 def copy(server: Server) -> Iterator[Database]:
-    """An empty database beside the test's own."""
+    """An empty database on the server of the test's database."""
     fresh = create(server)
     yield fresh
     drop(server, fresh)
@@ -76,7 +76,7 @@ def _everybodys(database: Database) -> int:
     return sum(grantee == "PUBLIC" for _, grantee, _ in _rights(database))
 
 
-def test_a_copy_beside_is_as_the_original(
+def test_copy_on_the_same_server_equals_the_original(
     inbox: Inbox, copy: Database, dumps: Dumps, at: At
 ) -> None:
     anyio.run(inbox.database.execute, _FILLED)
@@ -90,7 +90,7 @@ def test_a_copy_beside_is_as_the_original(
 
 
 @pytest.mark.anyio
-async def test_rows_go_on_in_a_copy(
+async def test_worker_handles_the_rows_of_a_copy(
     inbox: Inbox, copy: Database, dumps: Dumps, start_worker: StartWorker
 ) -> None:
     await inbox.database.execute(_FILLED)
@@ -110,17 +110,17 @@ async def test_rows_go_on_in_a_copy(
         assert await copy.fetchval("select count(*) from inboxd.events") == 0
 
 
-def test_roles_and_rights_come_back_where_they_were_not(
+def test_roles_and_privileges_come_back_on_a_server_without_them(
     database: Database, elsewhere: Server, dumps: Dumps, at: At
 ) -> None:
     dumps.make(database)
     there = create(elsewhere)
-    assert dumps.restore(there) == 1, "pg_restore passes over what it cannot grant"
+    assert dumps.restore(there) == 1, "pg_restore skips grants to missing roles"
     assert _everybodys(there) > 0
     _put_back(there, database, at)
 
 
-def test_rights_come_back_where_a_dump_was_restored_without_them(
+def test_privileges_come_back_after_a_restore_without_them(
     database: Database, copy: Database, dumps: Dumps, at: At, login: Login
 ) -> None:
     dumps.make(database)
@@ -139,30 +139,30 @@ def test_rights_come_back_where_a_dump_was_restored_without_them(
 
 
 def _put_back(restored: Database, original: Database, at: At) -> None:
-    """What is said of a restored one, what mends it, and that all is as in the original then."""
+    """Check the report on a restored database, its remedy, and that privileges are equal then."""
     cli = at(restored.dsn)
     report = Report(cli)
-    report.one("rights", "critical", "everybody may call", "inboxd migrate --grants")
+    report.one("rights", "critical", "every role may call", "inboxd migrate --grants")
     report.one("drift", "ok")
     checked = cli("check", "--json")
     assert checked.code == 1
     assert [each["subject"] for each in checked.json["checks"] if each["verdict"] == "fail"] == [
         "rights"
     ]
-    assert "pending: nothing" in cli("migrate").out, "rights are no migration"
+    assert "pending: nothing" in cli("migrate").out, "missing privileges are no pending migration"
     done = cli("migrate", "--grants", "--json")
     assert done.json["roles_missing"] == []
-    assert "rights are as the migrations make them" in cli("migrate", "--grants").out
+    assert "as the migrations define them" in cli("migrate", "--grants").out
     Report(cli).one("rights", "ok")
     assert cli("check").code == 0
     with safety():
         assert _rights(restored) == _rights(original)
 
 
-def test_what_a_role_has_lost_is_named_and_comes_back(
+def test_lost_privilege_is_named_and_granted_again(
     database: Database, cli: Cli, sql: Sql, login: Login, at: At
 ) -> None:
-    """One after the other, as an administrator may have revoked it."""
+    """One privilege after the other is revoked, as by an administrator."""
     before = _rights(database)
     for lost in (
         "usage on schema inboxd from inboxd_producer",
@@ -184,25 +184,25 @@ def test_what_a_role_has_lost_is_named_and_comes_back(
     sql("drop owned by inboxd_worker")
     found = checked(member("check", "--json"), "privileges")
     assert found["verdict"] == "fail"
-    assert "the role 'inboxd_worker' lacks some too" in found["found"]
+    assert "the role 'inboxd_worker' also lacks some" in found["found"]
     assert "inboxd migrate --grants; then GRANT inboxd_worker TO " in found["remedy"]
 
 
 def checked(result: Result, subject: str) -> dict[str, Any]:
-    """The one line of `check` on a subject."""
+    """The only line of `check` on a subject."""
     (line,) = [each for each in result.json["checks"] if each["subject"] == subject]
     return dict(line)
 
 
-def test_only_the_owner_puts_rights_back(at: At, login: Login) -> None:
+def test_only_the_owner_grants_privileges_again(at: At, login: Login) -> None:
     result = at(login("inboxd_worker"))("migrate", "--grants", "--yes")
     assert result.code == 69
-    assert "only the owner of a thing grants rights on it; connect as 'postgres'" in result.err
+    assert "only the owner of an object can grant rights on it; connect as 'postgres'" in result.err
     for wrong in (("--check",), ("--to", "1")):
         assert at("postgresql://nowhere")("migrate", "--grants", *wrong).code == 2
 
 
-def test_an_owner_who_may_create_no_roles_closes_what_was_open(
+def test_owner_without_the_right_to_create_roles_revokes_open_privileges(
     elsewhere: Server, database: Database, dumps: Dumps, at: At
 ) -> None:
     dumps.make(database)
@@ -216,6 +216,6 @@ def test_an_owner_who_may_create_no_roles_closes_what_was_open(
         f"inboxd_{each}" for each in ("operator", "producer", "receiver", "viewer", "worker")
     ]
     assert _everybodys(there) == 0
-    assert "could not be made: inboxd_operator" in cli("migrate", "--grants").out
+    assert "could not be created: inboxd_operator" in cli("migrate", "--grants").out
     Report(cli).one("rights", "ok")
     assert cli("check").code == 0

@@ -1,4 +1,4 @@
-"""Row level security: whoever would see no rows says so, and does not look idle."""
+"""Row level security: a process that sees no rows reports it, and does not look idle."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +18,7 @@ from tests.support.verdicts import safety
 Sql = Callable[..., list[asyncpg.Record]]
 
 HOT = ("commands", "events")
-# What hides rows from the worker's role, and how it is called.
+# Policies that hide rows from the worker's role, by their names in this test.
 HIDING = {
     "no policy": "",
     "a policy of some rows": "create policy p on inboxd.events using (type = 'other')",
@@ -34,7 +34,7 @@ def _secure(*tables: str, to: str = "ENABLE") -> str:
 
 
 @pytest.mark.anyio
-async def test_a_worker_that_would_be_blind_does_not_start(
+async def test_worker_that_would_see_no_rows_does_not_start(
     database: Database, login: Login, start_worker: StartWorker
 ) -> None:
     dsn = login("inboxd_worker")
@@ -46,13 +46,13 @@ async def test_a_worker_that_would_be_blind_does_not_start(
 
 
 @pytest.mark.anyio
-async def test_a_worker_that_becomes_blind_is_not_ready_until_it_sees(
+async def test_worker_is_not_ready_while_rows_are_hidden_from_it(
     inbox: Inbox, login: Login, start_worker: StartWorker
 ) -> None:
     dsn = login("inboxd_worker")
     config = {"database": {"dsn": dsn}, "maintenance": {"interval": "500ms"}}
     worker = await start_worker(config)
-    for table in HOT:  # one at a time: the worker locks several in an order of its own
+    for table in HOT:  # one table at a time: the worker locks several tables in its own order
         await inbox.database.execute(_secure(table))
 
     async def is_held() -> bool:
@@ -71,10 +71,10 @@ async def test_a_worker_that_becomes_blind_is_not_ready_until_it_sees(
 
 
 @pytest.mark.anyio
-async def test_an_owner_sees_all_until_it_is_forced(
+async def test_owner_sees_all_rows_until_security_is_forced(
     inbox: Inbox, start_worker: StartWorker, login: Login
 ) -> None:
-    """The superuser of the tests is exempt even then; a login that owns the tables is not."""
+    """The tests' superuser is exempt even then; a login that owns the tables is not."""
     database, dsn = inbox.database, login()
     name = name_of(dsn)
     await database.execute(_secure(*HOT))
@@ -92,7 +92,7 @@ async def test_an_owner_sees_all_until_it_is_forced(
 
 
 @pytest.mark.anyio
-async def test_a_receiver_that_would_not_see_pauses_does_not_start(
+async def test_receiver_that_would_see_no_pauses_does_not_start(
     database: Database, login: Login, tmp_path: Path
 ) -> None:
     dsn = login("inboxd_receiver")
@@ -107,10 +107,10 @@ async def test_a_receiver_that_would_not_see_pauses_does_not_start(
 
 
 @pytest.mark.anyio
-async def test_a_receiver_keeps_to_the_pauses_that_it_knew(
+async def test_receiver_keeps_its_known_pauses_while_rows_are_hidden(
     database: Database, login: Login, tmp_path: Path
 ) -> None:
-    """Where it would see none any more, it would take in what a person has stopped."""
+    """Without its pauses it would accept receipts of a source that a person has stopped."""
     dsn = login("inboxd_receiver")
     await database.execute(
         "insert into inboxd.controls (kind, name, actor, mode)"
@@ -132,7 +132,7 @@ async def test_a_receiver_keeps_to_the_pauses_that_it_knew(
 
 
 @pytest.mark.parametrize("case", HIDING)
-def test_check_and_doctor_name_it(
+def test_check_and_doctor_name_hidden_rows(
     cli: Cli, sql: Sql, login: Login, monkeypatch: pytest.MonkeyPatch, case: str
 ) -> None:
     for statement in filter(None, [_secure("events"), *HIDING[case].split(";")]):
@@ -151,10 +151,10 @@ def test_check_and_doctor_name_it(
     assert cli("check").code == 0
 
 
-def test_a_policy_that_lets_all_rows_be_seen_hides_none(
+def test_policy_for_all_rows_hides_none(
     cli: Cli, sql: Sql, login: Login, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And the owner is told of nobody else, once each role that works here has one."""
+    """The owner gets no warning about other roles once each role in use has a policy."""
     sql(_secure("events"))
     sql("create policy p on inboxd.events to inboxd_worker using (true) with check (true)")
     sql("create policy q on inboxd.events as restrictive to inboxd_viewer using (type = 'other')")
@@ -172,10 +172,10 @@ def test_a_policy_that_lets_all_rows_be_seen_hides_none(
     assert cli("check").code == 0
 
 
-def test_what_a_role_may_not_touch_is_not_hidden_from_it(
+def test_table_without_a_privilege_is_not_reported_for_a_role(
     cli: Cli, sql: Sql, login: Login, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A viewer reads no bodies anyway."""
+    """A viewer cannot read bodies in any case."""
     sql(_secure("bodies"))
     monkeypatch.setenv("INBOXD_DATABASE__DSN", login("inboxd_viewer"))
     (found,) = Report(cli).of("row level security")
@@ -183,10 +183,10 @@ def test_what_a_role_may_not_touch_is_not_hidden_from_it(
     assert "from inboxd_operator, inboxd_worker:" in found["found"]
 
 
-def test_functions_are_blind_where_it_is_forced_on_their_owner(
+def test_forced_security_hides_rows_from_functions(
     cli: Cli, sql: Sql, login: Login, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They run as the owner: a role that has a policy is no better off."""
+    """Functions run as the owner, so a role with a policy is hidden from them all the same."""
     owner = name_of(login())
     sql(_secure("events"))
     sql("create policy p on inboxd.events to inboxd_worker, inboxd_producer using (true)")
@@ -196,7 +196,9 @@ def test_functions_are_blind_where_it_is_forced_on_their_owner(
         monkeypatch.setenv("INBOXD_DATABASE__DSN", login("inboxd_worker"))
         assert Report(cli).of("row level security") == []
         sql(_secure("events", to="FORCE"))
-        Report(cli).one("row level security", "critical", "from the owner, as whom functions run")
+        Report(cli).one(
+            "row level security", "critical", "from the owner, whose privileges functions have"
+        )
         assert cli("check").code == 1
         sql(f"create policy r on inboxd.events to {owner} using (true)")
         assert Report(cli).of("row level security") == []
@@ -205,8 +207,8 @@ def test_functions_are_blind_where_it_is_forced_on_their_owner(
         sql("alter table inboxd.events owner to postgres")
 
 
-def test_all_statements_that_end_it_are_told(cli: Cli, sql: Sql) -> None:
-    """As where a tool has switched it on for every table."""
+def test_remedy_has_all_statements(cli: Cli, sql: Sql) -> None:
+    """For a database in which a tool has enabled it on every table."""
     tables = sql(
         "select relname from pg_class where relnamespace = 'inboxd'::regnamespace"
         " and relkind in ('r', 'p')"

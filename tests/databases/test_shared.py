@@ -1,4 +1,4 @@
-"""A server that others share: an owner with few rights, roles of another inbox, and strangers."""
+"""A shared server: an owner with few rights, roles of another inbox, and strangers."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,12 +16,12 @@ from tests.daemon.inbox import TABLES, Inbox
 from tests.databases.conftest import At, as_login
 from tests.support import Database, StartWorker, create, drop, eventually
 
-# What everybody has in a database of PostgreSQL 15, taken away as careful administrators do.
+# Default privileges of PUBLIC in PostgreSQL 15, revoked as careful administrators do.
 _CLOSED = """
 revoke all on database {name} from public;
 revoke all on schema public from public;
 """
-# How an administrator may have set up a database for the others that use it.
+# Settings that an administrator may have chosen for other users of the database.
 _HABITS = {
     "datestyle": "'SQL, DMY'",
     "intervalstyle": "sql_standard",
@@ -36,7 +36,7 @@ _HABITS = {
 
 @dataclass(frozen=True)
 class Shared:
-    """A database of an owner who is no superuser, and logins: URLs."""
+    """A database with an owner without superuser rights, and the URLs of its logins."""
 
     database: Database
     owner: str
@@ -47,7 +47,7 @@ class Shared:
 
 @pytest.fixture
 def shared(server: Server, template: Database) -> Iterator[Shared]:
-    """The roles are there already: another inbox of the server has made them."""
+    """The roles exist already: another inbox on the server has made them."""
     del template
     database = create(server)
     name = database.name
@@ -78,7 +78,7 @@ def shared(server: Server, template: Database) -> Iterator[Shared]:
                 connection.execute(f"drop role {login}".encode())
 
 
-def test_check_and_doctor_find_all_well(shared: Shared, at: At) -> None:
+def test_check_and_doctor_report_no_problem(shared: Shared, at: At) -> None:
     for login in (shared.owner, shared.worker):
         cli = at(login)
         assert cli("check").code == 0
@@ -92,7 +92,9 @@ def test_check_and_doctor_find_all_well(shared: Shared, at: At) -> None:
 
 
 @pytest.mark.anyio
-async def test_all_work_as_anywhere(shared: Shared, start_worker: StartWorker) -> None:
+async def test_worker_and_producer_work_on_a_shared_server(
+    shared: Shared, start_worker: StartWorker
+) -> None:
     worker = await start_worker({"database": {"dsn": shared.worker}})
     inbox = Inbox(shared.database)
     async with Database(shared.database.name, shared.producer).connect() as producer:
@@ -121,7 +123,7 @@ async def test_all_work_as_anywhere(shared: Shared, start_worker: StartWorker) -
 
 
 @pytest.mark.anyio
-async def test_a_stranger_may_do_nothing(shared: Shared) -> None:
+async def test_stranger_has_no_privilege(shared: Shared) -> None:
     async with Database(shared.database.name, shared.stranger).connect() as stranger:
         for statement in (
             "select inboxd.emit_event('a.a')",

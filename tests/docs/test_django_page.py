@@ -1,4 +1,4 @@
-"""The page "inboxd in Django" is a project: its own tests pass, over psycopg 3 and psycopg2."""
+"""The page's section on Django is a project whose own tests pass, over psycopg 3 and psycopg2."""
 
 import os
 import re
@@ -12,8 +12,8 @@ from tests.support import Database
 from tests.support.django_project import database as settings_of
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs/django.md"
-# What a project has besides; without psycopg 3 Django takes psycopg2.
+PAGE = (ROOT / "docs/frameworks.md").read_text().partition("\n## Django\n")[2]
+# Other settings of the project; Django uses psycopg2 if psycopg 3 is missing.
 REST = """
 import sys
 if {hidden!r}:
@@ -26,8 +26,10 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 
 @pytest.mark.parametrize("driver", ["psycopg", "psycopg2"])
-def test_its_project_passes_its_tests(database: Database, tmp_path: Path, driver: str) -> None:
-    text = PAGE.read_text()
+def test_project_of_the_page_passes_its_tests(
+    database: Database, tmp_path: Path, driver: str
+) -> None:
+    text = PAGE.partition("\n## ")[0]
     pattern = r"`((?:shop|orders)/\w+\.py)`[^`]*(?:`[^`\n]+`[^`]*)*\n\n```python\n(.*?)^```$"
     files = dict(re.findall(pattern, text, re.DOTALL | re.MULTILINE))
     assert sorted(files) == [

@@ -1,4 +1,4 @@
-"""The plugins of docs/error-trackers.md, in a worker: what reaches a tracker, and what does not."""
+"""The plugins on the page of frameworks in a worker: which data reaches a tracker."""
 
 import gzip
 import json
@@ -19,8 +19,9 @@ from tests.support.types import StrictTypes, assert_accepted
 
 pytestmark = pytest.mark.anyio
 
-PAGE = Path(__file__).parents[2] / "docs/error-trackers.md"
-SENTRY, OTHER = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+PAGE = (Path(__file__).parents[2] / "docs/frameworks.md").read_text()
+SECTION = PAGE.partition("\n## Sentry\n")[2]
+SENTRY, OTHER = re.findall(r"^```python\n(.*?)^```$", SECTION, re.DOTALL | re.MULTILINE)
 
 SHOP = """
 from inboxd import CommandContext, Fixed, Handlers
@@ -36,7 +37,7 @@ async def pay(command: dict, ctx: CommandContext) -> None:
 
 
 class _Tracker(ThreadingHTTPServer):
-    """What a tracker was sent."""
+    """A tracker that keeps its requests."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Receiving)
@@ -48,8 +49,6 @@ class _Tracker(ThreadingHTTPServer):
 
 
 class _Receiving(BaseHTTPRequestHandler):
-    """Answers 200 to all."""
-
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
         if self.headers.get("Content-Encoding") == "gzip":
@@ -62,7 +61,7 @@ class _Receiving(BaseHTTPRequestHandler):
         self.wfile.write(b"{}")
 
     def log_message(self, *_: object) -> None:
-        """Nothing: the test looks at what was received."""
+        """Silent: the test checks the received requests."""
 
 
 @contextmanager
@@ -88,7 +87,7 @@ def test_the_plugins_pass_strict_types(tmp_path: Path, strict: StrictTypes) -> N
 async def _fail_twice(
     database: Database, start_worker: StartWorker, folder: Path, tracker: str
 ) -> None:
-    """A command that fails for good, in a worker that has drained."""
+    """Run a command in a worker until it fails finally, and drain the worker."""
     install(folder, "shop", SHOP)
     with found(install(folder, "tracker", tracker)):
         worker = await start_worker({"worker": {"plugins": ["shop", "tracker"]}})
@@ -126,7 +125,7 @@ async def test_sentry_gets_each_failure_once_without_the_payload(
     assert b"s3cret" not in b"".join(body for _, body in server.received)
 
 
-async def test_another_tracker_gets_them_over_http(
+async def test_another_tracker_gets_failures_over_http(
     database: Database,
     start_worker: StartWorker,
     tmp_path: Path,
@@ -140,7 +139,7 @@ async def test_another_tracker_gets_them_over_http(
 
 
 def _event(envelope: bytes) -> dict[str, Any] | None:
-    """The error in an envelope: lines of JSON, an item's header before the item."""
+    """The error in an envelope: in lines of JSON, each item follows its header."""
     lines = [json.loads(line) for line in envelope.splitlines() if line]
     for header, item in pairwise(lines):
         if header.get("type") == "event":

@@ -1,4 +1,4 @@
-"""The page "inboxd in FastAPI" is a service: it answers, and its worker handles what it sends."""
+"""The page's section on FastAPI is a service: it answers, and its worker handles its rows."""
 
 import importlib.util
 import re
@@ -15,15 +15,16 @@ from tests.support import Database, eventually
 
 pytestmark = pytest.mark.anyio
 
-PAGE = Path(__file__).parents[2] / "docs/fastapi.md"
+PAGE = (Path(__file__).parents[2] / "docs/frameworks.md").read_text()
+SECTION = PAGE.partition("\n## FastAPI\n")[2].partition("\n## ")[0]
 
 
 @pytest.fixture
 def service(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[ModuleType]:
-    """The page's code, as a module, on the test's database."""
-    blocks = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+    """The code of the page as a module, on the test's database."""
+    blocks = re.findall(r"^```python\n(.*?)^```$", SECTION, re.DOTALL | re.MULTILINE)
     file = tmp_path / "service_of_the_page.py"
     file.write_text("\n\n".join(blocks))
     monkeypatch.setenv("SHOP_DSN", database.dsn)
@@ -38,7 +39,7 @@ def service(
     del sys.modules[file.stem]
 
 
-# A constraint that is checked at the commit alone.
+# The constraint is checked at the commit, not before.
 ORDERS = """
     CREATE TABLE titles (title text PRIMARY KEY);
     INSERT INTO titles VALUES ('good');
@@ -48,7 +49,7 @@ ORDERS = """
 
 @asynccontextmanager
 async def lived(service: ModuleType) -> AsyncIterator[httpx.AsyncClient]:
-    """A client of the service, within its lifespan."""
+    """A client of the service within the service's lifespan."""
     transport = httpx.ASGITransport(service.app, raise_app_exceptions=False)
     async with (
         service.lifespan(service.app),
@@ -57,13 +58,15 @@ async def lived(service: ModuleType) -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
-async def test_its_service_emits_sends_and_waits(service: ModuleType, database: Database) -> None:
+async def test_service_of_the_page_emits_sends_and_waits(
+    service: ModuleType, database: Database
+) -> None:
     await database.execute(ORDERS)
     async with lived(service) as client:
         placed = await client.post("/orders", json={"title": "good"})
         assert (placed.status_code, placed.json()) == (201, {"order_id": 1})
         refused = await client.post("/orders", json={"title": "bad"})
-        assert refused.status_code == 500, "the commit is before the response"
+        assert refused.status_code == 500, "the service commits before it responds"
         quoted = await client.post("/orders/7/quote")
         assert quoted.json() == {"order_id": 7, "cents": 700}
         failed = await client.post("/orders/-1/quote")
@@ -75,10 +78,10 @@ async def test_its_service_emits_sends_and_waits(service: ModuleType, database: 
     assert [row["payload"] for row in emitted] == ['{"order_id": 1}']
 
 
-async def test_what_takes_longer_is_answered_with_where_to_ask(
+async def test_slow_request_is_answered_with_a_location(
     service: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No worker runs at first."""
+    """At first no worker runs."""
     monkeypatch.delenv("SHOP_DEVELOPMENT")
     async with lived(service) as client:
         late = await client.post("/orders/7/quote")

@@ -1,4 +1,4 @@
-"""The pages keep their word: code runs, diagrams match the code, links lead somewhere."""
+"""The pages are right: code runs, diagrams match the code, links have targets."""
 
 import importlib.util
 import os
@@ -27,13 +27,15 @@ PAGES = [
 ]
 
 
-def block(page: str, language: str) -> str:
-    """The first code block of a language."""
-    found = re.search(
-        rf"^```{language}\n(.*?)^```$", (ROOT / page).read_text(), re.DOTALL | re.MULTILINE
-    )
-    assert found, f"{page} has no block of {language}"
+def block(page: str, language: str, *, below: str = "") -> str:
+    """The first code block of a language, below a heading."""
+    text = (ROOT / page).read_text().partition(below)[2] if below else (ROOT / page).read_text()
+    found = re.search(rf"^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    assert found, f"{page} has no code block in {language}"
     return found[1]
+
+
+BATCHES, WORKFLOWS = "docs/batches.md", "\n## Workflows\n"
 
 
 NOT_RUN = [
@@ -47,23 +49,26 @@ NOT_RUN = [
 
 @pytest.mark.long
 def test_promises_name_tests_that_ci_runs() -> None:
-    """Not merely what is written down in a file; a soak, say, or what is no test, is refused."""
-    page = (ROOT / "docs/promises.md").read_text()
+    """Files that exist are not enough: soaks and helpers are refused."""
+    page = (ROOT / "docs/contributing/promises.md").read_text()
     promised = re.findall(r"^- `(tests/.+)`$", page, re.MULTILINE)
     assert len(promised) > 20
     stages = tomllib.loads((ROOT / ".ci/gate.toml").read_text())["stage"]
     runs = [stage["make"] for stage in stages]
     assert ["test"] in runs
-    # The long ones in two halves: some folders, and all others.
+    # Long tests run in three parts: some folders, those of brokers, and all others.
     some, rest = [run[2] for run in runs if run[:2] == ["test-long", "LONG=long and not soak"]]
-    folders = some.removeprefix("TESTS=").split()
+    assert ["test-brokers", "QUICK=not soak"] in runs
+    brokers = re.search(r"(?m)^BROKERS := (.+)$", (ROOT / "Makefile").read_text())
+    assert brokers
+    folders = [*some.removeprefix("TESTS=").split(), *brokers[1].split()]
     assert rest.split() == ["TESTS=examples", "tests", *(f"--ignore={each}" for each in folders)]
     assert ["test-plans", "POSTGRES=/usr/lib/postgresql/15/bin"] in runs
     assert unknown_to_ci([*promised, *NOT_RUN]) == NOT_RUN
 
 
 def unknown_to_ci(names: list[str]) -> list[str]:
-    """Which of these no run of CI's collects: as `file` or `file::test`."""
+    """The names, `file` or `file::test`, that no run of CI collects."""
     files = {name.partition("::")[0] for name in names}
     collect = ["-m", "pytest", "--collect-only", "-q", "-m", "not soak", "-p", "no:xdist"]
     ran = subprocess.run(
@@ -115,19 +120,19 @@ def test_the_page_of_tests_is_a_suite_that_passes(
     assert "5 passed" in ran.stdout, ran.stdout + ran.stderr
 
 
-@pytest.mark.parametrize("page", ["docs/batches.md", "docs/workflows.md"])
+@pytest.mark.parametrize("below", ["", WORKFLOWS], ids=["batches", "workflows"])
 def test_the_plugin_of_a_page_passes_strict_types(
-    page: str, tmp_path: Path, strict: StrictTypes
+    below: str, tmp_path: Path, strict: StrictTypes
 ) -> None:
     plugin = tmp_path / "plugin.py"
-    plugin.write_text(block(page, "python"))
+    plugin.write_text(block(BATCHES, "python", below=below))
     assert_accepted(strict(plugin))
 
 
 @pytest.mark.anyio
-async def test_the_page_of_batches_makes_one(tmp_path: Path) -> None:
+async def test_page_of_batches_makes_a_batch(tmp_path: Path) -> None:
     found = await run_event(
-        _handlers_of("docs/batches.md", tmp_path),
+        _handlers_of("", tmp_path),
         "activity.created",
         {"activity_id": 7, "students": [1, 2]},
     )
@@ -140,8 +145,8 @@ async def test_the_page_of_batches_makes_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.anyio
-async def test_the_page_of_workflows_makes_one(tmp_path: Path) -> None:
-    handlers = _handlers_of("docs/workflows.md", tmp_path)
+async def test_page_of_workflows_makes_a_workflow(tmp_path: Path) -> None:
+    handlers = _handlers_of(WORKFLOWS, tmp_path)
     found = await run_event(handlers, "institution.created", {"institution_id": 7})
     (workflow,) = found.workflows
     assert {name: dict(step.after) for name, step in workflow.steps.items()} == {
@@ -159,9 +164,9 @@ async def test_the_page_of_workflows_makes_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("page", ["docs/batches.md", "docs/workflows.md"])
-async def test_the_sql_of_a_page_runs(database: Database, page: str) -> None:
-    sql = block(page, "sql")
+@pytest.mark.parametrize("below", ["", WORKFLOWS], ids=["batches", "workflows"])
+async def test_the_sql_of_a_page_runs(database: Database, below: str) -> None:
+    sql = block(BATCHES, "sql", below=below)
     async with database.connect() as connection:
         for type_ in (
             "school.send_email",
@@ -178,15 +183,15 @@ async def test_the_sql_of_a_page_runs(database: Database, page: str) -> None:
     assert status == "pending"
 
 
-def _handlers_of(page: str, folder: Path) -> Handlers:
-    """The handlers of a page's plugin, imported as a module of its own."""
-    file = folder / f"{Path(page).stem}_page.py"
-    file.write_text(block(page, "python"))
+def _handlers_of(below: str, folder: Path) -> Handlers:
+    """The handlers of the plugin on the page of batches, imported as its own module."""
+    file = folder / f"{'workflows' if below else 'batches'}_page.py"
+    file.write_text(block(BATCHES, "python", below=below))
     spec = importlib.util.spec_from_file_location(file.stem, file)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[file.stem] = module  # where pydantic looks annotations up
+    sys.modules[file.stem] = module  # pydantic looks annotations up there
     spec.loader.exec_module(module)
     handlers = module.handlers
     assert isinstance(handlers, Handlers)
@@ -206,7 +211,7 @@ def test_the_plugin_in_the_readme_has_20_lines_and_passes_strict_types(
 
 
 @pytest.mark.anyio
-async def test_the_plugin_in_the_readme_handles_the_event_that_its_sql_writes(
+async def test_plugin_in_the_readme_handles_the_event_of_its_sql(
     database: Database,
 ) -> None:
     readme = (ROOT / "README.md").read_text()
@@ -223,9 +228,9 @@ async def test_the_plugin_in_the_readme_handles_the_event_that_its_sql_writes(
 
 
 def plugin_of_the_readme() -> Handlers:
-    """Its `handlers`, after running the code as a module."""
+    """Run the code of the README as a module, and return its `handlers`."""
     names: dict[str, object] = {"__name__": "readme_plugin"}
-    exec(block("README.md", "python"), names)  # noqa: S102 - it is our own page
+    exec(block("README.md", "python"), names)  # noqa: S102 - code of our own page
     handlers = names["handlers"]
     assert isinstance(handlers, Handlers)
     return handlers
@@ -241,7 +246,7 @@ def test_the_state_diagram_shows_every_legal_move_and_no_other() -> None:
 
 
 def test_the_glossary_explains_every_status() -> None:
-    statuses = (ROOT / "docs/glossary.md").read_text().partition("## Statuses")[2]
+    statuses = (ROOT / "docs/contributing/glossary.md").read_text().partition("## Statuses")[2]
 
     assert re.findall(r"^\| `(\w+)` \|", statuses, re.MULTILINE) == list(Status)
 
@@ -253,12 +258,12 @@ def test_links_lead_somewhere(page: Path) -> None:
             continue
         name, _, anchor = target.partition("#")
         file = (page.parent / name).resolve() if name else page
-        assert file.exists(), f"{page.name}: {target} is not there"
+        assert file.exists(), f"{page.name}: {target} does not exist"
         assert not anchor or anchor in anchors(file), f"{page.name}: {target} has no such heading"
 
 
 def anchors(page: Path) -> set[str]:
-    """The headings, as links name them."""
+    """The headings in the form of link targets."""
     headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
     return {
         re.sub(r"[^\w\- ]", "", heading).strip().lower().replace(" ", "-") for heading in headings

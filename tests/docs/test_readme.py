@@ -1,4 +1,4 @@
-"""README's commands, word by word, from inboxd's wheel in an environment outside the checkout."""
+"""The README's commands, verbatim, with inboxd's wheel in an environment outside the checkout."""
 
 import re
 import subprocess
@@ -28,7 +28,7 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def environment(wheels: Path, tmp_path: Path) -> Environment:
-    """What the README's first commands make; not yet inboxd, but what pip would download."""
+    """The environment of the README's first commands, with the dependencies but without inboxd."""
     return make(tmp_path / "venv", wheels, "dev", also=["pytest"])
 
 
@@ -37,7 +37,7 @@ def section(title: str) -> str:
 
 
 def shell(text: str) -> list[str]:
-    """The commands of its one block of a shell, without remarks."""
+    """The commands of the only shell block, without remarks."""
     blocks = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
     [block] = [content for language, content in blocks if not language]
     return [line.partition("  #")[0].rstrip() for line in block.splitlines()]
@@ -47,7 +47,7 @@ def shell(text: str) -> list[str]:
 def running(
     environment: Environment, line: str, folder: Path, **more: str
 ) -> Iterator["tuple[subprocess.Popen[bytes], Path]"]:
-    """A program that runs there, and its output; it ends with 0 when it is told to end."""
+    """Run a program in the environment, and give its output; it must end with 0 when terminated."""
     log = folder / "log"
     with log.open("wb") as output:
         process = subprocess.Popen(
@@ -68,7 +68,7 @@ def running(
 
 @pytest.mark.long
 @pytest.mark.anyio
-async def test_its_ten_commands_lead_to_a_tested_plugin_and_a_handled_event(
+async def test_ten_commands_lead_to_a_tested_plugin_and_a_handled_event(
     environment: Environment, tmp_path: Path
 ) -> None:
     commands = shell(section("Start"))
@@ -91,7 +91,7 @@ async def test_its_ten_commands_lead_to_a_tested_plugin_and_a_handled_event(
     assert where.startswith(str(environment.folder))
 
     with running(environment, dev, shop, INBOXD_HTTP__PORT="0") as (process, log):
-        # Where another test has dev's usual port it takes a free one: commands find it there.
+        # Port 0: another test may use the default port of `dev`. Commands find the chosen port.
         async def is_ready() -> bool:
             assert process.poll() is None, log.read_text()
             return bool(re.search(r"\bready\b", log.read_text()))
@@ -109,11 +109,12 @@ async def test_its_ten_commands_lead_to_a_tested_plugin_and_a_handled_event(
 
 
 @pytest.mark.anyio
-async def test_its_plugin_by_hand_runs_by_copy_and_paste(
+async def test_plugin_by_hand_runs_by_copy_and_paste(
     environment: Environment, database: Database, tmp_path: Path
 ) -> None:
-    """Its files, its commands of the shell, its table and its SQL."""
-    text = section("A plugin")
+    """The README's files, shell commands, table and SQL."""
+    first_screen = README.partition("\n## ")[0]
+    text = first_screen + section("By hand")
     files = dict(
         re.findall(r"`(shop/[\w/.]+)`:\n\n```\w+\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
     )

@@ -1,4 +1,4 @@
-"""SECURITY.md says how to report, and what is promised against whom; its tests are there."""
+"""SECURITY.md tells how to report, and what is promised against each attacker, with tests."""
 
 import re
 from pathlib import Path
@@ -14,26 +14,26 @@ WHO = {
 
 
 def rows() -> list[list[str]]:
-    """The table's rows: who, has, promised, not promised, held by."""
+    """The rows of the table: attacker, access, promised, not promised, tests."""
     table = PAGE.partition("## What is promised against whom")[2].partition("\n## ")[0]
     lines = [line for line in table.splitlines() if line.startswith("|")][2:]
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
 
 
-def test_everybody_has_a_row() -> None:
+def test_each_attacker_has_a_row() -> None:
     assert all(len(row) == 5 for row in rows())
     named = " ".join(row[0] for row in rows())
     assert {each for each in WHO if each not in named} == set()
     assert "Not as a public issue" in PAGE
 
 
-def test_each_role_of_the_database_is_told_of() -> None:
-    """The worker's is the plugin's, too."""
+def test_each_role_of_the_database_is_named() -> None:
+    """The worker's role is also the plugin's."""
     has = " ".join(row[1] for row in rows())
     assert [role for role in ROLES if role != "worker" and f"`inboxd_{role}`" not in has] == []
 
 
-def test_what_holds_a_promise_is_there() -> None:
+def test_tests_of_each_promise_exist() -> None:
     for who, _, promised, _, held in rows():
         files = re.findall(r"`(tests/[^`]+)`", held)
         assert bool(files) == (promised != "-"), who

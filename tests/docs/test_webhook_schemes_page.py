@@ -46,7 +46,7 @@ def made(source: WebhookSource) -> Verifier:
 
 @pytest.fixture
 def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The page's plugin, installed with the page's entry point."""
+    """The plugin of the page, installed with the entry point of the page."""
     points = POINTS.replace('[project.entry-points."inboxd.verifiers"]', "[inboxd.verifiers]")
     folder = install(tmp_path / "plugins", "bank_mac", PLUGIN, points=points.replace('"', ""))
     monkeypatch.syspath_prepend(folder)
@@ -54,7 +54,7 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder / "bank_mac.py"
 
 
-def test_the_settings_of_the_page_verify_what_they_sign(tmp_path: Path, plugin: Path) -> None:
+def test_settings_of_the_page_verify_their_own_signatures(tmp_path: Path, plugin: Path) -> None:
     found = sources(tmp_path)
     schemes = {source.scheme for source in found.values()}
     named = re.findall(r"^\| \[`(\w+)`\]", PAGE, re.MULTILINE)
@@ -63,7 +63,7 @@ def test_the_settings_of_the_page_verify_what_they_sign(tmp_path: Path, plugin: 
         mine = made(source)
         assert mine.doubts == (), name
         if name == "asymmetric":
-            continue  # its private key is the sender's
+            continue  # only the sender has the private key
         headers = mine.sign(BODY, "m_1", NOW)
         sent = SignedRequest(headers, BODY, "/in/x", from_trusted_proxy=True)
         first = source.keys[0].id if source.keys else "CN=sender.example,O=Sender"
@@ -72,10 +72,10 @@ def test_the_settings_of_the_page_verify_what_they_sign(tmp_path: Path, plugin: 
             mine.verify(sent._replace(headers={}), NOW)
 
 
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="it is by hand, with openssl")
-def test_what_is_signed_by_hand_with_openssl_is_valid(tmp_path: Path) -> None:
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="the page signs with openssl")
+def test_request_signed_by_hand_with_openssl_is_valid(tmp_path: Path) -> None:
     (by_hand,) = re.findall(r"^```sh\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
-    # What curl would have sent.
+    # Print the arguments of curl.
     told = 'curl() { printf "%s\\0" "$@"; }\n'
     shell = ["/bin/sh", "-c", told + by_hand]
     ran = subprocess.run(shell, capture_output=True, check=True, text=True)
@@ -90,7 +90,7 @@ def test_what_is_signed_by_hand_with_openssl_is_valid(tmp_path: Path) -> None:
         made(sources(tmp_path)[name]).verify(sent._replace(body=body + b" "), now)
 
 
-def test_the_dedup_keys_that_the_page_names(tmp_path: Path) -> None:
+def test_dedup_keys_are_those_of_the_page(tmp_path: Path) -> None:
     keys = {
         name: made(source).default_dedup_key
         for name, source in sources(tmp_path).items()
@@ -107,7 +107,7 @@ def test_the_plugin_of_the_page_passes_strict_types(plugin: Path, strict: Strict
     assert_accepted(strict(plugin))
 
 
-def test_the_plugin_of_the_page_refuses_what_was_not_signed(plugin: Path) -> None:
+def test_plugin_of_the_page_refuses_unsigned_requests(plugin: Path) -> None:
     key, options = Key("1", b"from-the-banks-letter"), {"branch": "0815"}
     mine = verifier("bank_mac", [key], tolerance=300, options=options)
     sent = SignedRequest(mine.sign(BODY, "", NOW), BODY)

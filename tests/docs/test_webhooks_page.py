@@ -1,4 +1,4 @@
-"""The page on webhooks: its settings are accepted, and its handler handles what comes."""
+"""The page on webhooks: its settings are accepted, and its handler handles a webhook."""
 
 import re
 import tomllib
@@ -38,15 +38,13 @@ def test_the_settings_are_accepted() -> None:
 
 
 @pytest.mark.anyio
-async def test_the_handler_handles_what_the_source_sends(
-    tmp_path: Path, strict: StrictTypes
-) -> None:
+async def test_handler_handles_webhooks_of_the_source(tmp_path: Path, strict: StrictTypes) -> None:
     (code,) = blocks("python")
     plugin = tmp_path / "plugin.py"
     plugin.write_text(code)
     assert_accepted(strict(plugin))
     names: dict[str, object] = {"__name__": "webhooks_page"}
-    exec(code, names)  # noqa: S102 - it is our own page
+    exec(code, names)  # noqa: S102 - code of our own page
     handlers = names["handlers"]
     assert isinstance(handlers, Handlers)
     source = tomllib.loads(blocks("toml")[0])["inbound"]["webhooks"]["results"]
@@ -56,7 +54,7 @@ async def test_the_handler_handles_what_the_source_sends(
     assert [(sent.type, sent.payload) for sent in ran.commands] == [("bets.settle", {"match": "7"})]
 
 
-def test_every_setting_that_it_names_is_there() -> None:
+def test_every_setting_of_the_page_exists() -> None:
     table = PAGE.partition("## What a request becomes")[2].partition("Pointers are")[0]
     named = {
         name

@@ -1,4 +1,4 @@
-"""The embedded server: it runs as whoever it may, ends with its owner, and says what is wrong."""
+"""The embedded server: the account that it runs as, its end with its owner, and its errors."""
 
 import hashlib
 import os

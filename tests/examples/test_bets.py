@@ -1,4 +1,4 @@
-"""Bets that hang on several matches: results at once, twice and in any order, a worker killed."""
+"""Bets on several matches: results at once, twice and in any order, and a worker is killed."""
 
 import random
 from collections import defaultdict
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.anyio
 CONFIG = {"worker": {"plugins": ["bets"], "lease": "2s", "heartbeat_interval": "300ms"}}
 
 
-# As the example's own config.toml has it, but for its name and secret.
+# Like the source in the example's config.toml, except for name and secret.
 SOURCE = {
     "type": "match.result",
     "topics": ["match-results"],
@@ -35,7 +35,7 @@ Score = tuple[int, int]
 
 @pytest.fixture
 def receiver(database: Database, tmp_path: Path) -> Iterator[Receiver]:
-    """What the provider sends to."""
+    """The receiver that the provider sends results to."""
     with held_port() as held:
         started = Receiver(tmp_path, database.dsn, port_of(held), http={}, source=SOURCE, config={})
         yield started
@@ -43,14 +43,14 @@ def receiver(database: Database, tmp_path: Path) -> Iterator[Receiver]:
 
 
 class Bet(NamedTuple):
-    """Its stake, and for each match the pick and the odds."""
+    """The stake, and for each match the pick and its odds."""
 
     stake: Decimal
     selections: dict[str, tuple[str, Decimal]]
 
 
 def drawn(matches: int, bets: int) -> tuple[dict[int, Bet], dict[str, Score]]:
-    """Bets of one to four selections, and how the matches end."""
+    """Bets of one to four selections, and the final score of each match."""
     chance = random.Random(19)
     names = [f"match-{number}" for number in range(matches)]
     scores = {name: (chance.randint(0, 3), chance.randint(0, 2)) for name in names}
@@ -58,7 +58,7 @@ def drawn(matches: int, bets: int) -> tuple[dict[int, Bet], dict[str, Score]]:
     for number in range(bets):
         selections = {
             name: (
-                # Mostly right: else hardly any bet of four would be won.
+                # Mostly right picks: otherwise hardly any bet with four selections would be won.
                 _outcome(*scores[name]) if chance.random() < 0.8 else chance.choice(PICKS),
                 Decimal(chance.randint(101, 900)) / 100,
             )
@@ -76,7 +76,7 @@ def _outcome(home: int, away: int) -> str:
 
 
 def due(bets: Mapping[int, Bet], scores: Mapping[str, Score]) -> dict[int, Decimal]:
-    """What each bet that is won is paid."""
+    """The payout of each bet that is won."""
     won = {}
     for number, bet in bets.items():
         if all(pick == _outcome(*scores[name]) for name, (pick, _) in bet.selections.items()):
@@ -91,7 +91,7 @@ def due(bets: Mapping[int, Bet], scores: Mapping[str, Score]) -> dict[int, Decim
     ("matches", "bets"),
     [(20, 1_500), pytest.param(100, 40_000, marks=[pytest.mark.long, pytest.mark.soak])],
 )
-async def test_every_bet_is_settled_told_and_paid_once(
+async def test_every_bet_is_settled_notified_and_paid_once(
     database: Database, start_worker: StartWorker, receiver: Receiver, matches: int, bets: int
 ) -> None:
     await migrate(settings_of(database), ["bets"])
@@ -124,7 +124,7 @@ async def test_every_bet_is_settled_told_and_paid_once(
         number: "won" if number in won else "lost" for number in placed
     }
     assert {row["bet_id"]: row["payout"] for row in found if row["payout"] is not None} == won
-    assert 0.2 < len(won) / len(placed) < 0.8, "a test of both"
+    assert 0.2 < len(won) / len(placed) < 0.8, "both won and lost bets are tested"
     assert await _commands(database, "bets.notify_customer") == sorted(placed)
     assert await _commands(database, "bets.pay_out") == sorted(won)
     paid = await database.fetch("select bet_id from betting.payments")
@@ -132,7 +132,7 @@ async def test_every_bet_is_settled_told_and_paid_once(
 
 
 async def _commands(database: Database, type_: str) -> list[int]:
-    """The bets of the commands of a type, all of which succeeded."""
+    """The bet ids of the succeeded commands of a type."""
     rows = await database.fetch(
         "select (payload ->> 'bet_id')::bigint as bet_id from inboxd.commands_history"
         " where type = $1 and status = 'succeeded' order by 1",
@@ -161,7 +161,7 @@ async def _place(database: Database, bets: Mapping[int, Bet]) -> None:
 
 
 async def _send(receiver: Receiver, names: list[str], scores: Mapping[str, Score]) -> None:
-    """As the provider does: each result in a request of its own, signed."""
+    """Send each result in a signed request of its own, as the provider does."""
     sign = standard_webhooks()
     async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{receiver.port}") as client:
         for name in names:

@@ -1,4 +1,4 @@
-"""What other services need of the bets, published by the example's own settings to a real NATS."""
+"""Results, notifications and payments, published by the example's own settings to a real NATS."""
 
 import json
 import tomllib
@@ -26,19 +26,19 @@ pytestmark = pytest.mark.anyio
 EXAMPLE = Path(__file__).parents[2] / "examples/bets"
 MATCHES = 6
 BETS = 20
-SCORES = ((0, 0), (1, 0), (2, 0))  # of each match, the last one final
+SCORES = ((0, 0), (1, 0), (2, 0))  # the scores of each match; the last one is final
 ATTRIBUTES = {"specversion": "1.0", "source": "/bets", "schemaversion": "1"}
 
 
 class Published(NamedTuple):
-    """A message of the stream."""
+    """One message of the stream, with its headers and its body."""
 
     subject: str
     headers: Mapping[str, str]
     body: dict[str, Any]
 
 
-async def test_what_other_services_need_is_published_once_and_in_order(
+async def test_results_notifications_and_payments_are_published_once_and_in_order(
     database: Database, start_worker: StartWorker
 ) -> None:
     await migrate(settings_of(database), ["bets"])
@@ -93,7 +93,7 @@ async def test_what_other_services_need_is_published_once_and_in_order(
         assert paid == {row["bet_id"]: (str(row["payment_id"]), row["amount"]) for row in rows}
 
 
-async def test_without_a_relay_they_are_ignored(
+async def test_events_for_other_services_are_ignored_without_a_relay(
     database: Database, start_worker: StartWorker
 ) -> None:
     await migrate(settings_of(database), ["bets"])
@@ -128,7 +128,7 @@ def _published_to(server: NatsServer, port: int) -> Config:
 
 
 async def _place(database: Database) -> None:
-    """Bets on one match each, which will be won."""
+    """Place one bet on each match in turn, all of which will be won."""
     await database.execute(
         "insert into betting.bets (bet_id, customer_id, stake)"
         " select n, n % 3, 10 from generate_series(1, $1::integer) n",
@@ -142,7 +142,7 @@ async def _place(database: Database) -> None:
 
 
 async def _send(port: int, secret: str) -> None:
-    """As the provider does: each score in a request of its own, signed."""
+    """Send each score in a signed request of its own, as the provider does."""
     sign = standard_webhooks(secret)
     async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
         for home, away in SCORES:
@@ -162,7 +162,7 @@ async def _send(port: int, secret: str) -> None:
 
 
 async def _read(server: NatsServer) -> list[Published]:
-    """All that the stream has, in its order."""
+    """All messages of the stream, in its order."""
     async with jetstream(server) as js:
         stored = (await js.stream_info("BETS")).state.messages
         consumer = await js.subscribe(">", stream="BETS", ordered_consumer=True)

@@ -1,4 +1,4 @@
-"""Whoever copies an example has its tests too: they need pytest, inboxd and its embedded server."""
+"""A copy of an example has its tests too: they need only pytest, inboxd and its embedded server."""
 
 import ast
 import os
@@ -36,8 +36,8 @@ def test_an_examples_own_tests_import_nothing_of_this_projects(example: Path) ->
         assert inside <= {"inboxd", "inboxd.testing"}
 
 
-def test_what_the_school_has_for_itself_is_what_the_others_share() -> None:
-    """Its demo runs from the wheel alone, where `stage` is not."""
+def test_the_schools_copy_of_the_demos_folder_is_identical() -> None:
+    """The school's demo runs from its wheel alone, which does not contain `stage`."""
     stage, school = (
         next(each for each in EXAMPLES if each.name == name) for name in ("stage", "school")
     )
@@ -45,7 +45,7 @@ def test_what_the_school_has_for_itself_is_what_the_others_share() -> None:
     assert mine == (stage / "stage/folder.py").read_text()
 
 
-@pytest.mark.long  # each of them runs in place, too
+@pytest.mark.long  # they also run in place
 @pytest.mark.timeout(300)
 def test_a_copy_passes_its_own_tests(tmp_path: Path) -> None:
     for example in EXAMPLES:

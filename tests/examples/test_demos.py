@@ -1,4 +1,4 @@
-"""Each demo three times in a row on a busy machine, as its reader may meet it."""
+"""Each demo succeeds three times in a row on a busy machine."""
 
 import os
 import subprocess
@@ -11,20 +11,20 @@ import pytest
 from tests.support.waiting import patient
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-# What each says when nothing was found wrong.
+# The last sentence of each demo that found no fault.
 DEMOS = {
     "school/demo.py": "Every student got exactly the e-mails that were due",
-    "bets/match_day.py": "Every result counted once, every bet came out right.",
+    "bets/match_day.py": "Every result counted once; every bet was settled correctly.",
     "accounts/outage.py": "every user has one account and one charge.",
 }
 TIMES = 3
-# It ends with the process that started it.
+# Each loop ends with the process that started it.
 _BUSY = "import os\nbegan = os.getppid()\nwhile os.getppid() == began: sum(range(100_000))"
 
 
 @pytest.fixture
 def busy() -> Iterator[None]:
-    """A busy loop for each core, beside the demo."""
+    """Run a busy loop for each core beside the demo."""
     loops = [subprocess.Popen([sys.executable, "-c", _BUSY]) for _ in range(os.cpu_count() or 1)]
     try:
         yield
@@ -43,7 +43,7 @@ def busy() -> Iterator[None]:
     ids=["quick", "whole"],
 )
 @pytest.mark.parametrize("demo", DEMOS)
-def test_a_demo_comes_out_right_again_and_again(
+def test_a_demo_succeeds_again_and_again(
     tmp_path: Path, demo: str, options: tuple[str, ...]
 ) -> None:
     for number in range(TIMES):
@@ -55,6 +55,6 @@ def test_a_demo_comes_out_right_again_and_again(
             check=False,
             timeout=patient(550),
         )
-        assert done.returncode == 0, f"the {number + 1}. time\n{done.stdout}{done.stderr}"
+        assert done.returncode == 0, f"run {number + 1}:\n{done.stdout}{done.stderr}"
         assert DEMOS[demo] in done.stdout, done.stdout
-        assert list(tmp_path.iterdir()) == [], "nothing is left behind"
+        assert list(tmp_path.iterdir()) == [], "the demo left no files"

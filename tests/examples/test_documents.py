@@ -1,4 +1,4 @@
-"""Documents become PDFs: a worker kills what takes too long, and stops what is cancelled."""
+"""Documents become PDFs: a worker kills slow conversions and stops cancelled packings."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ from tests.support.rows import settings_of
 pytestmark = pytest.mark.anyio
 
 SHORT = "<h1>Offer</h1><p>One lamp, 12 EUR.</p>"
-# Minutes of work: every cell is measured, and every row may need a page of its own.
+# Minutes of work: each cell is measured, and each row may need a page of its own.
 ENDLESS = f"<table>{'<tr><td>lamp</td><td>12 EUR</td></tr>' * 20_000}</table>"
 
 
@@ -36,7 +36,7 @@ async def test_documents_are_converted_killed_and_packed(
         found = "select state from office.documents where id = $1"
         return str(await database.fetchval(found, document))
 
-    # One that takes too long: its process is killed, and the office is told.
+    # A conversion that takes too long: its process is killed, and the document's state says so.
     endless = await _submit(database, ENDLESS)
     pid = await eventually(lambda: _process_of(worker.process.pid))
     short = await _submit(database, SHORT)
@@ -45,7 +45,7 @@ async def test_documents_are_converted_killed_and_packed(
         return await state(short) == "converted"
 
     await eventually(is_converted)
-    assert await state(endless) == "submitted", "the short one did not wait for it"
+    assert await state(endless) == "submitted", "the short document did not wait for it"
 
     async def is_given_up() -> bool:
         return await state(endless) == "failed"
@@ -58,7 +58,7 @@ async def test_documents_are_converted_killed_and_packed(
     [(name, pdf)] = _files_of(folder)
     assert (str(folder / name), pdf[:4], len(pdf)) == (path, b"%PDF", size)
 
-    # A long calculation: seen on its way, then cancelled; nothing of it is written.
+    # A long calculation: its progress is visible, then it is cancelled and writes nothing.
     await _request(database, archive=1, rounds=10**9)
 
     async def has_come() -> float:
@@ -87,7 +87,7 @@ def _files_of(folder: Path) -> list[tuple[str, bytes]]:
 
 
 async def _submit(database: Database, html: str) -> int:
-    """The document and its event; returns the document's number."""
+    """Write the document and its event; returns the document's number."""
     number: int = await database.fetchval(
         """
         with document as (insert into office.documents (html) values ($1) returning id),
@@ -110,7 +110,7 @@ async def _request(database: Database, archive: int, rounds: int) -> None:
 
 
 async def _process_of(worker: int) -> int | None:
-    """The one that converts, once it does."""
+    """The converting process, or None while none runs."""
     return next(iter(_children(worker)), None)
 
 

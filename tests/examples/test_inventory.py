@@ -1,4 +1,4 @@
-"""Stock goes down once: every event is delivered twice; the second is seen in the log."""
+"""Stock goes down once: every event is delivered twice, and the log shows the second delivery."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -22,7 +22,7 @@ PIECES = sum(int(str(order["pieces"])) for order in ORDERS)
 
 @pytest.fixture
 async def warehouse(database: Database) -> AsyncIterator[Connection]:
-    """A warehouse with a thousand lamps."""
+    """A connection to a warehouse with 1,000 lamps."""
     await migrate(settings_of(database), ["inventory"])
     async with database.connect() as connection:
         await connection.execute(
@@ -42,7 +42,7 @@ async def test_every_event_is_delivered_twice_and_counts_once(
             "log": {"level": "debug"},
         }
     )
-    # The bus: each delivery under an id of its own; the second by another way than the first.
+    # The bus gives each delivery an id of its own; the second one comes another way than the first.
     for order in ORDERS[:30]:
         await warehouse.execute(
             "INSERT INTO inboxd.events (type, payload) VALUES ('order.created', $1)",
@@ -64,15 +64,15 @@ async def test_every_event_is_delivered_twice_and_counts_once(
     assert await warehouse.fetchval(f"{taken}stock") == PIECES
     assert await warehouse.fetchval(f"{taken}careless_stock") == 2 * PIECES
 
-    async def told() -> list[dict[str, Any]]:
-        """The duplicates in the log; they are written there once they are off the table."""
+    async def duplicates() -> list[dict[str, Any]]:
+        """The duplicates in the log, which is written after they are deleted from their table."""
         logged = [orjson.loads(line) for line in worker.output().splitlines()]
         found = [line for line in logged if line["message"] == "duplicate"]
         return found if len(found) >= len(ORDERS) else []
 
-    lines = await eventually(told)
+    lines = await eventually(duplicates)
     assert {line["topic"] for line in lines} == {"stock"}
-    # A reader of the ordinary log sees the first ones; of many, the rest is folded.
+    # The log at its usual level has the first duplicates; of many, the rest is summed up.
     assert {line["level"] for line in lines[:10]} == {"info"}
     assert sorted(line["key"] for line in lines) == sorted(str(o["order_id"]) for o in ORDERS)
     assert await worker.metric('inboxd_duplicates_total{topic="stock"}') == 60

@@ -21,7 +21,7 @@ from tests.support.rabbitmq import PASSWORD, USER, RabbitMQServer, plain_channel
 from tests.support.rows import settings_of
 from tests.support.verdicts import safety
 
-pytestmark = [pytest.mark.anyio, pytest.mark.long]  # RabbitMQ takes its time to start
+pytestmark = pytest.mark.anyio
 
 EXAMPLE = Path(__file__).parents[2] / "examples/inventory"
 ORDERS = [{"order_id": f"order-{n}", "article": "lamp", "pieces": n % 3 + 1} for n in range(60)]
@@ -30,7 +30,7 @@ PIECES = sum(int(str(order["pieces"])) for order in ORDERS)
 
 @pytest.fixture
 async def channel(rabbitmq: RabbitMQServer) -> AsyncIterator[AbstractChannel]:
-    """The bus's channel; its queue does not exist yet."""
+    """The bus's channel; the queue does not exist yet."""
     async with plain_channel(rabbitmq) as opened:
         await opened.queue_delete(bus.QUEUE)
         yield opened
@@ -38,7 +38,7 @@ async def channel(rabbitmq: RabbitMQServer) -> AsyncIterator[AbstractChannel]:
 
 @pytest.fixture
 async def warehouse(database: Database) -> AsyncIterator[Connection]:
-    """A warehouse with a thousand lamps."""
+    """A connection to a warehouse with 1,000 lamps."""
     await migrate(settings_of(database), ["inventory"])
     async with database.connect() as connection:
         await connection.execute(
@@ -54,29 +54,29 @@ async def test_every_message_is_delivered_twice_and_counts_once(
     rabbitmq: RabbitMQServer,
     channel: AbstractChannel,
 ) -> None:
-    await bus.deliver(channel, ORDERS[:20])  # before there is a worker
+    await bus.deliver(channel, ORDERS[:20])  # before a worker runs
     worker = await start_worker(_config(rabbitmq))
     await bus.deliver(channel, ORDERS[20:])
-    # An event for each delivery that a topic takes, and nothing left of any.
+    # Each topic has handled its deliveries, and none is left.
     await _settled(warehouse, careless=2 * len(ORDERS))
     with safety():
         assert await _taken(warehouse, "stock") == PIECES
         assert await _taken(warehouse, "careless_stock") == 2 * PIECES
 
-    async def told() -> list[tuple[str, str, str]]:
-        """The duplicates in the log; they are written there once they are off the table."""
+    async def duplicates() -> list[tuple[str, str, str]]:
+        """The duplicates in the log, which is written after they are deleted from their table."""
         logged = [orjson.loads(line) for line in worker.output().splitlines()]
         found = [line for line in logged if line["message"] == "duplicate"]
         lines = [(line["topic"], line["source"], line["key"]) for line in found]
         return lines if len(lines) >= len(ORDERS) else []
 
-    assert sorted(await eventually(told)) == sorted(
+    assert sorted(await eventually(duplicates)) == sorted(
         ("stock", "orders", str(order["order_id"])) for order in ORDERS
     )
     assert await worker.metric('inboxd_duplicates_total{topic="stock"}') == len(ORDERS)
 
 
-async def test_what_was_stored_and_not_acknowledged_when_a_worker_died_counts_once_too(
+async def test_deliveries_stored_but_not_acknowledged_at_a_workers_death_count_once(
     database: Database,
     warehouse: Connection,
     start_worker: StartWorker,
@@ -93,21 +93,21 @@ async def test_what_was_stored_and_not_acknowledged_when_a_worker_died_counts_on
     again = await _stored(warehouse)
     await start_worker(_config(rabbitmq))
     await _settled(warehouse, careless=2 * len(ORDERS) + again)
-    told = await counted(warehouse, "outcome", "lane = 'stock'")
+    outcomes = await counted(warehouse, "outcome", "lane = 'stock'")
     with safety():
         assert await _taken(warehouse, "stock") == PIECES
-        assert told["duplicate",] == len(ORDERS) + again
+        assert outcomes["duplicate",] == len(ORDERS) + again
 
 
 def _config(server: RabbitMQServer) -> Config:
-    """The example's settings, with this broker; duplicates are told of at once."""
+    """The example's settings, with this broker; duplicates are logged at once."""
     config = tomllib.loads((EXAMPLE / "rabbitmq.toml").read_text())
     config["brokers"]["bus"] |= {"servers": [server.address], "user": USER, "password": PASSWORD}
     return {**config, "maintenance": {"interval": "200ms"}, "log": {"level": "debug"}}
 
 
 async def _stored(warehouse: Connection) -> int:
-    """How many deliveries a worker stored that is dead: the server commits what it was sent."""
+    """The deliveries that the dead worker had stored: the server commits what it received."""
 
     async def are_stored() -> int:
         waiting = "SELECT count(*) FROM inboxd.events WHERE topic = 'careless'"
@@ -117,7 +117,7 @@ async def _stored(warehouse: Connection) -> int:
 
 
 async def _settled(warehouse: Connection, careless: int) -> None:
-    """Wait until the careless topic has handled so many, and nothing waits."""
+    """Wait until the careless topic has handled this many events, and none is left."""
 
     async def are_settled() -> bool:
         handled = "SELECT count(*) FROM inboxd.events_history WHERE topic = 'careless'"

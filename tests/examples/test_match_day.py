@@ -1,4 +1,4 @@
-"""The demo of the bets, as its reader runs it."""
+"""The demo of the bets, as a reader runs it."""
 
 import os
 import re
@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.parametrize(
     "options", [("--quick",), pytest.param((), marks=pytest.mark.soak)], ids=["quick", "whole"]
 )
-def test_every_bet_comes_out_right_and_nothing_is_left(
+def test_every_bet_is_settled_correctly_and_no_file_is_left(
     tmp_path: Path, options: tuple[str, ...]
 ) -> None:
     done = subprocess.run(
@@ -30,8 +30,8 @@ def test_every_bet_comes_out_right_and_nothing_is_left(
         timeout=patient(280),
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "Every result counted once, every bet came out right." in done.stdout
-    late = re.search(r"later than a second, from the spool \D*(\d+)", done.stdout)
+    assert "Every result counted once; every bet was settled correctly." in done.stdout
+    late = re.search(r"more than a second later, from the spool \D*(\d+)", done.stdout)
     assert late is not None, done.stdout
-    assert int(late[1]) > 0, "nothing was spooled"
+    assert int(late[1]) > 0, "the spool stored no result"
     assert list(tmp_path.iterdir()) == []

@@ -17,10 +17,10 @@ from tests.support.nats import jetstream, nats_server
 from tests.support.rabbitmq import PASSWORD, USER, RabbitMQServer, plain_channel
 from tests.support.rows import settings_of
 
-pytestmark = [pytest.mark.anyio, pytest.mark.long]  # RabbitMQ takes its time to start
+pytestmark = pytest.mark.anyio
 
 EXAMPLE = Path(__file__).parents[2] / "examples/orders"
-# The user's card is from elsewhere; version 1 has other names.
+# Order 2 has a foreign card; version 1 of the payload has other names.
 SUSPECT_USER = {"user": 7, "from": "ATIVO", "to": "SUSPEITO"}
 CLEARED_USER = {"user_id": 7, "previous": "suspect", "current": "active"}
 SUSPECT_PRODUCT = {"product_id": 2, "previous": "offered", "current": "suspect"}
@@ -28,7 +28,7 @@ SUSPECT_PRODUCT = {"product_id": 2, "previous": "offered", "current": "suspect"}
 
 @pytest.fixture
 async def shop(database: Database) -> AsyncIterator[Connection]:
-    """A shop: order 2 is paid by a card from elsewhere, order 3 is of another product."""
+    """A shop: order 2 is paid with a foreign card, order 3 is for another product."""
     await migrate(settings_of(database), ["orders"])
     async with database.connect() as connection:
         await connection.execute(
@@ -42,7 +42,7 @@ async def shop(database: Database) -> AsyncIterator[Connection]:
         yield connection
 
 
-async def test_one_topic_takes_users_and_products_and_one_broker_waits_for_no_other(
+async def test_one_topic_takes_users_and_products_and_a_stopped_broker_delays_only_its_own(
     shop: Connection, start_worker: StartWorker, rabbitmq: RabbitMQServer
 ) -> None:
     with nats_server() as users:
@@ -76,7 +76,7 @@ def _login(server: RabbitMQServer) -> dict[str, object]:
 
 
 async def _held(shop: Connection, orders: list[int]) -> None:
-    """Wait until these orders are held, and no others."""
+    """Wait until exactly these orders are held."""
 
     async def are_held() -> bool:
         rows = await shop.fetch("SELECT order_id FROM shop.orders WHERE state = 'held' ORDER BY 1")

@@ -1,4 +1,4 @@
-"""The demo of the accounts, as its reader runs it."""
+"""The demo of the accounts, as a reader runs it."""
 
 import os
 import re
@@ -29,7 +29,7 @@ DEMO = [sys.executable, str(ROOT / "examples/accounts/outage.py")]
 @pytest.mark.parametrize(
     "options", [("--quick",), pytest.param((), marks=pytest.mark.soak)], ids=["quick", "whole"]
 )
-def test_every_user_has_one_account_and_one_charge_and_nothing_is_left(
+def test_every_user_has_one_account_and_one_charge_and_no_file_is_left(
     tmp_path: Path, options: tuple[str, ...]
 ) -> None:
     done = subprocess.run(
@@ -43,14 +43,14 @@ def test_every_user_has_one_account_and_one_charge_and_nothing_is_left(
     assert done.returncode == 0, done.stdout + done.stderr
     assert "every user has one account and one charge." in done.stdout
     assert re.search(r"provisioned later \D*[1-9]", done.stdout), done.stdout
-    assert "\x1b" not in done.stdout, "no terminal: plain lines"
+    assert "\x1b" not in done.stdout, "without a terminal there are plain lines"
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.long
 @pytest.mark.timeout(300)
-def test_what_is_wrong_keeps_its_folder_and_names_its_logs(tmp_path: Path) -> None:
-    """Nobody waits for what is pending: it is not all done."""
+def test_a_demo_with_a_fault_keeps_its_folder_and_names_its_logs(tmp_path: Path) -> None:
+    """With a timeout of zero the demo does not wait for pending users: a fault."""
     done = subprocess.run(
         [*DEMO, "--quick", "--timeout", "0"],
         env={**os.environ, "TMPDIR": str(tmp_path)},
@@ -66,12 +66,12 @@ def test_what_is_wrong_keeps_its_folder_and_names_its_logs(tmp_path: Path) -> No
     assert {"registration.log", "run.log", "server.log"} <= {each.name for each in logs}
     for log in logs:
         assert log.is_file()
-    for folder in {log.parent for log in logs}:  # root's server has one elsewhere
+    for folder in {log.parent for log in logs}:  # the server of root has its own folder
         shutil.rmtree(folder)
 
 
 @pytest.mark.long
-def test_a_stop_leaves_nothing(tmp_path: Path) -> None:
+def test_a_stopped_demo_leaves_no_files(tmp_path: Path) -> None:
     demo = subprocess.Popen(
         DEMO,
         env={**os.environ, "TMPDIR": str(tmp_path), "PYTHONUNBUFFERED": "1"},
@@ -93,7 +93,7 @@ def test_a_stop_leaves_nothing(tmp_path: Path) -> None:
 
 @pytest.fixture
 def resetting() -> Iterator[int]:
-    """The port of a target that resets each connection, as one does that is killed just then."""
+    """The port of a target that resets each connection, like a process that is killed."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         listening.settimeout(30)
 
@@ -114,7 +114,7 @@ def resetting() -> Iterator[int]:
 
 @pytest.mark.anyio
 async def test_a_target_that_resets_connections_is_unavailable(resetting: int) -> None:
-    """Of a hundred, httpx takes some for open that are gone, and fails by itself."""
+    """Some of the connections look open to httpx, which then raises errors of other classes."""
 
     async def often(http: httpx.AsyncClient) -> None:
         for _ in range(200):

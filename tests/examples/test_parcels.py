@@ -1,4 +1,4 @@
-"""Parcels, by a worker: a carrier that is busy books each once, and the shop gets each webhook."""
+"""Parcels, by workers: a busy carrier books each parcel once, and the shop gets each webhook."""
 
 import tomllib
 from collections import Counter
@@ -38,7 +38,7 @@ async def shop() -> AsyncIterator[Customer]:
 
 
 def _config(port: int) -> dict[str, Any]:
-    """The example's settings, with this carrier, and retries that follow each other at once."""
+    """The example's settings, with this carrier and quick retries."""
     config = tomllib.loads((EXAMPLE / "config.toml").read_text())
     config["targets"]["carrier"]["url"] = f"http://127.0.0.1:{port}"
     retry = {"kind": "fixed", "base": "50ms", "attempts": 100}
@@ -46,7 +46,7 @@ def _config(port: int) -> dict[str, Any]:
     return config
 
 
-async def test_each_parcel_is_booked_once_and_its_shop_is_told_once(
+async def test_each_parcel_is_booked_once_and_its_shop_gets_one_webhook(
     database: Database, start_worker: StartWorker, carrier: tuple[Carrier, int], shop: Customer
 ) -> None:
     await migrate(settings_of(database), ["parcels"])
@@ -63,7 +63,7 @@ async def test_each_parcel_is_booked_once_and_its_shop_is_told_once(
         )
 
     async def is_done() -> bool:
-        # What was to follow a booking waits as long as its dead letter might be replayed.
+        # The commands that follow a booking wait while its dead letter may be replayed.
         left = "select exists (select from inboxd.commands where status in ('pending', 'running'))"
         return len(shop.at("/hooks")) >= ORDERS and not await database.fetchval(left)
 
@@ -74,9 +74,9 @@ async def test_each_parcel_is_booked_once_and_its_shop_is_told_once(
         assert [tuple(row) for row in await database.fetch(states)] == [
             *(("booked", ORDERS - 3), ("refused", 3)),
         ]
-        assert len(carrier[0].booked) == ORDERS - 3, "the carrier was asked again, and booked once"
+        assert len(carrier[0].booked) == ORDERS - 3, "the carrier books repeated requests once"
         assert set(Counter(each.data["order_id"] for each in got).values()) == {1}
         assert len(got) == ORDERS
-        assert shop.at("/other") == [], "what belongs to another shop"
-    assert carrier[0].asked > ORDERS, "it was busy"
+        assert shop.at("/other") == [], "another shop gets no webhook"
+    assert carrier[0].asked > ORDERS, "the carrier was busy at times"
     assert all(is_genuine(SECRET, each.headers, each.body, each.at) for each in got)

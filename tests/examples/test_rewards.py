@@ -22,7 +22,7 @@ CHANGES: dict[str, tuple[str, Callable[[int, int], int]]] = {
 
 
 def deliveries(users: int, each: int) -> tuple[list[tuple[str, str]], dict[int, int], Counter[int]]:
-    """Events as (type, payload), shuffled between users; their balances, and how often gold."""
+    """Events as (type, payload), shuffled; the users' balances, and how often each reaches gold."""
     chance = random.Random(14)
     order = [user for user in range(users) for _ in range(each)]
     chance.shuffle(order)
@@ -54,7 +54,7 @@ async def test_every_balance_comes_out_exact(
     await migrate(settings_of(database), ["rewards"])
     config = {"worker": {"plugins": ["rewards"], "lease": "2s", "heartbeat_interval": "300ms"}}
     fleet = [await start_worker(config), await start_worker(config)]
-    # Some users have no account yet: their events fail, and keep their later ones waiting.
+    # Some users have no account yet: their events fail, and their later ones wait.
     await _open_accounts(database, users, "n % 20 > 0")
     sent, balances, gold = deliveries(users, each)
     half = len(sent) // 2
@@ -96,7 +96,7 @@ async def _emit(database: Database, sent: list[tuple[str, str]]) -> None:
 
 
 async def _applied(database: Database, count: int) -> None:
-    """Wait until so many events have been applied."""
+    """Wait until at least this many events are applied."""
 
     async def have() -> bool:
         done = await database.fetchval("select sum(events) from rewards.accounts")

@@ -1,6 +1,6 @@
-"""The example plugin, tested as its author would, and the whole demo as its reader runs it.
+"""The example plugin, tested as its author would test it, and the demo as a reader runs it.
 
-Handler tests need no daemon; where a handler asks the database, it asks a real one.
+Tests of handlers need no daemon; handlers that use the database get a real one.
 """
 
 import json
@@ -59,7 +59,7 @@ async def school(database: Database) -> AsyncIterator[Connection]:
 
 @pytest.fixture
 async def mailbox(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Mailbox]:
-    """A mail server that the plugin sends to."""
+    """The mail server that the plugin sends to."""
     async with open_mailbox() as (box, address):
         monkeypatch.setenv("SCHOOL_SMTP", address)
         yield box
@@ -80,7 +80,7 @@ async def test_a_payload_without_its_activity_is_a_dead_letter_that_names_the_fi
     assert "activity_id" in str(result.error)
 
 
-async def test_every_student_of_the_class_and_nobody_else_is_sent_an_email(
+async def test_every_student_of_the_class_and_no_other_gets_an_email(
     school: Connection,
 ) -> None:
     result = await run_command(
@@ -108,7 +108,7 @@ async def test_the_teacher_is_told_after_all_emails_and_the_office_if_one_fails(
 
 
 async def test_five_steps_set_an_institution_up(database: Database) -> None:
-    """In the order of the workflow, each with what the steps before it returned."""
+    """The steps run in the workflow's order, each with the results of the steps before it."""
     await migrate(settings_of(database), ["school"])
     async with database.connect() as school:
         await school.execute("INSERT INTO school.institutions (name) VALUES ('Example School')")
@@ -138,7 +138,7 @@ async def test_five_steps_set_an_institution_up(database: Database) -> None:
         first = "course_id = (SELECT id FROM school.courses WHERE name = 'Computing')"
         assert await count("school.classes") == await count(f"school.classes WHERE {first}") == 6
         assert await count("(SELECT DISTINCT teacher_id FROM school.classes) t") == 6
-        # 30 of the students are in that course, 10 in each term; a term has two classes.
+        # The course has 30 students, 10 in each term; a term has two classes.
         assert await count(f"school.students WHERE {first}") == 30
         assert await count("school.enrolments") == 60
         assert (
@@ -153,11 +153,13 @@ async def test_five_steps_set_an_institution_up(database: Database) -> None:
         assert await count("school.lessons WHERE held_on > current_date") == 0
 
 
-async def test_that_the_teacher_was_told_is_an_event_that_marks_the_activity(
+async def test_telling_the_teacher_emits_an_event_that_marks_the_activity(
     school: Connection,
 ) -> None:
-    told = await run_command(handlers, "school.tell_teacher", {"activity_id": 1}, connection=school)
-    [event] = told.events
+    result = await run_command(
+        handlers, "school.tell_teacher", {"activity_id": 1}, connection=school
+    )
+    [event] = result.events
     assert (event.type, event.payload) == ("activity.delivered", {"activity_id": 1})
 
     noted = await run_event(handlers, event.type, event.payload, connection=school)
@@ -178,7 +180,7 @@ async def test_an_answer_is_graded_by_a_command(school: Connection) -> None:
     assert await school.fetchval("SELECT points FROM school.grades WHERE student_id = 1") == 3
 
 
-async def test_an_email_is_sent_and_noted(school: Connection, mailbox: Mailbox) -> None:
+async def test_an_email_is_sent_and_written_down(school: Connection, mailbox: Mailbox) -> None:
     result = await run_command(handlers, "school.send_email", EMAIL, connection=school)
 
     assert isinstance(result.outcome, Succeeded), result.error
@@ -193,7 +195,7 @@ async def test_an_email_is_sent_and_noted(school: Connection, mailbox: Mailbox) 
         ("550 5.1.1 No such user", Dead, Reject),
     ],
 )
-async def test_the_mail_servers_answer_decides_whether_to_try_again(
+async def test_the_mail_servers_answer_decides_about_a_retry(
     answer: str,
     outcome: type,
     error: type,
@@ -211,7 +213,7 @@ async def test_the_mail_servers_answer_decides_whether_to_try_again(
     assert await school.fetchval("SELECT count(*) FROM school.deliveries") == 0
 
 
-async def test_a_mail_server_that_is_down_is_tried_again(
+async def test_an_email_is_retried_while_the_mail_server_is_down(
     monkeypatch: pytest.MonkeyPatch, free_tcp_port: int
 ) -> None:
     monkeypatch.setenv("SCHOOL_SMTP", f"127.0.0.1:{free_tcp_port}")
@@ -222,7 +224,7 @@ async def test_a_mail_server_that_is_down_is_tried_again(
     assert isinstance(result.error, ConnectionRefusedError)
 
 
-def test_the_mail_server_takes_a_message_once_and_puts_the_same_ones_off_in_every_run() -> None:
+def test_the_mail_server_takes_a_message_once_and_defers_the_same_ones_in_every_run() -> None:
     first, second = Mailbox(), Mailbox()
     messages = [
         f"Message-ID: <{n}>\r\nTo: s{n}@school.example\r\nSubject: New\r\n\r\n".encode()
@@ -232,35 +234,36 @@ def test_the_mail_server_takes_a_message_once_and_puts_the_same_ones_off_in_ever
     answers = [first.receive(message) for message in messages]
 
     assert answers == [second.receive(message) for message in messages]
-    assert 0 < first.put_off < 20
+    assert 0 < first.deferred < 20
     for message in messages:
         first.receive(message)
     assert first.delivered.total() == 200
     assert set(first.delivered.values()) == {1}
-    assert first.repeated == 200 - first.put_off
+    assert first.repeated == 200 - first.deferred
 
 
 @pytest.mark.timeout(300)
-def test_the_demo_ends_by_itself_with_a_table_and_leaves_nothing(tmp_path: Path) -> None:
+def test_the_demo_ends_by_itself_with_a_table_and_leaves_no_files(tmp_path: Path) -> None:
     done = _run_demo(tmp_path, "--quick", "--timeout", "240")
 
     assert done.returncode == 0, done.stdout + done.stderr
     table = dict(_cells(line) for line in done.stdout.splitlines() if line.startswith("│"))
-    # The institution, 6 activities that are published and delivered, 300 answers.
+    # The institution, 6 activities published and delivered, 300 answers.
     assert table["events handled"] == "313"
-    # Five steps; 6 announcements, 60 e-mails, two of them replayed; 6 teachers, twice the office.
+    # 5 steps; 6 announcements; 60 e-mails, two of them replayed; 6 times the teacher, twice the
+    # office.
     assert table["commands succeeded"] == "379"
     assert table["e-mails received by the mail server"] == "60"
-    assert table["refused for good, and replayed"] == "2"
+    assert table["refused for good, then replayed"] == "2"
     assert table["dead letters left"] == "0"
     assert "at a time" in next(what for what in table if what.startswith("at most: "))
     assert float(table["rows settled per second"].replace(",", "")) > 0
-    assert table["retries"] == table["put off by it, and tried again"] != "0"
+    assert table["retries"] == table["deferred by the server, then retried"] != "0"
     assert "Every student got exactly the e-mails that were due: 60" in done.stdout
     assert "every answer has one grade: 300" in done.stdout
     for part in ("tell_teacher  succeeded", "tell_office  succeeded", "replayed as command"):
-        assert part in done.stdout, "the story"
-    assert "\x1b" not in done.stdout, "no terminal, no animation"
+        assert part in done.stdout, "the trace has no such line"
+    assert "\x1b" not in done.stdout, "without a terminal there is no animation"
     assert list(tmp_path.iterdir()) == []
 
 
@@ -291,12 +294,12 @@ def test_on_a_terminal_the_screens_stay_until_a_key_is_pressed(tmp_path: Path) -
 
 
 def _shown_until(terminal: int, text: str | None) -> str:
-    """What a program writes to its terminal up to that text, or up to its end."""
+    """The output of a program on its terminal up to `text`, or up to its end."""
     shown = ""
     while text is None or text not in shown:
         try:
             part = os.read(terminal, 4096)
-        except OSError:  # Linux's way to say that nobody has the other end any more
+        except OSError:  # on Linux this means that the other end is closed
             break
         if not part:
             break
@@ -310,7 +313,7 @@ def test_the_demo_cleans_up_when_it_is_stopped(tmp_path: Path) -> None:
     with _start_demo(tmp_path) as process:
         assert process.stdout is not None
         for line in process.stdout:
-            if "activities published" in line:  # in the middle of the work, then
+            if "activities published" in line:  # while the worker is busy
                 break
         process.send_signal(signal.SIGTERM)
         rest, errors = process.communicate()

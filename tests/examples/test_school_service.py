@@ -1,4 +1,4 @@
-"""`POST /activities`: a real server process, real HTTP, and what is in the database afterwards."""
+"""`POST /activities`: a real server process, real HTTP, and the rows in the database afterwards."""
 
 import json
 from collections.abc import AsyncIterator
@@ -21,13 +21,13 @@ EXERCISE = {"class_id": 1, "title": "  Exercise 1 "}
 
 
 class Service:
-    """A client of the server that runs."""
+    """A client of the running service."""
 
     def __init__(self, port: int) -> None:
         self.port = port
 
     async def post(self, body: object) -> tuple[int, dict[str, object]]:
-        """Status and answer; text goes as it is."""
+        """Returns status and answer; a string body is sent unchanged."""
         text = body if isinstance(body, str) else json.dumps(body)
         return await anyio.to_thread.run_sync(self._post, text)
 
@@ -45,7 +45,7 @@ class Service:
 
 @pytest.fixture
 async def school(database: Database) -> AsyncIterator[Connection]:
-    """A school with one class."""
+    """A connection to a school with one class."""
     await migrate(settings_of(database), ["school"])
     async with database.connect() as connection:
         await connection.execute(
@@ -64,7 +64,7 @@ async def school(database: Database) -> AsyncIterator[Connection]:
 
 @pytest.fixture
 async def service(school: Connection, database: Database, tmp_path: Path) -> AsyncIterator[Service]:
-    """The service, as its operator starts it."""
+    """The service, started as its operator starts it."""
     async with running(database.dsn, tmp_path / "service.log") as started:
         yield Service(started.port)
 
@@ -85,7 +85,7 @@ async def test_an_activity_and_its_event_are_saved_together_or_not_at_all(
     assert (event["type"], str(event["event_id"])) == ("activity.published", answer["event_id"])
     assert json.loads(event["payload"]) == {"activity_id": answer["activity_id"]}
 
-    # What does not fit is said, field by field, and leaves nothing.
+    # An invalid activity is answered with the wrong fields, and saves nothing.
     for wrong, field in (
         ({"class_id": 1, "title": " "}, "title"),
         ({"class_id": "one", "title": "x"}, "class_id"),
@@ -103,7 +103,7 @@ async def test_an_activity_and_its_event_are_saved_together_or_not_at_all(
     )
     assert await saved() == (1, 1)
 
-    # An event that cannot be written takes its activity along.
+    # When the event cannot be written, the activity is not saved either.
     await school.execute(
         """
         CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS

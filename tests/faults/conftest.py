@@ -1,4 +1,4 @@
-"""What the tests under faults share: a ledger, and settings that make faults take seconds."""
+"""Fixtures of the tests under faults: a ledger, and settings with which faults take seconds."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from tests.support import Config, Database, eventually
 from tests.support.rows import ExactlyOnce, Hasty, create_ledger, effects, unsettled
 from tests.support.verdicts import Late, safety
 
-# A death is noticed within 3 to 4 seconds; a stopped page is freed after 2.
+# A death is noticed within 3 to 4 seconds; a frozen page is freed after 2.
 HASTY: Config = {
     "database": {"idle_in_transaction_timeout": "2s"},
     "events": {"timeout": "1s"},
@@ -20,7 +20,7 @@ HASTY: Config = {
 
 @pytest.fixture
 def hasty() -> Hasty:
-    """`HASTY`, with sections of a test's own laid over it."""
+    """`HASTY`, overridden by a test's own sections."""
 
     def merged(**sections: dict[str, Any]) -> Config:
         return {
@@ -33,7 +33,7 @@ def hasty() -> Hasty:
 
 @pytest.fixture
 def ledger(request: pytest.FixtureRequest) -> Database:
-    """The test's database (the restartable one if it asks for that), with a ledger in it."""
+    """The test's database (the restartable one, if the test uses it), with a ledger."""
     restartable = "restartable_database" in request.fixturenames
     name = "restartable_database" if restartable else "database"
     database: Database = request.getfixturevalue(name)
@@ -43,7 +43,7 @@ def ledger(request: pytest.FixtureRequest) -> Database:
 
 @pytest.fixture
 def exactly_once(ledger: Database) -> ExactlyOnce:
-    """Wait until these rows are settled, and hold that each took effect once."""
+    """Wait until these rows are settled, and assert that each took effect once."""
 
     async def settled(kind: str, ids: Sequence[int]) -> bool:
         left: int = await ledger.fetchval(
@@ -55,7 +55,7 @@ def exactly_once(ledger: Database) -> ExactlyOnce:
         try:
             await eventually(lambda: settled(kind, ids))
         except AssertionError as error:
-            await effects(ledger, kind)  # an effect that took place twice is worse than a late one
+            await effects(ledger, kind)  # a repeated effect is worse than a late one
             rows = await unsettled(ledger, f"{kind}s")
             raise Late(f"{len(rows)} rows are left: {rows[:5]}") from error
         seen = await effects(ledger, kind)
@@ -65,7 +65,7 @@ def exactly_once(ledger: Database) -> ExactlyOnce:
             list(ids),
         )
         with safety():
-            assert not wrong, f"effects that are not exactly one: {wrong}"
+            assert not wrong, f"rows without exactly one effect: {wrong}"
             assert [tuple(row) for row in history] == [("succeeded", len(ids))]
 
     return check

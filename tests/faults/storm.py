@@ -1,9 +1,15 @@
-"""A storm: one kind of fault, again and again at random moments, while producers write.
+"""A storm: one kind of fault, repeated at random moments, while producers write.
 
-Owns the load, the moments, the crew, and the proof. The seed is in the test's name and repeats the
-storm: who is hit, with what, how long after which progress. The proof is the ledger, which handlers
-write in their own transaction: every effect once, nothing accepted lost, every child sent once.
-Known limit: the seed cannot repeat what the processes do meanwhile; more seeds are for that.
+    storm = Storm(ledger, seed)
+    async with storm.load():
+        await storm.strike(4, crew.kill)
+    await storm.verify()
+
+Owns the load, the moments, the workers and the proof. The seed, in the test's name, repeats the
+storm: its victims, faults and pauses. The proof is the ledger, which handlers write in their own
+transaction: each effect once, each accepted row settled, each child sent once.
+
+Known limit: the seed does not repeat the timing of the processes; more seeds make up for that.
 """
 
 import random
@@ -20,12 +26,12 @@ from tests.support import Config, Database, StartWorker, Worker, eventually
 from tests.support.rows import effects, emit, send, unsettled
 from tests.support.verdicts import Late, safety
 
-# Deaths and lost connections come so often here that they would convict innocent rows.
+# Deaths and lost connections are frequent here, and would convict innocent rows.
 ROUGH: dict[str, dict[str, Any]] = {
     "types": {"test.ledger": {"retry": {"attempts": 100}}},
     "worker": {"crash_limit": 100, "lease": "3s", "heartbeat_interval": "700ms"},
 }
-# Where nobody may die: a machine may stand still for some seconds.
+# For storms without deaths: a machine may pause for some seconds.
 UNHURRIED: dict[str, dict[str, Any]] = {**ROUGH, "worker": {**ROUGH["worker"], "lease": "60s"}}
 _WITHIN = 60.0
 
@@ -39,22 +45,22 @@ def seeds(short: int = 1, long: int = 5) -> list[Any]:
 
 
 class Storm:
-    """The load on a database, the blows, and the proof."""
+    """The load on a database, the faults, and the proof."""
 
     def __init__(self, database: Database, seed: int, *, padding: str = "") -> None:
-        """Prepare; all that is random comes from `seed`, and `padding` is in every payload."""
+        """Derive all random choices from `seed`; `padding` is in every payload."""
         self._more = {"padding": padding} if padding else {}
         self.chance = random.Random(seed)
         self._database = database
         self._stopping = False
-        # What was committed for certain; where the answer was lost, the database knows.
+        # Rows whose commit was confirmed; where the answer was lost, the database knows.
         self.accepted: dict[str, list[int]] = {"event": [], "command": []}
 
     # ------------------------------------------------------------------------------- the load
 
     @asynccontextmanager
     async def load(self) -> AsyncIterator[None]:
-        """Producers that write meanwhile, whatever becomes of the database."""
+        """Let producers write during the block, whatever happens to the database."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._produce)
             yield
@@ -71,24 +77,24 @@ class Storm:
                 continue
 
     async def write(self, connection: "asyncpg.Connection[asyncpg.Record]") -> None:
-        """A few rows of every kind, in one transaction."""
+        """Insert a few rows of every kind, in one transaction."""
         async with connection.transaction():
             events = await emit(connection, 3, wait=0.002, sends=1, **self._more)
             commands = await send(connection, 2, wait=0.01, **self._more)
-            # These never touch the database: their settlements are gathered.
+            # These never use the database, so their settlements are gathered.
             commands += await send(connection, 2, "test.wait", wait=0.01, **self._more)
         self.accepted["event"] += events
         self.accepted["command"] += commands
 
     async def _is_wanted(self) -> bool:
-        """Whether the workers keep up, so that what is asked of them ends in time."""
+        """Whether the workers keep up, so that their backlog ends in time."""
         backlog: int = await self._database.fetchval(
             "select (select count(*) from inboxd.events where run_at <= now())"
             " + (select count(*) from inboxd.commands where run_at <= now() and status = 'pending')"
         )
         return self._stopping or backlog < 100
 
-    # ------------------------------------------------------------------------------ the blows
+    # ------------------------------------------------------------------------------ the faults
 
     async def strike(
         self,
@@ -98,16 +104,16 @@ class Storm:
         rows: int = 20,
         spread: float = 0.3,
     ) -> None:
-        """So many blows, each after `rows` more rows of both kinds and up to `spread` seconds."""
+        """Inject a fault repeatedly, each time after `rows` more rows of both kinds and a pause."""
         for _ in range(times):
             await self.progress(rows)
-            # Not a wait for anything: the moment is what varies.
+            # Not a wait: the moment of the fault varies.
             await anyio.sleep(self.chance.uniform(0, spread))
             await blow()
         await self.progress(rows)
 
     async def progress(self, rows: int) -> None:
-        """Wait until so many more rows of both kinds are settled."""
+        """Wait until this many more rows of both kinds are settled."""
         before = await eventually(self._settled)
 
         async def more() -> bool:
@@ -116,7 +122,7 @@ class Storm:
         await eventually(more, _WITHIN)
 
     async def _settled(self) -> int:
-        # One more, so that nothing yet is an answer too.
+        # Plus 1, so that the result is truthy even without settled rows.
         count: int = await self._database.fetchval(
             "select 1 + least((select count(*) from inboxd.events_history),"
             " (select count(*) from inboxd.commands_history))"
@@ -126,12 +132,12 @@ class Storm:
     # ------------------------------------------------------------------------------ the proof
 
     async def verify(self) -> None:
-        """Wait until all is settled, and hold that every effect took place once."""
+        """Wait until all rows are settled, and assert that every effect occurred once."""
         try:
             await eventually(self._nothing_left, _WITHIN)
         except AssertionError as error:
             for kind in self.accepted:
-                await effects(self._database, kind)  # one that took place twice is worse
+                await effects(self._database, kind)  # a repeated effect is worse
             left = {
                 table: await unsettled(self._database, table) for table in ("events", "commands")
             }
@@ -154,7 +160,7 @@ class Storm:
             " group by 1 having count(c.id) <> 1"
         )
         with safety():
-            assert not wrong, f"events whose child was not sent once: {wrong[:5]}"
+            assert not wrong, f"events without exactly one child: {wrong[:5]}"
 
     async def _verify_kind(self, kind: str, accepted: list[int]) -> None:
         history = await self._database.fetch(f"select id, type, status from inboxd.{kind}s_history")
@@ -162,13 +168,13 @@ class Storm:
         ends = {row["status"] for row in history}
         with safety():
             assert len(ids) == len(set(ids)), f"a {kind} is twice in history"
-            assert not set(accepted) - set(ids), f"a {kind} was accepted, and lost"
-            assert ends == {"succeeded"}, f"{kind}s ended so: {ends}"
+            assert not set(accepted) - set(ids), f"an accepted {kind} is lost"
+            assert ends == {"succeeded"}, f"{kind}s ended as {ends}"
         written = {row["id"] for row in history if row["type"] == "test.ledger"}
         seen = await effects(self._database, kind)
         wrong = {row: seen[row] for row in {*written, *seen} if seen[row] != (row in written)}
         with safety():
-            assert not wrong, f"effects of {kind}s that are not exactly one: {wrong}"
+            assert not wrong, f"{kind}s without exactly one effect: {wrong}"
 
     async def _nothing_left(self) -> bool:
         left: int = await self._database.fetchval(
@@ -177,39 +183,39 @@ class Storm:
         return left == 0
 
     async def no_crash(self) -> None:
-        """Hold that nobody was declared dead, and no crash was counted."""
+        """Assert that no worker was declared dead, and no crash was counted."""
         crashed = await self._database.fetch(
             "select 'command', id from inboxd.commands_history where crashes > 0 union all"
             " select 'event', id from inboxd.events_history where crashes > 0 union all"
             " select 'worker', pid from inboxd.workers where state = 'dead'"
         )
-        assert not crashed, f"nobody died, but {crashed}"
+        assert not crashed, f"declared dead, or counted as a crash: {crashed}"
 
 
 class Crew:
-    """Workers of which some die, and others come in their stead."""
+    """Workers, of which some die and are replaced."""
 
     def __init__(self, start: StartWorker, config: Config, chance: random.Random) -> None:
-        """Start them with `start` and `config`; victims are drawn by `chance`."""
+        """Start workers with `start` and `config`; `chance` selects victims."""
         self._start = start
         self._config = config
         self._chance = chance
         self.workers: list[Worker] = []
 
     async def hire(self, count: int = 1) -> None:
-        """Start so many more, and wait until they are ready."""
+        """Start more workers, and wait until they are ready."""
         for _ in range(count):
             self.workers.append(await self._start(self._config))
 
     async def kill(self) -> None:
-        """SIGKILL one; another one takes its place."""
+        """Send SIGKILL to a worker, and start another one."""
         victim = self._chance.choice(self.workers)
         victim.kill()
         self.workers.remove(victim)
         await self.hire()
 
     async def stop(self, longest: float) -> None:
-        """SIGSTOP one for up to so many seconds."""
+        """Freeze a worker (SIGSTOP) for at most this many seconds."""
         victim = self._chance.choice(self.workers)
         victim.pause()
         await anyio.sleep(self._chance.uniform(0, longest))
@@ -218,7 +224,7 @@ class Crew:
 
 @asynccontextmanager
 async def supervised(start: StartWorker, config: Config) -> AsyncIterator[list[Worker]]:
-    """A worker that is started again whenever it dies, as a service manager does."""
+    """A worker that is restarted whenever it dies, as a service manager does."""
     lives: list[Worker] = []
     over = False
 

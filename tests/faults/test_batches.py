@@ -1,4 +1,4 @@
-"""Batches under faults: each continuation runs once, whoever dies when (promise 6)."""
+"""Batches under faults: each continuation runs once, despite deaths at any moment (promise 6)."""
 
 import json
 import random
@@ -21,7 +21,7 @@ TOLD = {"type": "batch.told", "queue": "default", "payload": {"say": "then"}}
 
 
 async def send_batch(database: Database, members: int, how: str = "ok") -> int:
-    """A batch as a producer sends it, with one continuation; its id."""
+    """Send a batch as a producer does, with one continuation; return its id."""
     member = {"type": "batch.work", "queue": "default", "payload": {"how": how}}
     batch: int = await database.fetchval(
         "select id from inboxd.send_batch('b', $1, $2)",
@@ -32,7 +32,7 @@ async def send_batch(database: Database, members: int, how: str = "ok") -> int:
 
 
 async def told(database: Database) -> Counter[str]:
-    """What the continuations said, and how often."""
+    """The number of runs of each continuation."""
     return Counter(
         row[0]
         for row in await database.fetch("select note from ledger where note not in ('member', '')")
@@ -47,7 +47,7 @@ async def settled(database: Database) -> bool:
 
 
 async def clean(database: Database) -> None:
-    """Nothing is left to fold, and nothing waits."""
+    """Wait until nothing is left to fold, and no command waits."""
 
     async def is_clean() -> bool:
         rows = await database.fetch(
@@ -58,10 +58,10 @@ async def clean(database: Database) -> None:
     await eventually(is_clean)
 
 
-async def test_a_worker_that_dies_between_append_and_fold(
+async def test_a_death_between_append_and_fold_loses_no_fold(
     ledger: Database, start_worker: StartWorker, hasty: Hasty
 ) -> None:
-    """Its settlements have committed; the fold waits for the batch's row when it is killed."""
+    """Its settlements have committed; the fold waits for a lock when the worker is killed."""
     batch = await send_batch(ledger, 3)
     async with daemon_session(ledger) as holder:
         async with holder.transaction():
@@ -77,7 +77,7 @@ async def test_a_worker_that_dies_between_append_and_fold(
             await eventually(appended)
             await lock_awaited(ledger)
             victim.kill()
-            # The server does not notice: it would fold when it gets the lock.
+            # The server has not noticed the death: it would fold when it gets the lock.
             await end_waiters(ledger)
             assert await ledger.fetchval("select succeeded from inboxd.batches") == 0
         assert await told(ledger) == {}
@@ -88,10 +88,10 @@ async def test_a_worker_that_dies_between_append_and_fold(
     await clean(ledger)
 
 
-async def test_a_batch_that_somebody_keeps_locked_holds_up_no_other(
+async def test_a_locked_batch_delays_no_other(
     ledger: Database, start_worker: StartWorker, hasty: Hasty
 ) -> None:
-    """A producer closes one, and takes its time to commit: ten minutes, if a fold waits for it."""
+    """A producer closes a batch, and commits late; a fold that waits would wait ten minutes."""
     patient = {"lock_timeout": "10m", "statement_timeout": "10m"}
     await start_worker(hasty(database=patient, worker={"lease": "60s"}))
     opened = await ledger.fetch("select * from inboxd.open_batch('held', $1)", json.dumps(TOLD))
@@ -109,7 +109,7 @@ async def _are_told(database: Database, times: int) -> bool:
     return await told(database) == {"then": times}
 
 
-async def test_killed_again_and_again_each_continuation_runs_once(
+async def test_each_continuation_runs_once_though_workers_are_killed(
     ledger: Database, start_worker: StartWorker, hasty: Hasty
 ) -> None:
     stories, choice = 12, random.Random(7)
@@ -124,7 +124,7 @@ async def test_killed_again_and_again_each_continuation_runs_once(
     await emit(ledger, stories, "batch.make", **payload)
     await emit(ledger, stories, "flow.make", steps=steps)
     for _ in range(4):
-        # Not a wait for anything: the moment is what varies.
+        # Not a wait: the moment of the death varies.
         await anyio.sleep(choice.uniform(0.1, 0.5))
         workers.pop(0).kill()
         workers.append(await start_worker(hasty()))
@@ -137,17 +137,17 @@ async def test_killed_again_and_again_each_continuation_runs_once(
         assert await told(ledger) == counts | of_steps
     await clean(ledger)
     rows = await ledger.fetch("select status, count(*) from inboxd.batches group by 1")
-    # Of each story: a batch with two within, a workflow with one.
+    # Of each story: a batch with two inner batches, a workflow with one.
     assert [tuple(row) for row in rows] == [("succeeded", 5 * stories)]
 
 
-async def test_a_fold_that_the_server_forgets_is_folded_again(
+async def test_a_fold_that_the_server_loses_is_folded_again(
     restartable_server: Server,
     restartable_database: Database,
     ledger: Database,
     start_worker: StartWorker,
 ) -> None:
-    """A folder does not wait for the flush; the server dies as soon as the release shows."""
+    """A fold does not wait for the flush; the server dies as soon as the release is visible."""
     await start_worker()
     for _ in range(3):
         batch = await send_batch(ledger, 2)
@@ -171,7 +171,7 @@ async def _is_released(database: Database, batch: int) -> bool:
     ("fills", "each"),
     [(10, 200), pytest.param(50, 2_000, marks=[pytest.mark.long, pytest.mark.soak])],
 )
-async def test_a_large_batch_is_filled_by_many_while_its_members_run(
+async def test_many_producers_fill_a_large_batch_while_its_members_run(
     ledger: Database, start_worker: StartWorker, hasty: Hasty, fills: int, each: int
 ) -> None:
     opened = await ledger.fetch("select * from inboxd.open_batch('big', $1)", json.dumps(TOLD))
@@ -180,7 +180,7 @@ async def test_a_large_batch_is_filled_by_many_while_its_members_run(
         await start_worker(hasty())
     fill = {"type": "batch.fill", "queue": "default", "payload": {"batch": batch, "count": each}}
     close = {**fill, "payload": {"batch": batch, "close": True}}
-    # The close follows the fillers as their own batch's continuation.
+    # The close is a continuation of the fillers' batch.
     await ledger.fetch(
         "select inboxd.send_batch('fillers', $1, $2)", json.dumps([fill] * fills), json.dumps(close)
     )
@@ -196,7 +196,7 @@ async def test_a_large_batch_is_filled_by_many_while_its_members_run(
     )
 
 
-async def test_members_that_two_workers_settle_together(
+async def test_two_workers_may_settle_members_of_a_batch_at_once(
     ledger: Database, start_worker: StartWorker, hasty: Hasty
 ) -> None:
     """Many small batches, whose last members end at the same moment in different workers."""

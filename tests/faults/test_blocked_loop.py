@@ -1,4 +1,4 @@
-"""A handler blocks the event loop: the lease holds, the log names it, past the bound it ends."""
+"""A handler blocks the event loop: the lease is kept, the log names the handler, a bound holds."""
 
 import json
 from functools import partial
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.anyio
     ],
 )
 @pytest.mark.parametrize("kind", ["event", "command"])
-async def test_a_blocked_loop_is_no_death(
+async def test_a_blocked_loop_is_not_declared_dead(
     ledger: Database,
     start_worker: StartWorker,
     exactly_once: ExactlyOnce,
@@ -32,10 +32,10 @@ async def test_a_blocked_loop_is_no_death(
     seconds: int,
     lease: dict[str, str],
 ) -> None:
-    """The heartbeat's thread goes on, so nobody takes over what this worker holds."""
+    """The heartbeat's thread goes on, so no other worker takes over its rows."""
     config: Config = {
         "worker": {"lease": "30s", "heartbeat_interval": "5s", **lease, "stall_timeout": "90s"},
-        # The server would free the page of a worker that does nothing for so long.
+        # Without this the server ends a session that is idle for this time.
         "database": {"idle_in_transaction_timeout": "2m"},
     }
     blocked = await start_worker(config)
@@ -44,13 +44,13 @@ async def test_a_blocked_loop_is_no_death(
     await blocked.logged("event loop is blocked")
     other = await start_worker(config)
     others = await write(ledger, 20)
-    # By the other one, or by this one where a busy machine took longer to start that.
+    # Handled by the other worker, or by this one if the other starts late.
     for each in others:
         await eventually(partial(_is_settled, ledger, kind, each))
     assert other.process.poll() is None
     await eventually(lambda: _is_settled(ledger, kind, row), within=seconds + 30)
     await exactly_once(kind, [*others, row])
-    # A busy machine may have kept the loop from running before, which is nobody's doing.
+    # A busy machine may have blocked the loop before; then no handler is named.
     named = [
         found["by"]
         for found in map(json.loads, blocked.output().splitlines())
@@ -70,15 +70,15 @@ async def _is_settled(database: Database, kind: str, row: int) -> bool:
     return found
 
 
-async def test_past_its_bound_the_process_ends(
+async def test_a_worker_ends_after_stall_timeout(
     ledger: Database, start_worker: StartWorker, exactly_once: ExactlyOnce, hasty: Hasty
 ) -> None:
-    """In a page of events: nothing of it took effect, and the next worker does all of it."""
+    """In a page of events: nothing of it took effect, and the next worker handles all of it."""
     worker = await start_worker(hasty(worker={"stall_timeout": "1500ms"}))
     before = await emit(ledger, 5)
     (row,) = await emit(ledger, 1, "test.block", seconds=3)
     assert await worker.wait() == 70
     assert f"handler of event test.block (id {row}) blocks" in worker.output()
-    # Its bound is higher, and its server more patient.
+    # Its stall_timeout is higher, and its server waits longer.
     await start_worker(hasty(database={"idle_in_transaction_timeout": "20s"}))
     await exactly_once("event", [*before, row])

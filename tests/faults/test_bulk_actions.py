@@ -1,4 +1,4 @@
-"""Workers killed in the middle of a bulk action: each row is met once, the audit is exact."""
+"""Workers killed during a bulk action: each row is changed once, the audit is exact."""
 
 import random
 from datetime import timedelta
@@ -16,14 +16,14 @@ from tests.support.worker import Worker
 
 pytestmark = pytest.mark.anyio
 
-# In a paused queue, so that rows which are replayed stay as they are.
+# In a paused queue, so that replayed rows stay pending.
 DEAD = """
 insert into inboxd.commands (type, queue, status, attempts, errors, fingerprint)
 select 'test.ledger', 'held', 'failed', 1, '[{"error": "E: it was down"}]', 'f'
   from generate_series(1, $1)
 """
-# What a transaction of the action waits for, while a test holds it: before any of its rows is
-# changed, after all of them are, and when nothing is left to do but to note how far it has come.
+# Locks by which a test stops a transaction of the action: before any of its rows is changed, after
+# all of them are, and when only the progress is left to write.
 REPLAYS = "lock table inboxd.replays in share mode"
 AUDIT = "select from inboxd.audit where id = 1 for update"
 CURSOR = "lock table inboxd.actions in share mode"
@@ -51,7 +51,7 @@ async def _done(database: Database) -> int:
 
 
 async def _killed_where_it_is_held(database: Database, worker: Worker, point: str) -> None:
-    """Kill it in a transaction of the action, at one of its points."""
+    """Kill a worker in a transaction of the action, at one of its points."""
     async with database.connect() as holder, holder.transaction():
         await holder.execute(point)
         await lock_awaited(database, who="inboxd%")
@@ -59,7 +59,7 @@ async def _killed_where_it_is_held(database: Database, worker: Worker, point: st
 
 
 async def _killed_somewhere(database: Database, worker: Worker) -> None:
-    """Kill it once it has come a little further."""
+    """Kill a worker after a random number of further rows."""
     before = await _done(database) + random.randint(0, 400)
 
     async def has_come_further() -> bool:
@@ -76,7 +76,7 @@ async def _killed_somewhere(database: Database, worker: Worker) -> None:
         pytest.param(100_000, 20, marks=[pytest.mark.long, pytest.mark.timeout(900)]),
     ],
 )
-async def test_killed_at_any_point_each_row_is_met_once(
+async def test_each_row_is_changed_once_though_workers_are_killed(
     database: Database, start_worker: StartWorker, hasty: Hasty, rows: int, kills: int
 ) -> None:
     await _order(database, rows)
@@ -87,7 +87,7 @@ async def test_killed_at_any_point_each_row_is_met_once(
         else:
             await _killed_where_it_is_held(database, worker, POINTS[turn % 4 - 1])
     killed_at = await _done(database)
-    # Two that go on side by side: one works on it at a time.
+    # Two workers side by side: one at a time works on the action.
     await start_worker(hasty(), ready=False)
     await start_worker(hasty(), ready=False)
 
@@ -113,7 +113,7 @@ async def test_killed_at_any_point_each_row_is_met_once(
 
 
 async def test_one_worker_at_a_time_works_on_an_action(database: Database) -> None:
-    """Another one would run a canary of its own, and double the rate: each row once is not all."""
+    """A second one would run its own canary, and double the rate."""
     await _order(database, 30, delay=timedelta(0))
     async with daemon_session(database) as one, daemon_session(database) as other:
         async with one.transaction():
@@ -122,10 +122,10 @@ async def test_one_worker_at_a_time_works_on_an_action(database: Database) -> No
         assert await bulk_actions.claim(Session(other, SQL)) is not None
 
 
-async def test_a_canary_runs_first_and_the_others_when_it_has_succeeded(
+async def test_the_others_follow_when_the_canary_has_succeeded(
     database: Database, start_worker: StartWorker, hasty: Hasty
 ) -> None:
-    """Rows that the same worker runs: those that fail again hold the others."""
+    """The worker also runs the replayed rows: failing ones would stop the others."""
     await database.execute("create table ledger (kind text, row_id bigint, note text)")
     await _order(database, 30, canary=True)
     await database.execute("delete from inboxd.controls")

@@ -24,7 +24,7 @@ from inboxd import Handlers
 handlers = Handlers("other")
 """
 BERLIN = ZoneInfo("Europe/Berlin")
-# A chunk that was counted before its worker died is tried again after these two.
+# A chunk whose worker died is retried after these two times.
 KEPT: dict[str, dict[str, Any]] = {
     "database": {"idle_in_transaction_timeout": "1s"},
     "events": {"chunk_timeout": "1s", "timeout": "500ms"},
@@ -48,7 +48,7 @@ async def declared(database: Database) -> None:
 async def emit(
     where: "Database | asyncpg.Connection[Any]", topic: str, payloads: Sequence[dict[str, Any]]
 ) -> list[int]:
-    """Insert events of a topic, in this order; their ids."""
+    """Insert events of a topic, in this order; return their ids."""
     rows = await where.fetch(
         "insert into inboxd.events (topic, mode, type, payload) "
         "select $1, 'batch', 'chunked.' || $1, p::jsonb from unnest($2::text[]) as p returning id",
@@ -59,15 +59,15 @@ async def emit(
 
 
 async def handled(database: Database) -> list[int]:
-    """The events of all chunks that committed, in the order of the chunks."""
+    """The events of all committed chunks, in the order of the chunks."""
     rows = await database.fetch("select unnest(ids) as id from chunks order by chunks.id")
     return [row["id"] for row in rows]
 
 
 async def visited(worker: Worker) -> None:
-    """Wait until the one bucket that has anything was visited, from the beginning to the end.
+    """Wait until a whole visit of the one bucket with events has taken place.
 
-    Each visit begins with a look at who may still commit: the third one follows a whole visit.
+    Each visit begins with a read of the horizon: the third read follows a whole visit.
     """
     looks = await worker.metric("inboxd_horizon_duration_seconds_count")
 
@@ -78,7 +78,7 @@ async def visited(worker: Worker) -> None:
 
 
 async def settled(database: Database, ids: Sequence[int], within: float = 60) -> None:
-    """Wait until all of these have succeeded."""
+    """Wait until all these rows have succeeded."""
 
     async def have() -> bool:
         found = await database.fetchval(
@@ -89,7 +89,7 @@ async def settled(database: Database, ids: Sequence[int], within: float = 60) ->
     await eventually(have, within)
 
 
-async def test_killed_in_the_middle_of_a_chunk(
+async def test_a_chunk_whose_worker_is_killed_runs_again(
     chunked: Database, start_worker: StartWorker, hasty: Hasty
 ) -> None:
     victim = await start_worker(hasty(events={"chunk_timeout": "20s"}))
@@ -112,7 +112,7 @@ async def test_killed_in_the_middle_of_a_chunk(
 @pytest.mark.long
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("topic", ["counted", "whole"])
-async def test_poison_that_kills_is_convicted_alone(
+async def test_an_event_that_kills_is_convicted_alone(
     chunked: Database, start_worker: StartWorker, hasty: Hasty, topic: str
 ) -> None:
     async with supervised(start_worker, hasty(**KEPT)):
@@ -152,10 +152,10 @@ async def test_two_workers_never_share_a_chunk(
 
 
 @pytest.mark.usefixtures("within_an_hour")
-async def test_a_chunk_of_a_day_waits_for_who_commits_late(
+async def test_a_chunk_of_a_day_waits_for_late_commits(
     chunked: Database, start_worker: StartWorker, hasty: Hasty
 ) -> None:
-    """Written before midnight, committed after it: it counts to the day on which it was written."""
+    """An event written before midnight, but committed after it, belongs to its day of writing."""
     worker = await start_worker(hasty())
     await declared(chunked)
     early = await emit(chunked, "daily", [{}])
@@ -167,7 +167,7 @@ async def test_a_chunk_of_a_day_waits_for_who_commits_late(
         open_ = producer.transaction()
         await open_.start()
         late = await emit(producer, "daily", [{}])
-        # Both were written yesterday, as it were; triggers would not have it.
+        # Backdate both to yesterday, without the triggers that forbid it.
         yesterday = datetime.now(BERLIN).replace(hour=0, minute=0, second=0) - timedelta(hours=3)
         backdate = (
             "set local session_replication_role = replica; update inboxd.events set "
@@ -187,7 +187,7 @@ async def test_a_chunk_of_a_day_waits_for_who_commits_late(
         assert found["ids"] == [*early, *late]
 
 
-async def test_a_cut_connection_is_nobodys_failure(
+async def test_a_cut_connection_spends_no_attempt_of_a_chunk(
     chunked: Database, start_worker: StartWorker, hasty: Hasty
 ) -> None:
     await start_worker(hasty(events={"chunk_timeout": "20s"}))
@@ -206,14 +206,14 @@ async def test_a_cut_connection_is_nobodys_failure(
     assert [tuple(row) for row in rows] == [(1, 0)]
 
 
-async def test_a_worker_that_drains_lets_a_chunk_end(
+async def test_a_draining_worker_lets_a_chunk_end(
     chunked: Database, start_worker: StartWorker, hasty: Hasty
 ) -> None:
     worker = await start_worker(hasty(events={"chunk_timeout": "20s"}))
     await declared(chunked)
     await chunked.execute("insert into ledger values ('told')")
     ids = await emit(chunked, "counted", [{"deferred": True}, *[{"wait": 0.2}] * 4])
-    # The handler has asked the ledger for the first event, and works on the next one.
+    # The handler has asked the ledger for the first event, and handles the next one.
     await eventually(
         lambda: chunked.fetchval(
             "select exists (select from pg_stat_activity where datname = current_database()"
@@ -227,7 +227,7 @@ async def test_a_worker_that_drains_lets_a_chunk_end(
 async def test_a_chunk_waits_for_the_workers_of_its_topic(
     chunked: Database, start_worker: StartWorker, hasty: Hasty, tmp_path: Path
 ) -> None:
-    """They are away, another one is there: what they come back to is one chunk, in order."""
+    """Meanwhile there is another worker; when they return, the chunk is whole and in order."""
     worker = await start_worker(hasty())
     await declared(chunked)
     ids = await emit(chunked, "counted", [{}, {}, {}])
@@ -239,10 +239,10 @@ async def test_a_chunk_waits_for_the_workers_of_its_topic(
     await chunked.execute(
         "insert into inboxd.topics (name, mode, source) values ('o', 'batch', 't')"
     )
-    (nobodys,) = await emit(chunked, "o", [{}])
-    # That one was given up, so the task has looked at the others too, long after their grace.
+    (unhandled,) = await emit(chunked, "o", [{}])
+    # This event is given up, so the task has seen the others too, long after their grace.
     given_up = "select exists (select from inboxd.events where id = $1 and status = 'failed')"
-    await eventually(lambda: chunked.fetchval(given_up, nobodys))
+    await eventually(lambda: chunked.fetchval(given_up, unhandled))
     assert await other.stop() == 0
     await start_worker(hasty())
     ids += await emit(chunked, "counted", [{}, {}])
@@ -251,7 +251,7 @@ async def test_a_chunk_waits_for_the_workers_of_its_topic(
         assert await chunked.fetchval("select ids from chunks") == ids
 
 
-async def test_chunks_that_nobody_handles_do_not_wait_for_ever(
+async def test_unhandled_chunks_are_kept_or_dead_letters(
     chunked: Database, start_worker: StartWorker, hasty: Hasty
 ) -> None:
     await chunked.execute(
@@ -266,7 +266,7 @@ async def test_chunks_that_nobody_handles_do_not_wait_for_ever(
         return sorted(row["id"] for row in rows) == ids
 
     await eventually(lambda: have_status("pending"))
-    await worker.logged("nobody handles these events: they are kept")
+    await worker.logged("no living worker handles these events: they are kept")
     assert await worker.stop() == 0
     await start_worker(hasty(**settings, events={"unhandled": "dead"}))
     await eventually(lambda: have_status("failed"))

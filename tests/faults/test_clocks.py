@@ -1,4 +1,4 @@
-"""Clocks that are wrong, or jump: nobody dies of it, nothing runs early, twice, or never."""
+"""Wrong or jumping clocks: no worker dies, and no row runs early, twice, or never."""
 
 import itertools
 import json
@@ -35,14 +35,14 @@ HOUR = 3600.0
 
 @pytest.fixture
 def clock() -> Iterator[Clock]:
-    """The database's clock."""
+    """The database's clock, which the test may change."""
     with shared_folder() as folder:
         yield Clock(folder)
 
 
 @pytest.fixture
 def restartable_server(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    """A server that lives by `clock`."""
+    """A server that uses `clock`."""
     spawn = place.spawn
 
     def spawn_with_clock(command: list[str], *rest: Any, **words: Any) -> Any:
@@ -61,12 +61,12 @@ def restartable_server(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Iterato
 
 @pytest.fixture
 def restartable_database(restartable_server: Server) -> Database:
-    """A migrated database on it."""
+    """A migrated database on that server."""
     return create_migrated(restartable_server)
 
 
 @pytest.mark.parametrize("seed", seeds())
-async def test_the_databases_clock_jumps(
+async def test_jumps_of_the_databases_clock_lose_and_repeat_nothing(
     ledger: Database,
     restartable_database: Database,
     clock: Clock,
@@ -74,7 +74,7 @@ async def test_the_databases_clock_jumps(
     hasty: Hasty,
     seed: int,
 ) -> None:
-    """Forward and back, by seconds, leases, hours, and days that have no partition yet."""
+    """Forward and back, by seconds, leases, hours, and days without partitions."""
     storm = Storm(ledger, seed)
     config = hasty(types=ROUGH["types"], maintenance={"interval": "1s"}, worker={"lease": "60s"})
     await Crew(start_worker, config, storm.chance).hire(2)
@@ -90,8 +90,8 @@ async def test_the_databases_clock_jumps(
 
     async with storm.load():
         await storm.strike(5, jump)
-    await eventually(lambda: is_sampled(ledger))  # wherever the last jump went
-    clock.off(max(0.0, *jumps))  # what was written at the latest time is due
+    await eventually(lambda: is_sampled(ledger))  # whatever the last jump was
+    clock.off(max(0.0, *jumps))  # rows of the latest time are due now
     await storm.verify()
     await storm.no_crash()
 
@@ -99,7 +99,7 @@ async def test_the_databases_clock_jumps(
 # ------------------------------------------------------------------------- the workers' clocks
 
 
-async def test_workers_an_hour_off(
+async def test_workers_whose_clocks_are_an_hour_off_start_rows_in_time(
     ledger: Database,
     start_worker: StartWorker,
     exactly_once: ExactlyOnce,
@@ -107,7 +107,7 @@ async def test_workers_an_hour_off(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """One an hour ahead, one an hour behind: what is due is decided by the database's clock."""
+    """One an hour ahead, one an hour behind: the database's clock decides what is due."""
     for hours in (1, -1):
         with monkeypatch.context() as patch:
             for name, value in Clock(tmp_path, hours * HOUR).environment.items():
@@ -115,7 +115,7 @@ async def test_workers_an_hour_off(
             worker = await start_worker(hasty(worker={"poll_interval": "1h", "lease": "60s"}))
         said = datetime.fromisoformat(json.loads(worker.output().splitlines()[0])["timestamp"])
         off = (said - datetime.now(UTC)).total_seconds()
-        assert off == pytest.approx(hours * HOUR, abs=60), "its clock is wrong indeed"
+        assert off == pytest.approx(hours * HOUR, abs=60), "the worker's clock is right"
     events, commands = await emit(ledger, 50, sends=1), await send(ledger, 50, wait=0.05)
     for table in ("events", "commands"):
         async with ledger.connect() as producer, producer.transaction():

@@ -1,4 +1,4 @@
-"""What fails at COMMIT, after every statement has succeeded: it alone fails, the others commit."""
+"""Failures at COMMIT, after every statement has succeeded: one row fails, the others commit."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from tests.support.verdicts import safety
 
 pytestmark = pytest.mark.anyio
 
-# Deferred to the commit of whoever settles: no savepoint and no statement sees it earlier.
+# Deferred to the commit of the settlement: no savepoint and no statement sees it earlier.
 REFUSE = """
 create function refuse() returns trigger language plpgsql as
 $$ begin raise exception 'at commit' using errcode = '23514'; end $$;
@@ -27,7 +27,7 @@ for each row when (new.type like 'test.%' and (new.payload ->> 'n')::int = 7
         pytest.param("command", "test.wait", id="command, settled with others"),
     ],
 )
-async def test_a_constraint_that_fails_at_commit(
+async def test_a_constraint_that_fails_at_commit_fails_one_row(
     ledger: Database, start_worker: StartWorker, kind: Kind, type_: str
 ) -> None:
     await ledger.execute(REFUSE.format(kind))
@@ -53,7 +53,7 @@ async def test_a_constraint_that_fails_at_commit(
 async def test_an_event_that_spoils_its_page_is_found_under_a_backlog(
     ledger: Database, start_worker: StartWorker
 ) -> None:
-    """The pages beside it commit: that must not undo the halving."""
+    """The pages beside it commit, which must not undo the halving."""
     await ledger.execute(REFUSE.format("event"))
     inbox = Inbox(ledger)
     async with ledger.connect() as producer, producer.transaction():
@@ -62,7 +62,7 @@ async def test_an_event_that_spoils_its_page_is_found_under_a_backlog(
         await emit(producer, 20_000, "test.noop")
     worker = await start_worker(
         {
-            # No page ends early because the machine is slow.
+            # No page ends early on a slow machine.
             "events": {"page_rows": 100, "page_time": "50s"},
             "types": {"test.noop": {"retry": {"attempts": 1}}},
         }

@@ -1,4 +1,4 @@
-"""Workers that die, or seem to: every effect counts once, and only what kills is convicted."""
+"""Workers that die, or seem to: every effect counts once, and only rows that kill are convicted."""
 
 import math
 import random
@@ -18,7 +18,7 @@ COMMANDS = 8
 
 
 async def _in_a_page(database: Database) -> bool:
-    """Whether an event's handler has written, and nothing of its page is committed."""
+    """Whether an event's handler has written, and its page is not committed."""
     found: bool = await database.fetchval(
         "select exists (select from pg_locks join pg_stat_activity using (pid)"
         " where relation = 'ledger'::regclass and mode = 'RowExclusiveLock'"
@@ -28,7 +28,7 @@ async def _in_a_page(database: Database) -> bool:
 
 
 async def _running(database: Database, count: int) -> bool:
-    """Whether so many commands have written, each in its own open transaction."""
+    """Whether at least this many commands have written, each in its own open transaction."""
     found: int = await database.fetchval(
         "select count(*) from pg_locks join pg_stat_activity using (pid)"
         " where relation = 'ledger'::regclass and mode = 'RowExclusiveLock'"
@@ -38,7 +38,7 @@ async def _running(database: Database, count: int) -> bool:
 
 
 @pytest.mark.parametrize("survivor", ["a restarted worker", "another worker"])
-async def test_killed_in_a_page_of_events(
+async def test_a_page_whose_worker_is_killed_is_handled_once(
     ledger: Database,
     start_worker: StartWorker,
     exactly_once: ExactlyOnce,
@@ -55,10 +55,10 @@ async def test_killed_in_a_page_of_events(
         await start_worker(hasty())
     await exactly_once("event", ids)
     (row,) = await ledger.fetch("select max(attempts), max(crashes) from inboxd.events_history")
-    assert tuple(row) == (1, 0), "a death is no attempt, and no crash of those that ran alone after"
+    assert tuple(row) == (1, 0), "a death is not an attempt; lone runs after it count no crash"
 
 
-async def test_killed_in_the_middle_of_commands(
+async def test_commands_whose_worker_is_killed_run_once(
     ledger: Database, start_worker: StartWorker, exactly_once: ExactlyOnce, hasty: Hasty
 ) -> None:
     workers = [await start_worker(hasty()), await start_worker(hasty())]
@@ -78,7 +78,7 @@ async def test_killed_in_the_middle_of_commands(
     assert [row["state"] for row in states] == ["dead", "running"]
 
 
-async def test_a_death_while_producers_were_silent(
+async def test_a_death_while_producers_are_silent_delays_no_row(
     ledger: Database, start_worker: StartWorker, exactly_once: ExactlyOnce, hasty: Hasty
 ) -> None:
     """The flag stays at 0 when its worker is killed; the reaper sets it, long before the poll."""
@@ -102,7 +102,7 @@ async def _workers(database: Database, count: int) -> bool:
     return found == count
 
 
-async def test_two_workers_side_by_side(
+async def test_two_workers_share_the_work(
     ledger: Database, start_worker: StartWorker, exactly_once: ExactlyOnce
 ) -> None:
     one, two = await start_worker(), await start_worker()
@@ -120,7 +120,7 @@ async def test_two_workers_side_by_side(
     await exactly_once("event", events)
     await exactly_once("command", [*commands, *(row["id"] for row in children)])
     shares = await ledger.fetch("select distinct worker_id from inboxd.commands_history")
-    assert len(shares) == 2, "both had their share"
+    assert len(shares) == 2, "both workers had a share"
     assert [await one.stop(), await two.stop()] == [0, 0]
 
 
@@ -131,31 +131,31 @@ async def _nothing_left(database: Database) -> bool:
     return left == 0
 
 
-# ----------------------------------------------------------------------------------- stopped
+# ------------------------------------------------------------------------------------ frozen
 
 
-async def test_stopped_past_its_lease(
+async def test_a_worker_frozen_beyond_its_lease_changes_nothing(
     ledger: Database,
     start_worker: StartWorker,
     exactly_once: ExactlyOnce,
     hasty: Hasty,
     fresh_seed: int,
 ) -> None:
-    """What it runs, when it is stopped in that, and when it wakes after its lease: by the seed."""
+    """The seed draws its commands, the moment of the freeze, and the end of it."""
     chance = random.Random(fresh_seed)
-    # Longer than a machine stands still: no worker but the stopped one may die.
+    # Longer than a machine pauses: only the frozen worker may die.
     config = hasty(worker={"lease": "10s"})
     stopped = await start_worker(config)
     wait = chance.uniform(0.6, 1.2)
     own = await send(ledger, chance.randint(1, 3), wait=wait)
     silent = await send(ledger, chance.randint(1, 3), "test.wait", queue="slow", wait=wait)
     await eventually(lambda: _running(ledger, len(own)))
-    # Not a wait for anything: the moment is what varies.
+    # Not a wait: the moment of the freeze varies.
     await anyio.sleep(chance.uniform(0, wait / 3))
     stopped.pause()
     other = await start_worker(config)
     if chance.random() < 0.5:
-        await eventually(lambda: _is_dead(ledger))  # and what it had may still run elsewhere
+        await eventually(lambda: _is_dead(ledger))  # its commands may still run elsewhere
     else:
         await exactly_once("command", own)
         await eventually(lambda: _nothing_left(ledger))
@@ -164,7 +164,7 @@ async def test_stopped_past_its_lease(
     await stopped.ready()
     await exactly_once("command", own)
     await eventually(lambda: _nothing_left(ledger))
-    # It returned as a new incarnation, which works; and what it had run changed nothing.
+    # It returns as a new incarnation, which works; its late results changed nothing.
     assert await other.stop() == 0
     more = await send(ledger, 1)
     await exactly_once("command", [*own, *more])
@@ -185,7 +185,7 @@ async def _is_dead(database: Database) -> bool:
 async def test_a_late_settlement_changes_nothing(
     ledger: Database, start_worker: StartWorker, type_: str
 ) -> None:
-    """The lease is taken away between two heartbeats, so the worker does not know and settles."""
+    """The lease is taken away between two heartbeats: the worker does not notice, and settles."""
     worker = await start_worker({"worker": {"lease": "60s", "heartbeat_interval": "15s"}})
     (row,) = await send(ledger, 1, type_, wait=1)
     await eventually(lambda: _is_claimed(ledger))
@@ -210,13 +210,13 @@ async def _is_claimed(database: Database) -> bool:
 
 
 @pytest.mark.timeout(240)
-async def test_a_command_that_kills_its_worker(
+async def test_a_command_that_kills_its_worker_is_convicted(
     ledger: Database, start_worker: StartWorker, exactly_once: ExactlyOnce, hasty: Hasty
 ) -> None:
     before = await send(ledger, 5)
     (poison,) = await send(ledger, 1, "test.misbehave", how="kill")
     after = await send(ledger, 5)
-    # Short, since each life waits for the lease of the one before; none has a living peer.
+    # Short, since each life waits for the lease of the last one; no life has a living peer.
     config = hasty(worker={"lease": "1500ms", "heartbeat_interval": "300ms"})
     async with supervised(start_worker, config) as lives:
         await eventually(lambda: _convicted(ledger, "commands", poison), within=120)
@@ -225,7 +225,7 @@ async def test_a_command_that_kills_its_worker(
         "select attempts, crashes, lone_crashes, errors from inboxd.commands"
     )
     assert (row["attempts"], row["crashes"]) == (0, len(lives) - 1)
-    assert row["lone_crashes"] == 3, "only deaths at which it ran alone convict"
+    assert row["lone_crashes"] == 3, "only deaths while it ran alone convict"
     assert len(lives) - 1 <= 3 + math.ceil(math.log2(len(before) + len(after) + 1)) + 1
     assert row["errors"].count("WorkerDied") == row["crashes"]
 

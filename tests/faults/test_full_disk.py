@@ -1,4 +1,4 @@
-"""The database's disk is full: what cannot be written waits, and nothing is lost."""
+"""A full disk of the database: rows wait until there is room, and none is lost."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -33,21 +33,21 @@ def disk() -> Iterator[Path]:
 
 @pytest.fixture
 def restartable_server(disk: Path) -> Iterator[Server]:
-    """A server whose tables are on that disk; its log of changes is on another one."""
+    """A server whose tables are on that disk; its WAL is on another one."""
     with temporary_server() as server:
         yield server
 
 
 @pytest.fixture
 def restartable_database(restartable_server: Server, disk: Path) -> Database:
-    """A migrated database on it."""
+    """A migrated database on that server."""
     database = create_migrated(restartable_server)
     anyio.run(move_tables, database, restartable_server, disk, TABLES)
     return database
 
 
 @pytest.mark.parametrize("seed", seeds(long=3))
-async def test_a_disk_that_is_full_again_and_again(
+async def test_a_disk_that_fills_up_repeatedly_loses_no_row(
     ledger: Database,
     restartable_database: Database,
     disk: Path,
@@ -59,18 +59,18 @@ async def test_a_disk_that_is_full_again_and_again(
     await crew.hire(2)
 
     async def fill() -> None:
-        """Leave no block free until a worker has met it, and some time longer."""
+        """Leave no block free until a worker has failed to write, and for some time longer."""
         before = _met(crew)
         async with ledger.connect() as producer:
-            for _ in range(60):  # enough that settling it needs room that is not there
+            for _ in range(60):  # enough that settling them needs room that is missing
                 await storm.write(producer)
         ballast = disk / "ballast"
         await anyio.to_thread.run_sync(fill_up, ballast)
         try:
-            # Not met at all where a vacuum has just made room within the tables.
+            # Workers may not notice it, if a vacuum has just made room within the tables.
             with suppress(AssertionError):
                 await eventually(lambda: _meets(crew, before), within=5)
-            # Not a wait for anything: how long it stays full is what varies.
+            # Not a wait: the time for which the disk is full varies.
             await anyio.sleep(storm.chance.uniform(0, 1))
         finally:
             ballast.unlink()
@@ -79,7 +79,7 @@ async def test_a_disk_that_is_full_again_and_again(
         await storm.strike(2, fill, rows=50)
     await storm.verify()
     await storm.no_crash()
-    assert _met(crew), "the disk was full when something had to be written"
+    assert _met(crew), "no worker met the full disk"
 
 
 async def _meets(crew: Crew, before: int) -> bool:
@@ -87,5 +87,5 @@ async def _meets(crew: Crew, before: int) -> bool:
 
 
 def _met(crew: Crew) -> int:
-    """How often the workers were told that the disk is full."""
+    """The number of errors "disk full" in the workers' logs."""
     return sum(worker.output().count("could not extend file") for worker in crew.workers)

@@ -1,10 +1,9 @@
 # ruff: noqa: E501 - the questions at the end are SQL
-"""Batches, workflows and what waits, under everything at once: promise 6 in a storm.
+"""Batches and workflows in a storm of everything at once: promise 6.
 
-Workers run and are killed, producers send batches, fill open ones together and send graphs,
-operators cancel, dismiss and run dead letters again; at the end what failed is mended and run
-again. Then every count is the truth, each continuation ran once and only if its condition held,
-and nothing is left that waits.
+Workers run and are killed; producers send batches, fill open ones together and send graphs;
+operators cancel, dismiss and replay. At the end failed commands are mended and replayed. Then every
+count is correct, each continuation has run once and only if its condition held, and nothing waits.
 """
 
 import json
@@ -33,7 +32,7 @@ TERMS = operations.Terms(actor="storm")
 
 
 class Storm:
-    """Producers and operators; `choice` decides all that is not a race."""
+    """Producers and operators; `choice` decides everything but races."""
 
     def __init__(self, database: Database, seed: int) -> None:
         self.database = database
@@ -48,7 +47,7 @@ class Storm:
         return json.dumps([_work(how) for how in self.hows()])
 
     async def handlers(self) -> None:
-        """Events whose handlers put batches and workflows together."""
+        """Emit events whose handlers make batches and workflows."""
         inner = [self.hows(3) for _ in range(self.choice.randint(0, 2))]
         await emit(self.database, 1, "batch.make", members=self.hows(), inner=inner)
         steps: list[Any] = []
@@ -61,7 +60,7 @@ class Storm:
         await emit(self.database, 1, "flow.make", steps=steps, reads=False)
 
     async def producer(self) -> None:
-        """A batch in SQL, and something that waits for one that is there already."""
+        """Send a batch by SQL, and a command that waits for an existing batch or command."""
         async with self.database.connect() as connection:
             ids = await connection.fetchval(
                 "select array_agg(id) from (select batch_id id from inboxd.batches union all "
@@ -82,7 +81,7 @@ class Storm:
                 )
 
     async def filled(self) -> None:
-        """An open batch, filled by some at once, and closed by one of them."""
+        """Open a batch, fill it concurrently, and close it meanwhile."""
         async with self.database.connect() as connection:
             batch = await connection.fetchval(
                 "select new_batch_id from inboxd.open_batch('open', $1, $2, $3)",
@@ -94,7 +93,8 @@ class Storm:
                 await connection.execute(
                     "select inboxd.add_to_batch($1, $2)", batch, self.members()
                 )
-                # How long it holds its transaction open, and below when the close comes: varied.
+                # The time for which it holds its transaction open varies, and below that of the
+                # close.
                 await anyio.sleep(self.choice.uniform(0, 0.05))
 
         async def close() -> None:
@@ -108,7 +108,7 @@ class Storm:
                 group.start_soon(self.tried, work)
 
     async def operator(self) -> None:
-        """One action on something at random."""
+        """Take one action on a random row or batch."""
         async with daemon_session(self.database) as connection:
             session = Session(connection, SQL)
             batch = await connection.fetchval(
@@ -137,7 +137,7 @@ class Storm:
                 await operations.act(session, "commands", "cancel", [some], actor="storm")
 
     async def tried(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Once; what is refused is refused, and nothing else may fail: no deadlock either."""
+        """Run `work` once; refusals are counted, any other error fails, a deadlock too."""
         name = work.__name__
         try:
             await work()
@@ -149,7 +149,7 @@ class Storm:
         self.done[name] += 1
 
     async def keep(self, work: Callable[[], Awaitable[None]], pause: float) -> None:
-        """Again and again, at some pace."""
+        """Repeat `work`, with random pauses."""
         while not self.over:
             await self.tried(work)
             await anyio.sleep(self.choice.uniform(0, pause))
@@ -164,7 +164,7 @@ def _told(say: str) -> str:
 
 
 @pytest.mark.parametrize("seconds", [pytest.param(20, marks=pytest.mark.long)])
-async def test_a_storm(
+async def test_a_storm_breaks_no_promise_of_batches(
     ledger: Database, start_worker: StartWorker, hasty: Hasty, seconds: float, fresh_seed: int
 ) -> None:
     storm = Storm(ledger, fresh_seed)
@@ -180,7 +180,7 @@ async def test_a_storm(
             group.start_soon(storm.keep, work, pause)
         ends = anyio.current_time() + seconds
         while anyio.current_time() < ends:
-            # Not a wait for anything: the moment is what varies.
+            # Not a wait: the moment of the death varies.
             await anyio.sleep(storm.choice.uniform(1, 3))
             workers.pop(0).kill()
             workers.append(await start_worker(config))
@@ -193,7 +193,7 @@ async def test_a_storm(
 
 
 async def _healed(database: Database) -> bool:
-    """Run again what is dead, until nothing is left; dismiss it where its batch was cancelled."""
+    """Replay dead letters until none is left; dismiss those whose batch was cancelled."""
     async with daemon_session(database) as connection:
         for row in await connection.fetch(
             "select batch_id from inboxd.batches where closed_at is null"

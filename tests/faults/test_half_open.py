@@ -1,4 +1,4 @@
-"""Servers that vanish without a word, or do not take writes any more: noticed, and passed over."""
+"""Servers that vanish silently, or no longer accept writes: noticed, and passed over."""
 
 import socket
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.long
-async def test_half_open_connections_of_the_processors(
+async def test_half_open_connections_are_replaced(
     ledger: Database, start_worker: StartWorker, exactly_once: ExactlyOnce
 ) -> None:
     with proxy(ledger.dsn) as way:
@@ -64,7 +64,7 @@ async def test_half_open_connections_of_the_processors(
 async def test_a_vanished_server_is_waited_for_once(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It would answer no rollback either: what settles and declares dead has a new connection."""
+    """It would not answer a rollback: settling and declaring dead use new connections."""
     monkeypatch.setattr("inboxd.store.pools._GRACE_SECONDS", 0.0)
     monkeypatch.setattr("inboxd.store.pools._PATIENCE", 3600.0)
     async with AsyncExitStack() as stack:
@@ -105,7 +105,7 @@ async def test_a_vanished_server_is_waited_for_once(
                 tasks.start_soon(declare_dead)
                 await lock_awaited(database, 2)
                 assert way.swallow("test") == 2
-                for each in (connection, other):  # whatever is said on these from now on
+                for each in (connection, other):  # later statements on these wait
                     _wait_an_hour(each)
                 await eventually(nobody_waits)  # the server's own time limit
             with bounded():
@@ -116,12 +116,12 @@ async def test_a_vanished_server_is_waited_for_once(
 
 
 def _wait_an_hour(connection: Connection) -> None:
-    """Let the driver wait for so long for what is said on it from now on."""
+    """Make the driver wait an hour for later statements."""
     config = getattr(connection, "_config")  # noqa: B009 - the driver does not type it
     setattr(connection, "_config", config._replace(command_timeout=3600))  # noqa: B010 - as above
 
 
-async def test_the_worker_probes_the_server_too(database: Database) -> None:
+async def test_the_worker_probes_the_server_by_keepalive(database: Database) -> None:
     connection = await connect(Settings.model_validate({"dsn": database.dsn}), "test")
     try:
         transport: Any = getattr(connection, "_transport")  # noqa: B009 - the driver does not type it
@@ -138,13 +138,13 @@ async def test_the_worker_probes_the_server_too(database: Database) -> None:
 
 @pytest.fixture
 def black_hole() -> Iterator[str]:
-    """A host that takes connections and never says a word."""
+    """A host that accepts connections and sends nothing."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         yield f"127.0.0.1:{listening.getsockname()[1]}"
 
 
 def _dsn(database: Database, *hosts: str, query: str = "") -> str:
-    """The test's database on several hosts; "itself" is where it is."""
+    """The DSN of the test's database on several hosts; "itself" is its own host."""
     parts = urlsplit(database.dsn)
     login, at, itself = parts.netloc.rpartition("@")
     named = ",".join(itself if host == "itself" else host for host in hosts)
@@ -157,7 +157,7 @@ async def _connect(dsn: str) -> Connection:
 
 
 @pytest.mark.parametrize("order", ["before", "behind"])
-async def test_a_host_that_says_nothing_is_passed(
+async def test_a_host_that_sends_nothing_is_passed(
     database: Database, black_hole: str, order: str
 ) -> None:
     hosts = (black_hole, "itself") if order == "before" else ("itself", black_hole)
@@ -166,14 +166,14 @@ async def test_a_host_that_says_nothing_is_passed(
     connection.terminate()
 
 
-async def test_no_host_answers(database: Database, black_hole: str) -> None:
-    with pytest.raises(DatabaseError, match="nobody answered in time") as caught:
+async def test_an_error_names_that_no_host_answers(database: Database, black_hole: str) -> None:
+    with pytest.raises(DatabaseError, match="no answer in time") as caught:
         await _connect(_dsn(database, black_hole, black_hole))
     assert "s3cret" not in str(caught.value)
 
 
 async def test_a_standby_is_passed(server: AnyServer, restartable_server: Server) -> None:
-    """Where a failover left the old primary behind as a standby, it is still named first."""
+    """A failover may leave the old primary behind as a standby, still named first in the DSN."""
     with restartable_server.outage():
         (restartable_server.home / "cluster" / "standby.signal").touch()
     standby, primary = restartable_server.dsn(), Database("postgres", server.dsn())
@@ -182,7 +182,7 @@ async def test_a_standby_is_passed(server: AnyServer, restartable_server: Server
     assert not await connection.fetchval("select pg_is_in_recovery()")
     connection.terminate()
     reader = await _connect(_dsn(primary, *hosts, query="target_session_attrs=any"))
-    assert await reader.fetchval("select pg_is_in_recovery()"), "as the DSN says"
+    assert await reader.fetchval("select pg_is_in_recovery()"), "the DSN allows a standby"
     reader.terminate()
     with pytest.raises(DatabaseError, match="wait for the failover"):
         await _connect(_dsn(primary, hosts[0], hosts[0]))

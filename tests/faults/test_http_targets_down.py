@@ -1,4 +1,4 @@
-"""A target that is asked over HTTP is down while workers and the server die."""
+"""A target that is called over HTTP is down while workers and the server die."""
 
 import json
 from collections.abc import AsyncIterator
@@ -27,7 +27,7 @@ async def target() -> AsyncIterator[Target]:
 
 
 def settings(hasty: Hasty, target: Target) -> Config:
-    """Three failures open the breaker; it stays open until the test says otherwise."""
+    """Three failures open the breaker; it stays open until the test closes it."""
     bank = {"url": target.url(""), "allow": ["127.0.0.0/8"], "concurrency": 4}
     down = {"consecutive_failures": 3, "first_break": "1h", "longest_break": "1h"}
     patient = {"http.request": {"retry": {"kind": "fixed", "base": "100ms", "attempts": 100}}}
@@ -35,7 +35,7 @@ def settings(hasty: Hasty, target: Target) -> Config:
 
 
 async def pay(database: Database, numbers: range) -> None:
-    """A payment each."""
+    """Send one payment for each number."""
     for number in numbers:
         payload = {"target": "bank", "path": "/ok", "json": {"n": number}}
         await database.fetch(
@@ -45,7 +45,7 @@ async def pay(database: Database, numbers: range) -> None:
 
 
 async def until_left_alone(database: Database) -> None:
-    """Wait until the breaker is open and nothing runs."""
+    """Wait until the breaker is open and no command runs."""
 
     async def is_open() -> bool:
         found = await database.fetchval(
@@ -59,14 +59,14 @@ async def until_left_alone(database: Database) -> None:
 
 
 @pytest.mark.long
-async def test_a_target_down_while_workers_and_the_server_die(
+async def test_a_target_down_while_workers_and_the_server_die_loses_nothing(
     restartable_server: Server,
     restartable_database: Database,
     start_worker: StartWorker,
     target: Target,
     hasty: Hasty,
 ) -> None:
-    """Nothing is lost, no attempt is spent while it is open, each payment is made once."""
+    """While the breaker is open no attempt is spent; then each payment is made once."""
     database, config = restartable_database, settings(hasty, target)
     workers = [await start_worker(config) for _ in range(2)]
     await target.stop()
@@ -80,7 +80,7 @@ async def test_a_target_down_while_workers_and_the_server_die(
     assert await workers[1].stop() == 0
     workers.append(await start_worker(config))
     await pay(database, range(40, 45))
-    # What comes to another queue is done: these workers work, and have seen what waits.
+    # A later command of another queue ends: the workers work, and have seen the waiting ones.
     await database.fetch("select inboxd.send_command('test.noop', '{}')")
 
     async def noop_is_done() -> bool:
@@ -92,7 +92,7 @@ async def test_a_target_down_while_workers_and_the_server_die(
     assert await database.fetchval(_SPENT) == spent
     with safety():
         assert await database.fetchval("select count(*) from inboxd.commands") == 45
-    # It is back. While it works one worker dies, and then the server.
+    # It is up again. Meanwhile one worker dies, and then the server.
     await target.start()
     target.plan.extend(["/slow?after=0.1"] * 45)
     async with daemon_session(database) as connection:
@@ -111,7 +111,7 @@ async def test_a_target_down_while_workers_and_the_server_die(
     )
     with safety():
         assert sorted(row["n"] for row in rows) == list(range(45))
-    # What a target sees that acts once for each key: each payment under one key, the row's.
+    # A target that acts once per key sees each payment under one key, the row's.
     asked = {(seen.headers["idempotency-key"], json.loads(seen.body)["n"]) for seen in target.seen}
     with safety():
         assert asked == {(row["key"], row["n"]) for row in rows}

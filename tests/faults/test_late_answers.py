@@ -1,4 +1,4 @@
-"""What comes late: claims after a death or a suspension, and reads that an outage cuts short."""
+"""Late answers: claims after a death or a suspension, and reads that an outage interrupts."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -15,32 +15,32 @@ pytestmark = pytest.mark.anyio
 
 @asynccontextmanager
 async def _held(database: Database, statement: str) -> AsyncIterator[asyncpg.Connection]:
-    """What the statement locks is locked until the block ends."""
+    """Hold the locks of a statement during the block."""
     async with database.connect() as connection, connection.transaction():
         await connection.execute(statement)
         yield connection
 
 
 async def _soon(database: Database, count: int) -> list[int]:
-    """Commands that are due in three seconds: time to lock what their claim will need."""
+    """Insert commands due in three seconds: time to take the locks that their claim will need."""
     async with database.connect() as producer, producer.transaction():
         ids = await send(producer, count)
         await producer.execute("update inboxd.commands set run_at = now() + interval '3 s'")
     return ids
 
 
-# What waits for a lock of the test's waits for its end.
+# Statements that wait for the test's lock wait until its end.
 PATIENT = {"lock_timeout": "10m", "statement_timeout": "10m"}
 CLAIM = "%picked AS MATERIALIZED%"
 READ = "%JOIN inboxd.bodies%"
 
 
 @pytest.mark.parametrize("how", ["stopped", "waiting"])
-async def test_a_claim_of_a_worker_that_was_declared_dead(
+async def test_a_claim_of_a_worker_declared_dead_takes_nothing(
     ledger: Database, start_worker: StartWorker, exactly_once: ExactlyOnce, hasty: Hasty, how: str
 ) -> None:
-    """Its claim is under way when it is declared dead: it takes nothing, and nothing runs twice."""
-    # At its first page, and once a lease, it looks for what it does not know: not before the claim.
+    """The claim is under way when the worker is declared dead; no command runs twice."""
+    # At its first page, and once per lease, it looks for unknown leases: not before the claim.
     late = await start_worker(hasty(worker={"lease": "60s"}))
     await looked_again(ledger, "command", late)
     me = await ledger.fetchval("select id from inboxd.workers")
@@ -49,7 +49,7 @@ async def test_a_claim_of_a_worker_that_was_declared_dead(
         await lock_awaited(ledger, query=CLAIM)
         if how == "stopped":
             late.pause()
-        # As the reaper does; the claim has not come to the worker's own row yet.
+        # The reaper does this; the claim has not yet locked the worker's own row.
         await ledger.execute(
             "update inboxd.workers set state = 'dead', ended_at = now() where id = $1", me
         )
@@ -64,16 +64,16 @@ async def test_a_claim_of_a_worker_that_was_declared_dead(
     rows = await ledger.fetch(
         "select distinct worker_id = $1, fence from inboxd.commands_history", me
     )
-    assert [tuple(row) for row in rows] == [(False, 1)], "one claim each, none of the dead"
+    assert [tuple(row) for row in rows] == [(False, 1)], "one claim each, none by the dead worker"
 
 
-async def test_a_claim_that_arrives_after_a_suspension_is_given_back(
+async def test_a_claim_that_arrives_after_a_suspension_is_released(
     ledger: Database, start_worker: StartWorker, exactly_once: ExactlyOnce, hasty: Hasty
 ) -> None:
-    """Whoever could not renew starts nothing: not even what it had asked for before."""
+    """A worker that could not renew its lease starts nothing, even of an earlier claim."""
     worker = await start_worker(hasty(database=PATIENT))
     await looked_again(ledger, "command", worker)
-    # Neither a heartbeat nor a claim gets past this; nor does a reaper, to whom it means life.
+    # This blocks heartbeats and claims; a reaper too, which takes that for life.
     async with _held(ledger, "select from inboxd.workers for update"):
         ids = await send(ledger, 5)
         await lock_awaited(ledger, query=CLAIM)
@@ -87,10 +87,10 @@ async def test_a_claim_that_arrives_after_a_suspension_is_given_back(
 
 
 @pytest.mark.parametrize("kind", ["event", "command"])
-async def test_a_payload_that_an_outage_keeps_from_being_read(
+async def test_an_outage_while_a_payload_is_read_spends_no_attempt(
     ledger: Database, start_worker: StartWorker, exactly_once: ExactlyOnce, kind: str
 ) -> None:
-    """The row is claimed, its payload is in `bodies`, and just then the connection breaks."""
+    """The row is claimed, its payload is in `bodies`, and then the connection breaks."""
     ids = await (emit if kind == "event" else send)(ledger, 3, padding="x" * 5000)
     async with _held(ledger, "lock inboxd.bodies in access exclusive mode"):
         await start_worker({"types": {"test.ledger": {"retry": {"attempts": 1}}}})
@@ -103,10 +103,10 @@ async def test_a_payload_that_an_outage_keeps_from_being_read(
     assert [tuple(row) for row in rows] == [(1, 0, None)]
 
 
-async def test_a_payload_that_arrives_after_a_suspension_begins_nothing(
+async def test_a_payload_that_arrives_after_a_suspension_starts_nothing(
     ledger: Database, start_worker: StartWorker, exactly_once: ExactlyOnce, hasty: Hasty
 ) -> None:
-    """It was leased and not running yet, so there was nothing to stop when the lease ran out."""
+    """The commands were leased but not running, so nothing had to stop when the lease ended."""
     ids = await send(ledger, 3, padding="x" * 5000)
 
     async def are_given_back() -> bool:

@@ -1,4 +1,4 @@
-"""A leader that is stopped: another leads when its lease is over, and it does nothing on waking."""
+"""A frozen leader: another worker leads when its lease ends, and the frozen one then does not."""
 
 import time
 from datetime import timedelta
@@ -17,17 +17,17 @@ BEAT = 0.5
 
 
 def _config(lease: float) -> Config:
-    """`lease`: after so many seconds of silence, it takes others for dead."""
+    """Settings of a worker; lease: seconds of silence after which it declares others dead."""
     return {
         "worker": {"lease": f"{int(lease)}s", "heartbeat_interval": f"{int(BEAT * 1000)}ms"},
         "maintenance": {"interval": "200ms"},
     }
 
 
-async def test_a_stopped_leader_is_followed_and_does_nothing_when_it_wakes(
+async def test_a_frozen_leader_is_replaced_and_changes_nothing_when_it_wakes(
     database: Database, start_worker: StartWorker
 ) -> None:
-    # It takes nobody for dead, however long its follower is stopped later on.
+    # With this lease it declares no other worker dead, though the second one is frozen later.
     first = await start_worker(_config(lease=60))
     await eventually(lambda: _leads(first))
     second = await start_worker(_config(lease=LEASE))
@@ -36,9 +36,11 @@ async def test_a_stopped_leader_is_followed_and_does_nothing_when_it_wakes(
     first.pause()
     stopped_at = time.monotonic()
     await eventually(lambda: _leads(second))
-    assert time.monotonic() - stopped_at > LEASE - BEAT, "its lease was not over yet"
+    assert time.monotonic() - stopped_at > LEASE - BEAT, (
+        "the second worker led before the lease was over"
+    )
 
-    second.pause()  # so whatever a leader does now is done by the one that wakes
+    second.pause()  # so only the worker that wakes could run a leader's task
     async with daemon_session(database) as session:
         forgotten = await join(session, "long gone")
         await session.execute(
@@ -58,7 +60,7 @@ async def test_a_stopped_leader_is_followed_and_does_nothing_when_it_wakes(
     assert await _leads(second)
     assert not await _leads(first)
     await eventually(lambda: _is_sampled_again(database))
-    # Whoever led, or took itself for the leader: samples are as far apart as one takes them.
+    # Whichever worker led, or believed so: samples keep their interval.
     gaps = "select at - lag(at) over (order by at) as gap from inboxd.samples"
     least = await database.fetchval(f"select min(gap) from ({gaps}) g")
     with safety():
@@ -75,7 +77,7 @@ async def _leads(worker: Worker) -> bool:
 
 
 async def _beats(database: Database, worker: Worker) -> None:
-    """Wait until its heartbeat has just come."""
+    """Wait until its heartbeat has just been written."""
     beat = "select heartbeat from inboxd.workers where pid = $1"
     before = await database.fetchval(beat, worker.process.pid)
 
@@ -86,7 +88,7 @@ async def _beats(database: Database, worker: Worker) -> None:
 
 
 async def _has_beaten(database: Database, worker: Worker) -> bool:
-    """Whether it lives anew, for longer than its tasks wait for their next runs."""
+    """Whether it lives again, for longer than its tasks wait for their next runs."""
     beaten = "select max(heartbeat) filter (where state = 'running') from inboxd.workers"
     beats: int | None = await database.fetchval(f"{beaten} where pid = $1", worker.process.pid)
     return beats is not None and beats >= 3

@@ -1,4 +1,4 @@
-"""Every notification suppressed: only latency grows, and the poll bounds it (promise 4)."""
+"""All notifications are suppressed: only latency grows, up to the poll interval (promise 4)."""
 
 import pytest
 
@@ -9,7 +9,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def _is_quiet(database: Database) -> bool:
-    """Whether nothing is unsettled, so that the workers go to sleep."""
+    """Whether no row is unsettled, so that the workers go to sleep."""
     left: int = await database.fetchval(
         "select (select count(*) from inboxd.events) + (select count(*) from inboxd.commands)"
     )
@@ -17,7 +17,7 @@ async def _is_quiet(database: Database) -> bool:
 
 
 @pytest.mark.parametrize("how", ["mode off", "no triggers", "silent session", "flag left at 0"])
-async def test_no_wake_up_is_needed(
+async def test_rows_are_handled_without_wake_ups(
     ledger: Database, start_worker: StartWorker, exactly_once: ExactlyOnce, how: str
 ) -> None:
     config: Config = {"wakeups": {"mode": "off"}} if how == "mode off" else {}
@@ -34,7 +34,7 @@ async def test_no_wake_up_is_needed(
             await producer.execute("set inboxd.notify = 'off'")
         for _ in range(3):
             await eventually(lambda: _is_quiet(ledger))
-            if how == "flag left at 0":  # as a worker does that dies while it claims
+            if how == "flag left at 0":  # a worker that dies during a claim leaves them so
                 await producer.execute(
                     "select setval('inboxd.events_flag', 0), setval('inboxd.commands_flag', 0)"
                 )
@@ -45,13 +45,13 @@ async def test_no_wake_up_is_needed(
     await exactly_once("command", commands)
     for kind in ("event", "command"):
         polls = f'inboxd_wakeups_total{{cause="poll",kind="{kind}"}}'
-        assert sum([await each.metric(polls) for each in workers]) >= 1, "a poll found them"
+        assert sum([await each.metric(polls) for each in workers]) >= 1, "no poll found the rows"
 
 
 async def test_a_retry_needs_no_wake_up(
     ledger: Database, start_worker: StartWorker, exactly_once: ExactlyOnce
 ) -> None:
-    """A worker's own timer finds what becomes due, long before the poll."""
+    """A worker's own timer finds due rows, long before the poll."""
     await start_worker({"worker": {"poll_interval": "1h"}})
     await eventually(lambda: _is_quiet(ledger))
     async with ledger.connect() as producer:

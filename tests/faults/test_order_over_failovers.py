@@ -1,4 +1,4 @@
-"""Sequential topics over what happens to the server: a failover, 2PC, a snapshot that is held."""
+"""Sequential topics over events of the server: failover, prepared transactions, held snapshots."""
 
 import json
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 async def lines(restartable_database: Database) -> Database:
-    """A database on a server of the test's own, with topics declared."""
+    """A database on a server of the test's own, with the topics declared."""
     await declare_lines(restartable_database)
     return restartable_database
 
@@ -25,7 +25,7 @@ async def lines(restartable_database: Database) -> Database:
 async def test_a_failover_to_an_older_copy_rewinds_ids_and_order_holds(
     lines: Database, restartable_server: Server, start_worker: StartWorker
 ) -> None:
-    """The copy knows nothing of the newest events; its sequence draws their ids once more."""
+    """The copy lacks the newest events, and its sequence draws their ids again."""
     worker = await start_worker()
     kept = await turns(lines, ["k", "other"] * 5)
     await settled(lines, 10)
@@ -38,7 +38,7 @@ async def test_a_failover_to_an_older_copy_rewinds_ids_and_order_holds(
     with restartable_server.outage("immediate"):
         cluster.rename(restartable_server.home / "lost")
         copy.rename(cluster)
-    assert sum(map(len, (await trail(lines)).values())) == 10, "it is the older copy"
+    assert sum(map(len, (await trail(lines)).values())) == 10, "the server runs on the older copy"
     again = await turns(lines, ["k", "other"] * 3)
     assert again[-1] < lost[-1], "ids were rewound"
     await settled(lines, 16)
@@ -54,13 +54,13 @@ async def test_a_failover_to_an_older_copy_rewinds_ids_and_order_holds(
 async def test_a_prepared_transaction_is_waited_for(
     lines: Database, restartable_server: Server, start_worker: StartWorker, *, seen: bool
 ) -> None:
-    """Its producer has gone, its locks have another holder's name, and its event comes first."""
+    """Its producer has gone, its locks belong to no session, and its event comes first."""
     await lines.execute("alter system set max_prepared_transactions = 2")
     restartable_server.restart()
     await start_worker()
     free = await keys_of_other_buckets(lines)
     async with lines.connect() as producer:
-        # A transaction that notified cannot be prepared.
+        # A transaction that has notified cannot be prepared.
         await producer.execute("set inboxd.notify = 'off'; begin")
         first = await turns(producer, ["k"])
         second = await turns(lines, ["k"]) if seen else []
@@ -74,17 +74,17 @@ async def test_a_prepared_transaction_is_waited_for(
         await turns(lines, free)
         await settled(lines, done + len(free))
     with safety():
-        assert "k" not in await trail(lines), "what was prepared may still come"
+        assert "k" not in await trail(lines), "the prepared event may still be committed"
     await lines.execute("commit prepared 'late'")
     await settled(lines, (3 + seen) * len(free) + 1 + len(second))
     with safety():
         assert (await in_order(lines))["k"] == first + second
 
 
-async def test_claims_stay_flat_while_a_snapshot_is_held(
+async def test_claims_read_few_pages_while_a_snapshot_is_held(
     lines: Database, restartable_server: Server, start_worker: StartWorker
 ) -> None:
-    """What was settled stays where it was for another session: cursors pass it by."""
+    """Settled rows stay on their pages for the other session; cursors pass them by."""
     await lines.execute(_TELL.format(database=lines.name))
     async with lines.connect() as holder, holder.transaction(isolation="repeatable_read"):
         await holder.fetch("select from inboxd.events")
@@ -94,10 +94,10 @@ async def test_claims_stay_flat_while_a_snapshot_is_held(
         claims = list(pages_of_claims(restartable_server))
     assert len(claims) >= 120
     early, late = median(claims[:20]), median(claims[-20:])
-    assert late < 1.5 * early + 20, f"pages that a claim read, from {early} to {late}"
+    assert late < 1.5 * early + 20, f"pages per claim grew from {early} to {late}"
 
 
-# Every new session tells what its statements did.
+# Every new session logs the plans of its statements.
 _TELL = """
 alter database {database} set session_preload_libraries = 'auto_explain';
 alter database {database} set auto_explain.log_min_duration = 0;
@@ -109,7 +109,7 @@ alter database {database} set auto_explain.log_buffers = on;
 
 
 def pages_of_claims(server: Server) -> Iterator[int]:
-    """How many pages each claim of arrivals that found some has read, as the server's log says."""
+    """The pages that each successful claim of arrivals has read, by the server's log."""
     told = (server.home / "server.log").read_text()
     for part in told.split("plan:\n")[1:]:
         plan, _ = json.JSONDecoder().raw_decode(part.lstrip())
@@ -119,7 +119,7 @@ def pages_of_claims(server: Server) -> Iterator[int]:
 
 
 async def keys_of_other_buckets(database: Database) -> list[str]:
-    """Keys whose lines share no bucket with that of `k`: nothing holds them up."""
+    """Keys whose lines do not share the bucket of `k`, so that nothing delays them."""
     rows = await database.fetch(
         "select key from (select 'f' || n as key from generate_series(1, 50) n) as k"
         " where inboxd.bucket_of('ordered', key) <> inboxd.bucket_of('ordered', 'k')"

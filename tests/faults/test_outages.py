@@ -1,4 +1,4 @@
-"""The database restarts, ends sessions, goes away: latency grows, nothing else happens."""
+"""The database restarts, ends sessions, goes away: only latency grows."""
 
 from functools import partial
 from typing import Any
@@ -23,10 +23,10 @@ async def _no_crash(database: Database) -> None:
         " + (select count(*) from inboxd.events_history where crashes > 0)"
         " + (select count(*) from inboxd.workers where state = 'dead')"
     )
-    assert crashed == 0, "nobody died"
+    assert crashed == 0, "an outage counts no crash and no death"
 
 
-async def test_an_outage_longer_than_the_lease(
+async def test_an_outage_longer_than_the_lease_only_delays(
     restartable_server: Server,
     restartable_database: Database,
     ledger: Database,
@@ -37,7 +37,7 @@ async def test_an_outage_longer_than_the_lease(
     config = hasty(**PATIENT, maintenance={"samples": "1s"}, worker={"lease": "10s"})
     workers = [await start_worker(config), await start_worker(config)]
     commands = await send(ledger, 10, wait=1)
-    # One page, in which the outage meets both of them or one; what ran alone after is no crash.
+    # The outage may meet this page in one worker or both; a lone run after it counts no crash.
     events = await emit(ledger, 200, wait=0.02)
     await eventually(lambda: _running(ledger))
     with restartable_server.outage("immediate"):
@@ -77,7 +77,7 @@ async def _lease_age(worker: Worker, seconds: float) -> bool:
 
 @pytest.mark.direct("nobody listens behind one")
 @pytest.mark.parametrize("how", ["terminated", "cut", "half-open"])
-async def test_the_listener_listens_again(
+async def test_the_listener_reconnects(
     ledger: Database, start_worker: StartWorker, exactly_once: ExactlyOnce, how: str
 ) -> None:
     with proxy(ledger.dsn) as way:
@@ -97,9 +97,9 @@ async def test_the_listener_listens_again(
                 assert way.cut("listener") == 1
             case "half-open":
                 assert way.swallow("listener") == 1
-        # As one that died may have left it: the reconnect trusts nothing, and sets it.
+        # A worker that died may have left the flag so: the reconnect sets it.
         await ledger.execute("select setval('inboxd.commands_flag', 0)")
-        # Emitted while nobody hears: the sweep after the reconnect finds it, not the poll.
+        # Emitted while no worker listens: the sweep after the reconnect finds it, not the poll.
         unheard = await emit(ledger, 1)
         await worker.logged("listening again")
         settled = await ledger.fetch("select id from inboxd.events_history")
@@ -123,7 +123,7 @@ async def _is_settled(database: Database, row: int) -> bool:
 
 
 @pytest.mark.parametrize("how", ["cut", "half-open"])
-async def test_the_heartbeat_connects_again(
+async def test_the_heartbeat_reconnects(
     ledger: Database,
     start_worker: StartWorker,
     exactly_once: ExactlyOnce,

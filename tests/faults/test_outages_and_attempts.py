@@ -1,4 +1,4 @@
-"""An outage is nobody's failure: a row with one attempt survives it."""
+"""An outage spends no attempt: a row with one attempt survives it."""
 
 from functools import partial
 
@@ -31,7 +31,7 @@ async def test_a_connection_cut_under_a_command_spends_no_attempt(
 async def test_a_server_that_vanishes_before_the_settlement_spends_no_attempt(
     database: Database, start_worker: StartWorker
 ) -> None:
-    """Without a word: nobody answers the settlement, and nobody ends the connection."""
+    """The server neither answers the settlement nor closes the connection."""
     await database.execute(TABLES)
     inbox = Inbox(database)
     with proxy(database.dsn) as way:
@@ -50,7 +50,7 @@ async def test_a_server_that_vanishes_before_the_settlement_spends_no_attempt(
 async def test_an_operators_lock_on_the_row_spends_no_attempt(
     database: Database, start_worker: StartWorker
 ) -> None:
-    """Held for longer than the settlement may wait for it."""
+    """The lock is held for longer than the settlement may wait for it."""
     await database.execute(TABLES)
     inbox = Inbox(database)
     worker = await start_worker({"database": {"lock_timeout": "300ms"}})
@@ -88,13 +88,13 @@ _WAITING = (
 
 
 async def _waits(inbox: Inbox, sessions: int) -> bool:
-    """Whether so many handlers wait in the middle of their transactions."""
+    """Whether this many handlers are idle in their transactions."""
     found: int = await inbox.database.fetchval(f"select count(*) {_WAITING}")
     return found == sessions
 
 
 async def cut_when_idle_in_transaction(inbox: Inbox, sessions: int) -> None:
-    """End the sessions of handlers that wait in the middle of their transactions."""
+    """End the sessions of handlers that are idle in their transactions."""
     await eventually(partial(_waits, inbox, sessions))
     await inbox.database.fetch(f"select pg_terminate_backend(pid) {_WAITING}")
 

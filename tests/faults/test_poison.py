@@ -1,4 +1,4 @@
-"""What ran on a dead worker runs side by side again; what kills is found, and nothing else."""
+"""Suspects run in groups after a death; the one that kills is found, and no other is convicted."""
 
 import math
 from typing import Any
@@ -13,11 +13,11 @@ from tests.support.rows import Hasty, emit, send
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(240)]
 
-# Each life waits for the lease of the one before, and a life that stands still for its own lease
-# stops what it runs.
+# Each life waits for the lease of the last one. A machine that pauses for longer than a lease stops
+# the commands that run.
 BRIEF: dict[str, Any] = {"lease": "5s", "heartbeat_interval": "1s"}
 LIMIT = 3
-# Commands that were to run alone for two deaths already, as the reaper leaves them.
+# A command that has two crashes and must run alone, as the reaper leaves it.
 SUSPECT = (
     "update inboxd.commands set crashes = 2, suspect_group = gen_random_uuid(), lone_crashes = 0,"
     " run_at = now() where id = $1"
@@ -31,7 +31,7 @@ async def _running(database: Database, ids: list[int]) -> int:
 
 
 async def _most_at_once(database: Database, ids: list[int]) -> int:
-    """How many of these ran at the same time in the end."""
+    """The largest number of these commands that ran at the same time."""
     count: int = await database.fetchval(
         "select max(n) from (select count(*) as n from inboxd.commands_history a"
         " join inboxd.commands_history b on a.started_at between b.started_at and b.finished_at"
@@ -54,7 +54,7 @@ async def _ended(database: Database, ids: list[int], dead: list[int]) -> bool:
 
 
 @pytest.mark.long
-async def test_one_of_a_hundred_kills_its_worker(
+async def test_one_of_a_hundred_commands_that_kills_is_convicted(
     ledger: Database, start_worker: StartWorker, hasty: Hasty
 ) -> None:
     async with ledger.connect() as session, session.transaction():
@@ -64,14 +64,16 @@ async def test_one_of_a_hundred_kills_its_worker(
     async with supervised(start_worker, hasty(worker=BRIEF)) as lives:
         await eventually(lambda: _ended(ledger, innocent, [poison]), within=200)
     assert len(lives) - 1 <= math.ceil(math.log2(100)) + LIMIT + 1
-    assert await _most_at_once(ledger, innocent) >= 25, "a group runs side by side"
+    assert await _most_at_once(ledger, innocent) >= 25, "commands of a group run side by side"
     (row,) = await ledger.fetch("select id, crashes, lone_crashes, errors from inboxd.commands")
-    assert (row["id"], row["lone_crashes"]) == (poison, LIMIT), "deaths at which it ran alone"
+    assert (row["id"], row["lone_crashes"]) == (poison, LIMIT), (
+        "only deaths while it ran alone convict"
+    )
     assert row["errors"].count("WorkerDied") == row["crashes"] == len(lives) - 1
 
 
 @pytest.mark.long
-async def test_innocent_deaths_convict_nobody(
+async def test_unrelated_deaths_convict_no_command(
     ledger: Database, start_worker: StartWorker, hasty: Hasty
 ) -> None:
     config = hasty(worker=BRIEF)
@@ -104,10 +106,10 @@ async def _any_suspect_runs(database: Database) -> bool:
 
 
 @pytest.mark.long
-async def test_poison_with_a_key_and_poison_in_a_limited_queue(
+async def test_poison_is_found_in_a_line_and_in_a_limited_queue(
     ledger: Database, start_worker: StartWorker, hasty: Hasty
 ) -> None:
-    """Two that kill in one group, each where claims are another's."""
+    """Two commands of one group kill, each of another source of claims."""
     insert = (
         "insert into inboxd.commands (type, queue, ordering_key, payload)"
         " values ($1, $2, $3, $4) returning id"
@@ -134,7 +136,7 @@ async def test_poison_with_a_key_and_poison_in_a_limited_queue(
         await eventually(lambda: _ended(ledger, innocent, poison), within=200)
     assert len(lives) <= 20
     status = await ledger.fetchval("select status from inboxd.commands where id = $1", behind)
-    assert status == "waiting", "behind the dead letter of its key"
+    assert status == "waiting", "it stands behind the dead letter of its key"
 
 
 async def test_a_suspect_runs_alone_under_steady_load(
@@ -172,10 +174,10 @@ async def test_a_suspect_runs_alone_under_steady_load(
     assert await ledger.fetchval("select count(*) from inboxd.events_history") > 10
 
 
-async def test_others_of_its_key_do_not_keep_a_suspect_from_its_run_alone(
+async def test_commands_of_its_key_do_not_delay_a_suspects_run_alone(
     ledger: Database, start_worker: StartWorker, hasty: Hasty
 ) -> None:
-    """They were leased with it and stand behind it, suspects that run side by side, if at all."""
+    """They are suspects too, leased with it, and stand behind it."""
     ids = await send(ledger, 3, "test.wait", wait=0.1)
     await ledger.execute("update inboxd.commands set run_at = now() + interval '1 hour'")
     await ledger.execute(
@@ -194,18 +196,18 @@ async def _settled(database: Database, count: int) -> bool:
     return found >= count
 
 
-async def test_an_event_that_kills_convicts_no_command_that_runs_alone(
+async def test_an_event_that_kills_does_not_convict_a_command_that_runs_alone(
     ledger: Database, start_worker: StartWorker, hasty: Hasty
 ) -> None:
     (suspect,) = await send(ledger, 1, "test.wait", wait=1.5)
     await ledger.execute(SUSPECT, suspect)
-    # A single death alone would convict it.
+    # A single death would convict it.
     async with supervised(start_worker, hasty(worker={**BRIEF, "crash_limit": 1})) as lives:
         await eventually(lambda: _all_run(ledger, [suspect]))
         (poison,) = await emit(ledger, 1, "test.misbehave", how="kill")
         await eventually(lambda: _ended(ledger, [suspect], []), within=60)
         await eventually(lambda: _is_dead(ledger, poison), within=60)
-    assert len(lives) >= 2, "the event did kill"
+    assert len(lives) >= 2, "the event killed no worker"
 
 
 async def _is_dead(database: Database, event: int) -> bool:

@@ -26,7 +26,7 @@ async def test_an_event_that_kills_is_convicted(
     ledger: Database, start_worker: StartWorker, hasty: Hasty
 ) -> None:
     await emit(ledger, 1, "test.misbehave", how="kill")
-    # The first death happens in a page, and counts nothing; the others happen to the event alone.
+    # The first death is in a page, and counts nothing; the others occur while it runs alone.
     for crashes in range(4):
         victim = await start_worker(hasty(**POOLER), ready=False)
         assert await victim.wait() == -9

@@ -1,6 +1,6 @@
-"""The database refuses what a worker writes of an event: that one stands aside, all others go on.
+"""The database refuses a worker's write to an event: it is set aside, all others go on.
 
-The triggers stand for whatever refuses it: a number that is too large, somebody's own constraint.
+The triggers stand for any cause of a refusal: a number out of range, a user's own constraint.
 """
 
 import pytest
@@ -12,20 +12,20 @@ from tests.support.verdicts import safety
 
 pytestmark = pytest.mark.anyio
 
-# More than a page comes to, one after the other.
+# More than a page has, one after the other.
 _OTHERS = 10
 _QUICK: Config = {"types": {"test.misbehave": {"retry": {"base": "50ms", "attempts": 32767}}}}
 
 
 @pytest.fixture
 async def inbox(database: Database) -> Inbox:
-    """A database of the test's own, with the handlers' tables."""
+    """A database of the test's own, with the tables of the handlers."""
     await database.execute(TABLES)
     return Inbox(database)
 
 
 async def _go_on(inbox: Inbox, kind: Kind) -> None:
-    """Others are handled, each of them after the one before."""
+    """Write rows one after the other; wait until each is handled."""
     for _ in range(_OTHERS):
         row_id = await inbox.write(kind, "test.ledger", {})
         await inbox.succeeded(kind, row_id)
@@ -34,7 +34,7 @@ async def _go_on(inbox: Inbox, kind: Kind) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_the_last_attempt_that_a_row_can_count(
+async def test_the_last_attempt_that_fits_into_its_column_is_counted(
     inbox: Inbox, start_worker: StartWorker, kind: Kind
 ) -> None:
     bad = await inbox.write(kind, "test.misbehave", {"how": "raise"}, attempts=32_767)
@@ -56,7 +56,7 @@ create trigger refuse before update on inboxd.events for each row
 """
 
 
-async def test_a_requeue_that_is_refused_leaves_a_dead_letter(
+async def test_a_refused_requeue_makes_a_dead_letter(
     inbox: Inbox, start_worker: StartWorker
 ) -> None:
     await inbox.database.execute(
@@ -70,13 +70,13 @@ async def test_a_requeue_that_is_refused_leaves_a_dead_letter(
     assert "starts again" not in worker.output()
 
 
-async def test_of_what_nothing_can_be_written_pages_pass_it_over(
+async def test_an_event_whose_every_write_is_refused_is_skipped(
     inbox: Inbox, start_worker: StartWorker
 ) -> None:
     await inbox.database.execute(_REFUSES.format(type="test.misbehave", and_when=""))
     worker = await start_worker(_QUICK)
     bad = await inbox.write("event", "test.misbehave", {"how": "raise"})
-    await worker.logged("an event is left where it is")
+    await worker.logged("an event is set aside")
     await _go_on(inbox, "event")
     left = await inbox.hot("event", bad)
     with safety():
@@ -85,10 +85,10 @@ async def test_of_what_nothing_can_be_written_pages_pass_it_over(
     assert "starts again" not in worker.output()
 
 
-async def test_a_chunk_that_cannot_be_requeued_is_dead_letters(
+async def test_a_chunk_whose_requeue_is_refused_becomes_dead_letters(
     inbox: Inbox, start_worker: StartWorker
 ) -> None:
-    """And its line goes on behind it."""
+    """Its line goes on behind it."""
     await inbox.database.execute(chunked.TABLES)
     refused = "and new.attempts > old.attempts and new.status <> 'failed'"
     await inbox.database.execute(_REFUSES.format(type="chunked.whole", and_when=refused))

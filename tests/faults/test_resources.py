@@ -1,4 +1,4 @@
-"""Lifespans and hooks that hang, raise or are interrupted: each end is clear, and in time."""
+"""Lifespans and hooks that hang, raise or are interrupted: each end is in time and has a reason."""
 
 from pathlib import Path
 
@@ -60,7 +60,7 @@ async def _start(
     [
         ("await asyncio.sleep(3600)", 75, "did not yield within 0.3 s: see what it waits for"),
         ("raise OSError('refused')", 75, "failed when it opened: correct what it names"),
-        ("return", 78, "ended without a `yield`: let it yield its resource once."),
+        ("return", 78, "ended without a `yield`: it must yield its resource once."),
     ],
     ids=["hangs", "raises", "never yields"],
 )
@@ -83,7 +83,7 @@ async def test_a_lifespan_that_does_not_open_fails_the_start(
     assert output.index("first opens") < output.index("bank opens") < output.index("first closes")
     assert '"ready"' not in output
     assert "Traceback" not in output
-    assert "mistake in inboxd" not in output
+    assert "bug in inboxd" not in output
     assert await database.fetchval("select count(*) from inboxd.workers") == 0
 
 
@@ -101,7 +101,7 @@ async def test_a_stop_while_a_lifespan_opens_is_a_stop(
 
 
 @pytest.mark.parametrize("closing", ["await asyncio.sleep(3600)", "raise OSError('too late')"])
-async def test_a_lifespan_that_does_not_close_costs_no_good_drain_its_code(
+async def test_a_lifespan_that_does_not_close_leaves_the_exit_code_unchanged(
     database: Database, start_worker: StartWorker, tmp_path: Path, closing: str
 ) -> None:
     code = LIFESPAN.format(opening="pass", closing=closing)
@@ -115,7 +115,7 @@ async def test_a_lifespan_that_does_not_close_costs_no_good_drain_its_code(
     assert [row["state"] for row in states] == ["stopped"]
 
 
-async def test_one_that_ignores_its_cancellation_does_not_keep_the_process(
+async def test_a_lifespan_that_ignores_its_cancellation_does_not_keep_the_process(
     database: Database, start_worker: StartWorker, tmp_path: Path
 ) -> None:
     stubborn = """
@@ -159,7 +159,7 @@ async def wait(command: Any, ctx: CommandContext, bank: bytes) -> None:
         given_back.set()
 """
 
-# The first call lasts until the worker is being torn down.
+# The first call lasts until the worker shuts down.
 TOLD = """
 @handlers.on_error
 async def told(attempt: FailedAttempt) -> None:
@@ -173,7 +173,7 @@ async def stopped(worker: WorkerInfo, first: str) -> None:
 """
 
 
-async def test_a_resource_that_is_lost_ends_the_worker_which_gives_back_what_it_holds(
+async def test_a_lost_resource_ends_the_worker_which_releases_its_commands(
     database: Database, start_worker: StartWorker, tmp_path: Path
 ) -> None:
     worker = await _start(start_worker, tmp_path, BACKGROUND)
@@ -190,7 +190,7 @@ async def test_a_resource_that_is_lost_ends_the_worker_which_gives_back_what_it_
     assert [row["state"] for row in states] == ["stopped"]
 
 
-async def test_hooks_are_told_of_what_waits_and_of_the_end_when_a_resource_is_lost(
+async def test_hooks_get_waiting_failures_and_the_end_when_a_resource_is_lost(
     database: Database, start_worker: StartWorker, tmp_path: Path
 ) -> None:
     worker = await _start(start_worker, tmp_path, BACKGROUND + TOLD)
@@ -211,7 +211,7 @@ async def test_hooks_are_told_of_what_waits_and_of_the_end_when_a_resource_is_lo
     assert "were not reported before the end" not in output
 
 
-async def test_a_second_stop_does_not_wait_for_what_opens_or_closes(
+async def test_a_second_stop_does_not_wait_for_lifespans(
     database: Database, start_worker: StartWorker, tmp_path: Path
 ) -> None:
     endless = "await asyncio.sleep(3600)"
@@ -220,7 +220,7 @@ async def test_a_second_stop_does_not_wait_for_what_opens_or_closes(
     worker.process.terminate()
     await worker.logged("bank closes")
     worker.process.terminate()
-    assert await worker.wait() == 143, "closing has an hour"
+    assert await worker.wait() == 143, "the second SIGTERM did not end it: closing may take an hour"
 
 
 HOOK = """
@@ -233,7 +233,7 @@ async def told(attempt: FailedAttempt) -> None:
 @pytest.mark.parametrize(
     "does", ["raise OSError('the tracker is gone')", "await asyncio.sleep(3600)"]
 )
-async def test_a_bad_hook_costs_no_row_its_settlement(
+async def test_a_bad_hook_delays_no_settlement(
     database: Database, start_worker: StartWorker, tmp_path: Path, does: str
 ) -> None:
     worker = await _start(start_worker, tmp_path, HOOK.format(does=does))
@@ -262,7 +262,7 @@ async def test_a_bad_hook_costs_no_row_its_settlement(
         await eventually(all_called)
         assert worker.output().count('"a hook failed"') == 1
     else:
-        # The queue is full, and one is being told; those before it have failed after 10 s each.
+        # The queue is full, and one call is running; those before it have failed after 10 s each.
         async def all_others_are_counted() -> bool:
             return await counted("dropped") + await counted("failed") >= rows - 1_001
 

@@ -18,14 +18,14 @@ from tests.support.rows import ExactlyOnce, Hasty, emit
 
 pytestmark = pytest.mark.anyio
 
-# A marked event whose worker died is tried again after this. A page that stands still for so long
-# loses its session, and its events run alone without a death.
+# A marked event whose worker died is retried after this. A page that is idle for longer loses its
+# session, and its events run alone without a death.
 KEPT: dict[str, dict[str, Any]] = {"database": {"idle_in_transaction_timeout": "3s"}}
 
-# Seconds for some lives of a worker, each of which a busy machine may take ten seconds to start.
+# Seconds for some lives of a worker, each of which may take ten seconds to start.
 LIVES = 120
 
-# A session that waits for the test is not ended for it.
+# A session that waits for the test must not be ended.
 UNHURRIED: dict[str, dict[str, Any]] = {
     "database": {"idle_in_transaction_timeout": "20s"},
     "events": {"timeout": "10s"},
@@ -45,10 +45,10 @@ async def _runs_alone(database: Database) -> bool:
     return marked and await _in_a_page(database)
 
 
-async def test_an_end_in_the_middle_of_a_careful_event_is_no_crash(
+async def test_a_stop_during_a_lone_run_counts_no_crash(
     ledger: Database, start_worker: StartWorker, exactly_once: ExactlyOnce, hasty: Hasty
 ) -> None:
-    """Three deploys whose drain is too short must not make a dead letter."""
+    """Three deploys with a short drain must not make a dead letter."""
     config = hasty(worker={"drain_timeout": "200ms"})
     victim = await start_worker(config)
     ids = await emit(ledger, 1, wait=0.9)
@@ -66,10 +66,10 @@ async def test_an_end_in_the_middle_of_a_careful_event_is_no_crash(
     await exactly_once("event", ids)
 
 
-async def test_a_session_that_ends_is_no_crash_however_late_its_locks_go(
+async def test_an_ended_session_counts_no_crash_even_if_its_locks_last(
     ledger: Database, start_worker: StartWorker, exactly_once: ExactlyOnce, hasty: Hasty
 ) -> None:
-    """The third time the event is blamed, but cannot be had yet: its crash is taken back still."""
+    """The third crash would convict it, but the row is still locked: the crash is taken back."""
     config = hasty(**UNHURRIED, types={"test.ledger": {"retry": {"attempts": 100}}})
     victim = await start_worker(config)
     ids = await emit(ledger, 1, wait=1)
@@ -86,7 +86,7 @@ async def test_a_session_that_ends_is_no_crash_however_late_its_locks_go(
 
 
 async def _take_over(database: Database, other: Connection) -> None:
-    """End the session that runs the event; the other one has the row's lock from then on."""
+    """End the session that runs the event, while `other` waits for the row's lock and gets it."""
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(other.fetch, "select from inboxd.events for update")
         await lock_awaited(database, who="")
@@ -96,10 +96,10 @@ async def _take_over(database: Database, other: Connection) -> None:
         )
 
 
-async def test_a_lost_session_is_no_crash_while_the_processor_pauses(
+async def test_a_lost_session_counts_no_crash_while_the_processor_pauses(
     ledger: Database, start_worker: StartWorker, exactly_once: ExactlyOnce, hasty: Hasty
 ) -> None:
-    """The pauses grow beyond the time for which the event is kept from other workers."""
+    """The pauses grow beyond the time for which other workers leave the event alone."""
     config = hasty(**UNHURRIED)
     victim = await start_worker(config)
     ids = await emit(ledger, 1, wait=0.9)
@@ -120,7 +120,7 @@ async def _started_again(worker: Worker, times: int) -> bool:
     return worker.output().count("processor starts again") >= times
 
 
-# A mark, once it is in the page's transaction, waits for the test.
+# A crash mark, once it is in the page's transaction, waits for the test.
 _HELD_MARK = """
 create function hold_mark() returns trigger language plpgsql as
 $$ begin perform pg_advisory_xact_lock(7); return new; end $$;
@@ -129,10 +129,10 @@ create trigger hold_mark before update on inboxd.events for each row
 """
 
 
-async def test_a_marked_event_that_somebody_else_has_for_a_moment_is_no_crash(
+async def test_a_marked_event_that_another_session_locks_counts_no_crash(
     ledger: Database, start_worker: StartWorker, exactly_once: ExactlyOnce, hasty: Hasty
 ) -> None:
-    """As a claim that began before the mark was there: it locks the row that it passes by."""
+    """Such as a claim that began before the mark: it locks the row, and then skips it."""
     config = hasty(**UNHURRIED)
     victim = await start_worker(config)
     ids = await emit(ledger, 1, wait=0.9)
@@ -152,7 +152,7 @@ async def test_a_marked_event_that_somebody_else_has_for_a_moment_is_no_crash(
             tasks.start_soon(have_it)
             await lock_awaited(ledger, 2)
             await holder.execute("select pg_advisory_unlock(7)")
-        if had:  # else the worker was faster
+        if had:  # otherwise the worker was faster
             await lock_awaited(ledger, who="inboxd daemon")
     await exactly_once("event", ids)
     assert await ledger.fetchval("select crashes from inboxd.events_history") == 0
@@ -163,7 +163,7 @@ async def test_a_marked_event_that_somebody_else_has_for_a_moment_is_no_crash(
 
 @pytest.fixture
 def group() -> Iterator[Path]:
-    """A group of processes that may have 150 MB together, or the kernel ends one."""
+    """A control group with at most 150 MB; beyond that the kernel kills a process."""
     for root, limit in (
         ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
         ("/sys/fs/cgroup", "memory.max"),
@@ -192,7 +192,7 @@ def group() -> Iterator[Path]:
         pytest.param("eat memory", marks=pytest.mark.long),
     ],
 )
-async def test_one_of_a_page_of_a_thousand_kills(
+async def test_one_of_a_thousand_events_that_kills_is_convicted(
     request: pytest.FixtureRequest,
     ledger: Database,
     start_worker: StartWorker,
@@ -201,7 +201,7 @@ async def test_one_of_a_page_of_a_thousand_kills(
     how: str,
     seed: int,
 ) -> None:
-    """One death in the page, three alone; the fifth life believes it, and has done the others."""
+    """One death in the page, three alone; the fifth life convicts it, after handling the others."""
     words: dict[str, Any] = {"how": how}
     if how == "eat memory":
         words["group"] = str(request.getfixturevalue("group"))
@@ -221,7 +221,7 @@ async def test_one_of_a_page_of_a_thousand_kills(
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("seed", seeds(long=3))
-async def test_poison_among_more_neighbours_than_a_page_has_rows(
+async def test_poison_among_more_events_than_a_page_has_is_convicted(
     ledger: Database,
     start_worker: StartWorker,
     exactly_once: ExactlyOnce,

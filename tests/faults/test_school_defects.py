@@ -1,8 +1,8 @@
 """The eight defects of the school's original system: none of them can happen here (R2).
 
-Each was found by reading that system's worker: claims without a status, rows that stay with a dead
-worker, wake-ups that are the only way, failures that leave half their work, batches that can only
-fail, claims without order, errors that count as success, and no way to operate it.
+They were found by reading that system's worker: claims that ignore the status, rows that stay with
+a dead worker, wake-ups without a poll, failures that leave half their work, batches that can only
+fail, claims without order, errors that count as success, and no means to operate it.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -31,7 +31,7 @@ def _work(how: str = "ok", **rest: object) -> dict[str, object]:
 
 
 async def _send_batch(database: Database, members: list[dict[str, object]]) -> int:
-    """A batch that says «told» when all have succeeded."""
+    """Send a batch whose continuation notes "told" when all members have succeeded."""
     told = {"type": "batch.told", "payload": {"say": "told"}}
     batch: int = await database.fetchval(
         _BATCH, orjson.dumps(members).decode(), orjson.dumps(told).decode()
@@ -59,10 +59,10 @@ async def _batch_is(database: Database, batch: int, status: str) -> bool:
     return bool(found == status)
 
 
-async def test_1_what_waits_cannot_be_claimed(
+async def test_1_a_waiting_command_cannot_be_claimed(
     ledger: Database, start_worker: StartWorker, hasty: Hasty
 ) -> None:
-    """There, the claim looked at no status: the batch's next command ran before the batch."""
+    """There, the claim ignored the status: a batch's continuation ran before the batch."""
     await start_worker(hasty())
     batch = await _send_batch(ledger, [_work(), {"type": "test.wait", "payload": {"wait": 1.5}}])
     await eventually(lambda: ledger.fetchval(_RUNNING))
@@ -93,10 +93,10 @@ async def test_2_a_crash_after_the_claim_strands_nothing(
     await exactly_once("command", ids)
 
 
-async def test_3_a_lost_notification_and_a_restart_delay_nothing_for_ever(
+async def test_3_a_lost_notification_or_a_restart_loses_no_row(
     ledger: Database, start_worker: StartWorker, exactly_once: ExactlyOnce, hasty: Hasty
 ) -> None:
-    """There, only a notification brought a row to work, and delays lived in a process's memory."""
+    """There, only notifications started rows, and delays were kept in a process's memory."""
     first = await start_worker(hasty(worker={"poll_interval": "1s"}))
     async with ledger.connect() as producer:
         await producer.execute("set inboxd.notify = 'off'")
@@ -110,10 +110,10 @@ async def test_3_a_lost_notification_and_a_restart_delay_nothing_for_ever(
     await exactly_once("command", [*unheard, delayed])
 
 
-async def test_4_a_failure_leaves_nothing_behind_and_costs_its_neighbours_nothing(
+async def test_4_a_failure_leaves_no_effect_and_does_not_affect_its_neighbours(
     ledger: Database, start_worker: StartWorker, hasty: Hasty
 ) -> None:
-    """There, a failed event's changes were saved all the same, and one bad save lost the claim."""
+    """There, a failed event's changes were saved nevertheless, and one bad save lost the claim."""
     ids = await emit(ledger, 20)
     bad = await emit(ledger, 1, "test.misbehave", how="raise")
     worse = await emit(ledger, 1, "test.misbehave", how="deferred")  # fails only at the commit
@@ -134,7 +134,7 @@ async def test_4_a_failure_leaves_nothing_behind_and_costs_its_neighbours_nothin
 async def test_5_a_batch_heals_and_an_empty_one_ends(
     ledger: Database, start_worker: StartWorker, hasty: Hasty
 ) -> None:
-    """There, Error was the end of a batch, a repetition did not count, and none had no end."""
+    """There, Error was final for a batch, a repetition did not count, an empty one never ended."""
     await start_worker(hasty())
     empty = await _send_batch(ledger, [])
     assert await _batch_is(ledger, empty, "succeeded")
@@ -163,14 +163,14 @@ async def test_5_members_do_not_wait_for_their_batch(ledger: Database) -> None:
             await settling.execute("set lock_timeout = '2s'")
             await settling.execute(_SETTLE_ALL)
             lines = await settling.fetch("select succeeded from inboxd.batch_progress")
-    # One line for all that settled together; sizes are lines too, until they are folded.
+    # One line for both members; their sizes are lines too, until they are folded.
     assert [row[0] for row in lines if row[0]] == [2]
 
 
-async def test_6_the_oldest_run_first_each_key_in_order_and_no_event_twice(
+async def test_6_the_oldest_runs_first_keys_are_in_order_and_events_run_once(
     ledger: Database, start_worker: StartWorker, hasty: Hasty
 ) -> None:
-    """There, RETURNING promised no order, nothing kept an entity's order, and duplicates ran."""
+    """There, RETURNING promised no order, no entity's order was kept, and duplicates ran."""
     key = {"type": "test.ledger", "ordering_key": "student 7"}
     sent = orjson.dumps([{**key, "payload": {"n": n}} for n in range(12)]).decode()
     await ledger.fetch("select inboxd.send_commands($1::text::jsonb)", sent)
@@ -197,7 +197,7 @@ async def test_6_the_oldest_run_first_each_key_in_order_and_no_event_twice(
         assert sum((await effects(ledger, "event")).values()) == 1
 
 
-async def test_7_an_error_is_no_success(
+async def test_7_an_error_is_not_a_success(
     ledger: Database, start_worker: StartWorker, hasty: Hasty
 ) -> None:
     """There, a failed call became status 999 of a success, so its retry never ran."""
@@ -215,8 +215,8 @@ async def test_7_an_error_is_no_success(
     await eventually(lambda: ledger.fetchval(failed, [dead, lost]))
 
 
-async def test_8_it_can_be_operated(ledger: Database) -> None:
-    """There, lists read everything; no cancel, no replay of many, no record of who did what."""
+async def test_8_rows_can_be_listed_replayed_and_cancelled(ledger: Database) -> None:
+    """There, lists read all rows; no cancel, no bulk replay, no audit."""
     await send(ledger, 300, "test.noop")
     await ledger.execute("update inboxd.commands set status = 'failed' where id % 2 = 0")
     async with open_session(Settings.model_validate({"dsn": ledger.dsn})) as session:
@@ -238,4 +238,6 @@ async def test_8_it_can_be_operated(ledger: Database) -> None:
         ("ada", "cancel", 1),
     ]
     history = "select relkind from pg_class where oid = 'inboxd.commands_history'::regclass"
-    assert await ledger.fetchval(history) == b"p", "partitioned, so that old rows leave at once"
+    assert await ledger.fetchval(history) == b"p", (
+        "history must be partitioned, to drop old rows at once"
+    )

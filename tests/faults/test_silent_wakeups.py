@@ -1,4 +1,4 @@
-"""The flag and its silence when somebody dies, leaves, or lacks room; and who may listen."""
+"""The wake-up flag and its silence when a worker dies, leaves, or is full; rights to listen."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -28,7 +28,7 @@ async def _flag(database: Database, table: str = "events") -> int:
 
 @asynccontextmanager
 async def _heard(database: Database) -> AsyncIterator[list[str]]:
-    """The notifications of events."""
+    """Record the notifications of events."""
     heard: list[str] = []
     async with database.connect() as listener:
         await listener.add_listener("inboxd_events", lambda *_: heard.append("row"))
@@ -36,7 +36,7 @@ async def _heard(database: Database) -> AsyncIterator[list[str]]:
 
 
 def _nothing() -> None:
-    """Nobody watches."""
+    """An `on_silence` callback that does nothing."""
 
 
 def _wakeup(
@@ -54,7 +54,7 @@ async def _silence(wakeup: WakeUp) -> None:
     assert wakeup.silent_since is not None
 
 
-# ------------------------------------------------------------------------------ left at 0
+# ------------------------------------------------------------------- a flag that stays at 0
 
 
 async def test_timers_shorter_than_the_poll_set_the_flag(database: Database) -> None:
@@ -65,7 +65,7 @@ async def test_timers_shorter_than_the_poll_set_the_flag(database: Database) -> 
             await wakeups.set_flag(dead, SQL, "events", Flag.SILENT)
 
         async def is_set() -> bool:
-            assert await wakeup.sleep(0.05) == "timer", "no sleep lasts as long as the poll"
+            assert await wakeup.sleep(0.05) == "timer", "each sleep is shorter than the poll"
             assert await wakeup.arm()
             return await _flag(database) == 1
 
@@ -106,10 +106,12 @@ async def _in_flight(database: Database) -> bool:
     return found
 
 
-# ------------------------------------------------------------------------------ the silence
+# --------------------------------------------------------------------------- the silence
 
 
-async def test_peers_hear_when_the_last_silent_producer_has_ended(database: Database) -> None:
+async def test_peers_are_notified_when_the_last_silent_producer_has_ended(
+    database: Database,
+) -> None:
     async with (
         daemon_pool(database) as pool,
         database.connect() as producer,
@@ -133,7 +135,7 @@ async def _some(heard: list[str]) -> bool:
     return bool(heard)
 
 
-async def test_who_leaves_waits_for_silent_producers(database: Database) -> None:
+async def test_a_leaving_worker_waits_for_silent_producers(database: Database) -> None:
     async with (
         daemon_pool(database) as pool,
         database.connect() as producer,
@@ -150,7 +152,7 @@ async def test_who_leaves_waits_for_silent_producers(database: Database) -> None
         await eventually(lambda: _some(heard))
 
 
-async def test_nobody_is_silent_without_room(database: Database) -> None:
+async def test_a_worker_without_room_is_not_silent(database: Database) -> None:
     async with daemon_pool(database) as pool:
         wakeup = _wakeup(pool)
         for _ in range(3):
@@ -165,19 +167,19 @@ async def test_nobody_is_silent_without_room(database: Database) -> None:
         assert wakeup.silent_since is None
 
 
-async def test_who_looks_again_soon_stays_silent_and_is_not_taken_for_stuck(
+async def test_a_worker_that_soon_looks_again_stays_silent(
     database: Database,
 ) -> None:
     async with daemon_pool(database) as pool:
         wakeup = _wakeup(pool)
-        assert not await wakeup.linger(60), "nobody is silent"
+        assert not await wakeup.linger(60), "there is no silence to keep"
         await _silence(wakeup)
         old = wakeup.silent_since
         assert old is not None
         wakeup.wake("timer")
-        assert await wakeup.linger(60), "whatever wakes ends it"
+        assert await wakeup.linger(60), "a wake-up ends the wait"
         wakeup.raised(old)
-        assert wakeup.silent_since is not None, "a look is as good as a page"
+        assert wakeup.silent_since is not None, "a look prolongs the silence as a page does"
         assert await _flag(database) == 0
 
 
@@ -197,7 +199,7 @@ async def test_the_guard_sees_a_silence_from_its_beginning(database: Database) -
 # ------------------------------------------------------------------------ names and rights
 
 
-async def test_a_long_schema_name_listens(database: Database) -> None:
+async def test_a_long_schema_name_can_be_listened_to(database: Database) -> None:
     async def has_heard_itself() -> bool:
         found: bool = await database.fetchval(
             "select exists (select from pg_stat_activity where state = 'idle'"
@@ -223,7 +225,7 @@ async def test_a_long_schema_name_listens(database: Database) -> None:
         tasks.cancel_scope.cancel()
 
 
-async def test_the_workers_role_lacks_nothing(database: Database) -> None:
+async def test_the_workers_role_lacks_no_right(database: Database) -> None:
     async with daemon_session(database) as connection:
         session = Session(connection, SQL)
         await connection.execute("set role inboxd_worker")

@@ -1,8 +1,8 @@
-"""A worker that stopped half-way through a statement: what its session holds becomes free.
+"""A worker that froze during a statement: the locks of its session are freed.
 
-The driver sends a statement to be prepared, and runs it by another message; the server's time
-limits do not count between the two. A reader that is paused is what a stopped process is: its
-kernel takes what comes, and acknowledges it, until its buffers are full.
+The driver sends a statement to be prepared, and runs it with another message; the server's time
+limits do not count between the two. A paused reader behaves as a stopped process: its kernel
+accepts and acknowledges data until its buffers are full.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ NOW = timedelta(0)
 async def stalled(
     database: Database, purpose: str, statement: tuple[str, ...], *before: str
 ) -> AsyncIterator[int]:
-    """A session that stopped in a transaction, during `statement`; its pid."""
+    """A session that froze in a transaction, during `statement`; yields its pid."""
     connection = await connect(settings_of(database), purpose, plans={})
     pid: int = connection.get_server_pid()
     await connection.execute("begin")
@@ -59,14 +59,14 @@ async def _waits_for_its_client(database: Database, pid: int) -> bool:
 
 
 async def _ended(database: Database, patience: timedelta = NOW) -> list[int]:
-    """The sessions that were ended, where they had stood still for that long."""
+    """End sessions that have been frozen for this long; return their pids."""
     async with daemon_session(database) as session:
         rows = await workers.end_stalled(session, SQL, "inboxd ", patience, patience)
     return [row["pid"] for row in rows]
 
 
 @pytest.mark.parametrize("statement", [PREPARED, UNREAD], ids=["prepared", "unread"])
-async def test_its_page_runs_elsewhere(
+async def test_a_page_of_a_frozen_worker_runs_elsewhere(
     ledger: Database,
     start_worker: StartWorker,
     hasty: Hasty,
@@ -83,10 +83,10 @@ async def test_its_page_runs_elsewhere(
         assert await worker.metric('inboxd_reaped_total{kind="session"}') == 1
 
 
-async def test_what_waits_for_its_client_as_a_matter_of_course_is_left_alone(
+async def test_sessions_that_wait_for_their_client_normally_are_left_alone(
     database: Database,
 ) -> None:
-    """A handler that reads slowly, one that copies, the sessions of others; and those in time."""
+    """A handler that reads slowly, a COPY, foreign sessions; and sessions within the time limit."""
     copied = asyncio.Event()
 
     async def slowly() -> AsyncIterator[bytes]:
@@ -113,11 +113,13 @@ async def test_what_waits_for_its_client_as_a_matter_of_course_is_left_alone(
 
 
 @pytest.mark.parametrize("name", ["inböxd", "x" * 63])
-async def test_a_session_is_found_whatever_it_is_called(database: Database, name: str) -> None:
+async def test_a_frozen_session_is_found_by_any_application_name(
+    database: Database, name: str
+) -> None:
     settings = settings_of(database).model_copy(update={"application_name": name})
     connection = await connect(settings, "daemon", plans={})
     try:
-        await connection.prepare("select $1::text")  # in a transaction of its own, half-way
+        await connection.prepare("select $1::text")  # in its own transaction, between the messages
         async with daemon_session(database) as session:
             rows = await workers.end_stalled(session, SQL, session_name(settings, ""), NOW, NOW)
         assert [row["pid"] for row in rows] == [connection.get_server_pid()]

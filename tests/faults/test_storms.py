@@ -1,4 +1,4 @@
-"""Each fault, again and again at moments that a seed draws: latency grows, nothing else happens."""
+"""Each fault, repeated at moments that a seed draws: only latency grows."""
 
 from functools import partial
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.parametrize("seed", seeds())
-async def test_workers_killed(
+async def test_killed_workers_lose_and_repeat_nothing(
     ledger: Database, start_worker: StartWorker, hasty: Hasty, seed: int
 ) -> None:
     storm = Storm(ledger, seed)
@@ -34,7 +34,7 @@ async def test_workers_killed(
 
 
 @pytest.mark.parametrize("seed", seeds())
-async def test_workers_stopped(
+async def test_frozen_workers_lose_and_repeat_nothing(
     ledger: Database, start_worker: StartWorker, hasty: Hasty, seed: int
 ) -> None:
     """SIGSTOP at any moment, in pages and claims too, shorter and longer than the lease."""
@@ -47,17 +47,17 @@ async def test_workers_stopped(
 
 
 @pytest.mark.parametrize("seed", seeds())
-async def test_sessions_ended(
+async def test_ended_sessions_lose_and_repeat_nothing(
     ledger: Database, start_worker: StartWorker, hasty: Hasty, seed: int
 ) -> None:
-    """Any of the daemon's: claiming, in a page, a handler's, the heartbeat's, the listener's."""
+    """Any session: of a claim, a page, a handler, the heartbeat, the listener."""
     storm = Storm(ledger, seed)
-    # A session that ends alone may have been ended by its handler, so such events run singly and
-    # are kept from the others for the time that a stopped session could last.
+    # A session that ends alone may have been ended by its handler, so its events run singly, and
+    # other workers leave them alone for as long as a stopped session could last.
     await Crew(start_worker, hasty(**UNHURRIED), storm.chance).hire(2)
 
     async def end_one() -> None:
-        # Where a pooler keeps the sessions, there may be none for a moment.
+        # Behind a pooler there may be no session for a moment.
         sessions = await eventually(
             lambda: ledger.fetch(
                 "select pid from pg_stat_activity where datname = current_database()"
@@ -75,7 +75,7 @@ async def test_sessions_ended(
 
 @pytest.mark.parametrize("seed", seeds())
 @pytest.mark.parametrize("mode", ["fast", "immediate"])
-async def test_restarts(
+async def test_server_restarts_lose_and_repeat_nothing(
     restartable_server: Server,
     restartable_database: Database,
     ledger: Database,
@@ -106,15 +106,15 @@ async def test_restarts(
         ),
     ],
 )
-async def test_connections_cut_without_a_word(
+async def test_silently_cut_connections_lose_and_repeat_nothing(
     ledger: Database, start_worker: StartWorker, hasty: Hasty, purposes: list[str], seed: int
 ) -> None:
-    """No FIN comes: the worker has to find out by itself; rows are found meanwhile, and soon."""
+    """No FIN arrives: the worker must notice by itself; rows are handled soon nevertheless."""
     storm = Storm(ledger, seed)
     with proxy(ledger.dsn) as way:
         config: Config = hasty(
             types=ROUGH["types"],
-            # A handler whose statement is never answered waits as long as it may.
+            # A handler whose statement is never answered waits until its timeout.
             commands={"timeout": "10s"},
             database={"dsn": way.dsn, "statement_timeout": "1s"},
             worker={"crash_limit": 100, "poll_interval": "20s"},

@@ -1,6 +1,6 @@
-"""A target goes down under two workers: both stop, one tries it, and nothing is lost meanwhile.
+"""A target goes down under two workers: both stop, one probes it, and no command is lost.
 
-What was called, when and by whom is in the target's own log.
+The target's own log has each call, its time and its caller.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -16,9 +16,9 @@ from tests.support.verdicts import safety
 
 pytestmark = pytest.mark.anyio
 
-# No poll helps: what is in time is so by a notification.
+# No poll helps: only a notification can be in time.
 NO_POLL: Config = {"worker": {"poll_interval": "1h"}, "commands": {"concurrency": 4}}
-# So few calls open it on one worker, which tells the others; these see nothing for themselves.
+# Without rules a worker never opens the breaker itself; the other one opens it and notifies.
 BLIND = {"consecutive_failures": 0, "failure_ratio": 0}
 LONG = {"first_break": "1h", "longest_break": "1h"}
 
@@ -30,7 +30,7 @@ async def target() -> AsyncIterator[RemoteTarget]:
 
 
 async def opened_at(database: Database) -> float | None:
-    """When the breaker was opened, in seconds since the epoch, if it is open."""
+    """When the breaker was opened, in seconds since the epoch, or None."""
     found: float | None = await database.fetchval(
         "select extract(epoch from changed_at)::float8 from inboxd.breakers"
         " where name = 'remote' and state = 'open'"
@@ -39,14 +39,14 @@ async def opened_at(database: Database) -> float | None:
 
 
 async def opening(database: Database) -> float:
-    """Wait until it is open; since when."""
+    """Wait until the breaker is open; return since when."""
     found = await eventually(lambda: opened_at(database))
     assert found is not None
     return found
 
 
 async def settled(database: Database, count: int, type_: str) -> None:
-    """Wait until so many commands of a type have succeeded."""
+    """Wait until exactly this many commands of a type have succeeded."""
 
     async def are() -> bool:
         found = await database.fetchval(
@@ -59,7 +59,7 @@ async def settled(database: Database, count: int, type_: str) -> None:
 
 
 def called_by(target: RemoteTarget, pids: set[int]) -> Callable[[], Awaitable[bool]]:
-    """Whether all of these have called it since it went down."""
+    """Whether all these processes have called the target since it went down."""
 
     async def have() -> bool:
         return pids <= {call.pid for call in target.calls if not call.was_up}
@@ -67,13 +67,13 @@ def called_by(target: RemoteTarget, pids: set[int]) -> Callable[[], Awaitable[bo
     return have
 
 
-async def test_one_worker_opens_it_and_the_other_stops(
+async def test_one_worker_opens_the_breaker_and_the_other_stops(
     database: Database, start_worker: StartWorker, target: RemoteTarget
 ) -> None:
     seeing = await start_worker({**NO_POLL, "breakers": {"remote": LONG}})
     blind = await start_worker({**NO_POLL, "breakers": {"remote": {**LONG, **BLIND}}})
     pids = {seeing.process.pid, blind.process.pid}
-    seeing.pause()  # until the other one has tasted failure, and goes on: it has no rules to open
+    seeing.pause()  # until the other one has failed; without rules it does not open the breaker
     target.up = False
     await target.send(database, 200)
     await eventually(called_by(target, {blind.process.pid}))
@@ -89,10 +89,12 @@ async def test_one_worker_opens_it_and_the_other_stops(
     await blind.logged("breaker changed")
     known = len(target.calls)
     await eventually(at_rest)
-    assert len(target.calls) - known <= 2 * 4, "only what had begun; what was leased is given back"
+    assert len(target.calls) - known <= 2 * 4, (
+        "only calls that had begun: leased commands are released"
+    )
     assert len(target.of(blind.process.pid)) >= before
     assert pids == {call.pid for call in target.calls}
-    # Nothing more is claimed, of what waits and of what comes: what came last has been handled.
+    # No more is claimed, neither waiting nor new commands: the last ones have been handled.
     calls, fences = len(target.calls), await database.fetchval(FENCES)
     await target.send(database, 50)
     await send(database, 20, "test.noop")
@@ -109,15 +111,15 @@ FENCES = "select sum(fence) from inboxd.commands where type = 'test.remote'"
 async def test_one_call_at_a_time_reaches_a_target_that_is_down(
     database: Database, start_worker: StartWorker, target: RemoteTarget
 ) -> None:
-    """Over many rounds of two workers, which take turns as they come."""
+    """Over many rounds of two workers, which take turns as it happens."""
     quick = {"first_break": "100ms", "longest_break": "100ms"}
     for _ in range(2):
         await start_worker({**NO_POLL, "breakers": {"remote": quick}})
     target.up = False
     await target.send(database, 100)
     opened = await opening(database)
-    target.takes = 0.2  # so that a second one would meet it
-    await database.fetchval("select pg_sleep(1)")  # what ran when it opened has ended by then
+    target.takes = 0.2  # so that a second call would overlap
+    await database.fetchval("select pg_sleep(1)")  # calls that ran then have ended
 
     async def many() -> bool:
         return len([call for call in target.calls if call.at > opened + 1]) >= 15
@@ -133,14 +135,14 @@ async def test_one_call_at_a_time_reaches_a_target_that_is_down(
 
 
 @pytest.mark.long
-async def test_a_target_that_is_down_while_workers_and_the_server_die(
+async def test_a_target_that_is_down_while_workers_and_the_server_die_loses_nothing(
     restartable_server: Server,
     restartable_database: Database,
     start_worker: StartWorker,
     target: RemoteTarget,
     hasty: Hasty,
 ) -> None:
-    """Nothing is lost, no attempt is spent while it is open, and all takes effect once."""
+    """While the breaker is open no attempt is spent; then all commands take effect once."""
     database, config = restartable_database, hasty(commands={"concurrency": 4})
     workers = [await start_worker(config) for _ in range(2)]
     target.up = False
@@ -159,8 +161,8 @@ async def test_a_target_that_is_down_while_workers_and_the_server_die(
         assert len(rows) == 63
     assert {row["status"] for row in rows} <= {"pending", "running"}
     assert sum(row["attempts"] for row in rows) <= len(target.calls)
-    assert sum(not row["attempts"] for row in rows) >= 40, "most were never tried"
-    # It is back; in the middle of the work one worker dies, and then the server.
+    assert sum(not row["attempts"] for row in rows) >= 40, "most commands were not tried"
+    # It is up again; in the middle of the work one worker dies, and then the server.
     target.up, target.takes = True, 0.2
 
     async def some_are_done() -> bool:

@@ -1,4 +1,4 @@
-"""Nobody reads the log: the worker goes on, and ends as it should, by itself or when it is told."""
+"""A log that is not read: the worker goes on, and ends normally, by itself or on a signal."""
 
 import fcntl
 import os
@@ -42,7 +42,7 @@ async def stubborn(command: dict, ctx: CommandContext) -> None:
 
 @pytest.fixture
 def unread() -> Iterator[int]:
-    """A pipe that the first page of lines fills, and that nobody reads."""
+    """A pipe that is full after the first page of lines, and is not read."""
     reading, writing = os.pipe()
     fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, 4096)
     yield writing
@@ -52,19 +52,19 @@ def unread() -> Iterator[int]:
 
 @pytest.fixture
 def ends(tmp_path: Path) -> Iterator[None]:
-    """The plugin `ENDS` is installed."""
+    """Let workers find the plugin `ENDS`."""
     with found(install(tmp_path / "ends", "ends", ENDS)):
         yield
 
 
-async def test_it_goes_on(
+async def test_a_worker_whose_log_is_not_read_goes_on(
     ledger: Database,
     start_worker: StartWorker,
     exactly_once: ExactlyOnce,
     hasty: Hasty,
     unread: int,
 ) -> None:
-    """Its lines wait in memory, its rows do not, and one TERM ends it."""
+    """Its lines wait in memory, its rows do not, and one SIGTERM ends it."""
     worker = await start_worker(hasty(log={"level": "debug"}), output=unread)
     await exactly_once("command", await send(ledger, 300))
     await exactly_once("event", await emit(ledger, 300))
@@ -72,14 +72,14 @@ async def test_it_goes_on(
     assert await worker.stop() == 0
 
 
-async def test_a_blocked_loop_ends_it(
+async def test_a_blocked_loop_ends_the_worker(
     ledger: Database,
     start_worker: StartWorker,
     exactly_once: ExactlyOnce,
     hasty: Hasty,
     unread: int,
 ) -> None:
-    """Its warning, and its reason, find no reader: the bound holds all the same."""
+    """Its warning and its reason are not read; the bound holds nevertheless."""
     settings = hasty(worker={"stall_timeout": "1500ms"}, log={"level": "debug"})
     worker = await start_worker(settings, output=unread)
     await exactly_once("command", await send(ledger, 100))
@@ -88,7 +88,7 @@ async def test_a_blocked_loop_ends_it(
 
 
 @pytest.mark.usefixtures("ends")
-async def test_a_second_term_ends_it(
+async def test_a_second_term_ends_the_worker(
     database: Database, start_worker: StartWorker, unread: int
 ) -> None:
     settings: Config = {
@@ -117,8 +117,10 @@ async def test_a_second_term_ends_it(
 
 
 @pytest.mark.usefixtures("ends")
-async def test_an_error_ends_it(database: Database, start_worker: StartWorker, unread: int) -> None:
-    """The error that it ends with is not read either."""
+async def test_an_error_ends_the_worker(
+    database: Database, start_worker: StartWorker, unread: int
+) -> None:
+    """The error that ends it is not read either."""
     settings: Config = {"worker": {"plugins": ["ends"]}, "log": {"level": "debug"}}
     worker = await start_worker(settings, output=unread)
     await send(database, 100, "ends.nobody")

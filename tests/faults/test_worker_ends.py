@@ -1,4 +1,4 @@
-"""How a worker ends, and how it goes on: never quietly, never for ever, never with a wrong word."""
+"""Ends of a worker, and how it goes on: never silently, never endlessly, with the right reason."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -45,13 +45,13 @@ def stray(tmp_path: Path) -> Iterator[Config]:
         yield {"worker": {"plugins": ["stray"], "drain_timeout": "1h"}}
 
 
-async def test_a_worker_that_was_not_told_to_end_ends_with_70(
+async def test_a_worker_that_ends_without_a_signal_exits_with_70(
     database: Database, start_worker: StartWorker, stray: Config
 ) -> None:
     worker = await start_worker(stray)
     await emit(database, 1, "stray.cancel")
     assert await worker.wait() == 70
-    assert "nobody had told it to stop" in worker.output()
+    assert "though it was not told to stop" in worker.output()
 
 
 async def test_a_page_that_takes_too_long_is_halved(
@@ -68,7 +68,7 @@ async def test_a_page_that_takes_too_long_is_halved(
     await exactly_once("event", ids)
 
 
-async def test_a_second_term_ends_what_swallows_its_cancellation(
+async def test_a_second_term_ends_a_handler_that_swallows_its_cancellation(
     database: Database, start_worker: StartWorker, stray: Config
 ) -> None:
     worker = await start_worker(stray)

@@ -1,4 +1,4 @@
-"""Workers that differ: other plugins, other versions; each does what it can, and is notified."""
+"""Workers that differ in plugins or versions: each does what it can, and is notified."""
 
 import random
 from collections.abc import AsyncIterator
@@ -43,7 +43,7 @@ async def event(event: Event[dict], ctx: EventContext) -> None:
 async def command(command: dict, ctx: CommandContext) -> None:
     await write(ctx, "command", ctx.id)
 """
-# Sleeping workers hear of rows, or not before the test has failed; small pages make them silent.
+# Sleeping workers are notified of rows, or the test fails; small pages make them silent.
 DEAF: Config = {
     "worker": {"poll_interval": "1h", "heartbeat_interval": "700ms", "unhandled_grace": "20s"},
     "events": {"page_rows": 10},
@@ -55,14 +55,14 @@ def _serving(*plugins: str) -> Config:
 
 
 @pytest.mark.parametrize("seed", seeds(long=4))
-async def test_each_worker_does_what_it_declares(
+async def test_each_worker_handles_the_types_that_it_declares(
     ledger: Database,
     start_worker: StartWorker,
     exactly_once: ExactlyOnce,
     tmp_path: Path,
     seed: int,
 ) -> None:
-    """Of two plugins and two versions: nothing is left behind, nothing a dead letter."""
+    """Two plugins and two versions: no row is left, none becomes a dead letter."""
     chance = random.Random(seed)
     other = install(tmp_path / "other", "other", OTHER)
     newer = pretend(install(tmp_path / "newer", "other", OTHER, "2.0"), "99.0")
@@ -76,11 +76,11 @@ async def test_each_worker_does_what_it_declares(
             commands.extend(await send(ledger, chance.choice([1, 5, 50]), type_))
 
     for folder in (other, newer):
-        # Nobody serves it yet, but not for so long that it would be given up.
+        # No worker handles these types yet, but for a shorter time than the grace period.
         await burst("test.ledger", "other.ledger")
         with found(folder):
             worker = await start_worker(_serving("other"), ready=False)
-        # The first worker goes on being silent until it hears that it is not alone.
+        # The first worker stays silent until it is notified that it is not alone.
         while not await _is_there(ledger, worker.process.pid):
             await burst("test.ledger")
         for _ in range(5):
@@ -113,12 +113,12 @@ async def _nothing_due(database: Database) -> bool:
     return left == 0
 
 
-async def test_a_type_that_only_a_stopped_worker_declares_waits_for_it(
+async def test_a_type_that_only_a_frozen_worker_declares_waits_for_it(
     ledger: Database, start_worker: StartWorker, exactly_once: ExactlyOnce, tmp_path: Path
 ) -> None:
-    """No live worker that declares it answers; until its lease is over, it is not given up."""
+    """No running worker declares it; but it is not given up before the frozen one's lease ends."""
     quick = {"unhandled_grace": "300ms", "poll_interval": "1s", "lease": "60s"}
-    # It was first, so it leads: the task is the leader's, and must not be the stopped one's.
+    # It started first, so it leads: the task is the leader's, and must not be the frozen one's.
     dead = {"events": {"unhandled": "dead"}}
     await start_worker({"worker": {**quick, "plugins": ["testplugin"]}, **dead})
     with found(install(tmp_path / "other", "other", OTHER)):
@@ -126,9 +126,9 @@ async def test_a_type_that_only_a_stopped_worker_declares_waits_for_it(
     holder.pause()
     events = await emit(ledger, 3, "other.ledger")
     commands = await send(ledger, 3, "other.ledger")
-    (nobodys,) = await emit(ledger, 1, "nobody.serves")
-    # That one was given up, so the task has looked at the others too, long after their grace.
-    await eventually(lambda: _is_given_up(ledger, nobodys))
+    (unhandled,) = await emit(ledger, 1, "nobody.serves")
+    # This event is given up, so the task has seen the others too, long after their grace.
+    await eventually(lambda: _is_given_up(ledger, unhandled))
     holder.resume()
     await exactly_once("event", events)
     await exactly_once("command", commands)
@@ -141,9 +141,9 @@ async def _is_given_up(database: Database, row: int) -> bool:
     return found
 
 
-# ----------------------------------------------------------------------- topics that are named
+# ------------------------------------------------------------------ topics named in settings
 
-# One plugin, two topics of events that stand alone, one of lines and one of chunks.
+# One plugin with two single topics, a sequential one and a batch one.
 SIDES = """
 import anyio
 from inboxd import Event, EventContext, EventChunk, Handlers
@@ -181,7 +181,7 @@ LEFT, RIGHT = ("left", "lined"), ("right", "chunked", "default")
 async def _two_sides(
     start_worker: StartWorker, folder: Path, **events: object
 ) -> tuple[Worker, Worker]:
-    """Two workers of one plugin: LEFT and RIGHT name their topics; each knows of the other."""
+    """Two workers of one plugin with the topics LEFT and RIGHT; each knows of the other."""
     with found(install(folder, "sides", SIDES)):
         both = [
             await start_worker(
@@ -196,7 +196,7 @@ async def _two_sides(
 
 
 async def _put(where: Database, topic: str, count: int, wait: float = 0.0) -> list[int]:
-    """So many events of a topic, of a few keys; those of `default` have a type of their own."""
+    """Insert events of a topic, over a few keys; those of `default` have a type of their own."""
     rows = await where.fetch(
         "insert into inboxd.events (topic, type, payload) select $1, $2,"
         " jsonb_build_object('key', 'k' || n % 7, 'wait', $4::float8)"
@@ -210,14 +210,14 @@ async def _put(where: Database, topic: str, count: int, wait: float = 0.0) -> li
 
 
 @pytest.mark.parametrize("seed", seeds(long=4))
-async def test_workers_of_different_topics_leave_nothing_behind(
+async def test_workers_of_different_topics_leave_no_event_behind(
     ledger: Database,
     start_worker: StartWorker,
     exactly_once: ExactlyOnce,
     tmp_path: Path,
     seed: int,
 ) -> None:
-    """Bursts of any size by several producers, in any mode; nobody polls."""
+    """Bursts of any size by several producers, in any mode; without polls."""
     chance = random.Random(seed)
     left, _ = await _two_sides(start_worker, tmp_path / "sides")
     ids: list[int] = []
@@ -241,7 +241,7 @@ async def test_workers_of_different_topics_leave_nothing_behind(
         **dict.fromkeys(RIGHT, tuple(sorted(RIGHT))),
     }
     assert len(rows) == len(LEFT) + len(RIGHT)
-    # What only the other one serves waits for it, and nobody takes it for a dead letter.
+    # Events of the stopped worker's topics wait for it, and are not dead letters.
     assert await left.stop() == 0
     (lonely,) = await _put(ledger, "left", 1)
     (served,) = await _put(ledger, "right", 1)
@@ -250,10 +250,10 @@ async def test_workers_of_different_topics_leave_nothing_behind(
 
 
 @pytest.mark.direct("peers hear of it by a notification")
-async def test_producers_are_not_silent_for_who_serves_other_topics(
+async def test_producers_are_not_silent_for_workers_of_other_topics(
     ledger: Database, start_worker: StartWorker, tmp_path: Path
 ) -> None:
-    """While one worker is busy for long, the other hears of its own rows at once."""
+    """While one worker is busy for long, the other is notified of its own rows at once."""
     _, right = await _two_sides(start_worker, tmp_path / "sides", page_rows=2)
     for _ in range(2):
         await _sleeps(right)
@@ -261,11 +261,13 @@ async def test_producers_are_not_silent_for_who_serves_other_topics(
         await eventually(lambda: _is_settled(ledger, busy[20]))  # noqa: B023 - of this round
         (own,) = await _put(ledger, "right", 1)
         await eventually(lambda: _is_settled(ledger, own))  # noqa: B023 - of this round
-        assert not await _is_settled(ledger, busy[-1]), "it was told only when the silence ended"
+        assert not await _is_settled(ledger, busy[-1]), (
+            "the peer was notified only when the silence ended"
+        )
         await eventually(lambda: _nothing_due(ledger))
 
 
-# -------------------------------------------------------------------------------- who joins
+# ------------------------------------------------------------------------- joining workers
 
 RARE: Config = {"worker": {"heartbeat_interval": "60s", "lease": "240s"}}
 _BEATS = "select heartbeat from inboxd.workers order by started_at limit 1"
@@ -275,7 +277,7 @@ _SESSION = (
 
 
 async def _beats_at_rest(database: Database) -> int:
-    """The heartbeat's number, once those of the start are over."""
+    """The heartbeat's number, once the heartbeats of the start are over."""
     beats = -1
     while beats < 1 or beats != await database.fetchval(_BEATS):
         beats = await database.fetchval(_BEATS)
@@ -291,10 +293,10 @@ async def _have_come(database: Database, beats: int) -> None:
 
 
 @pytest.mark.direct("peers hear of it by a notification")
-async def test_who_joins_is_known_to_the_others_before_their_next_heartbeat(
+async def test_a_joining_worker_is_known_to_peers_before_their_next_heartbeat(
     database: Database, start_worker: StartWorker
 ) -> None:
-    """How much a page takes depends on how many want some: one that knows of none takes half."""
+    """The size of a page depends on the number of workers: one without peers takes half."""
     await start_worker(RARE)
     before = await _beats_at_rest(database)
     await start_worker(RARE)
@@ -302,10 +304,10 @@ async def test_who_joins_is_known_to_the_others_before_their_next_heartbeat(
 
 
 @pytest.mark.direct("peers hear of it by a notification")
-async def test_who_joins_during_a_heartbeat_is_known_by_the_next_one(
+async def test_a_worker_that_joins_during_a_heartbeat_is_known_by_the_next_one(
     database: Database, start_worker: StartWorker
 ) -> None:
-    """What that heartbeat saw is older, as when several start together."""
+    """That heartbeat has read older rows, as when several start together."""
     await start_worker(RARE)
     before = await _beats_at_rest(database)
     async with database.connect() as other, other.transaction():
@@ -318,15 +320,15 @@ async def test_who_joins_during_a_heartbeat_is_known_by_the_next_one(
 
         await eventually(waits)
         await database.execute("notify inboxd_workers")
-        await anyio.sleep(0.5)  # nothing signals that it has heard while it is held up
+        await anyio.sleep(0.5)  # nothing signals that it was notified while it is blocked
     await _have_come(database, before + 2)
 
 
 @pytest.mark.direct("peers hear of it by a notification")
-async def test_who_joined_while_nobody_listened_is_known_when_somebody_does(
+async def test_a_worker_that_joins_while_no_peer_listens_is_known_once_one_does(
     database: Database, start_worker: StartWorker
 ) -> None:
-    """As when two start together: each joins before the other one listens."""
+    """Two that start together join before either listens."""
     await start_worker(RARE)
     before = await _beats_at_rest(database)
     cut = f"select pg_terminate_backend(pid) from ({_SESSION}) listener"
@@ -345,8 +347,10 @@ async def _heard(database: Database) -> AsyncIterator[list[str]]:
         yield heard
 
 
-async def test_who_joined_unheard_hears_of_the_end_of_a_silence(database: Database) -> None:
-    """Between a worker's join and the next heartbeat of the silent one, that one knows no peers."""
+async def test_a_worker_that_joins_unnoticed_is_notified_at_the_end_of_a_silence(
+    database: Database,
+) -> None:
+    """From its join to the next heartbeat of the silent worker, that one knows no peers."""
     async with daemon_pool(database) as pool:
         wakeup = WakeUp("events", pool, SQL, "quiet", 60.0, Fleet(peers=0), lambda: None)
         for _ in range(2):
@@ -363,10 +367,10 @@ async def test_who_joined_unheard_hears_of_the_end_of_a_silence(database: Databa
 
 
 @pytest.mark.direct("peers hear of it by a notification")
-async def test_peers_hear_of_a_silent_row_while_a_page_takes_long(
+async def test_peers_are_notified_of_a_silent_row_during_a_long_page(
     ledger: Database, start_worker: StartWorker, exactly_once: ExactlyOnce
 ) -> None:
-    """They are told twice: the page takes long; later, the last silent producer has ended."""
+    """Twice: when the page takes long, and when the last silent producer has ended."""
     config: Config = {
         **DEAF,
         "database": {"idle_in_transaction_timeout": "90s"},
@@ -377,7 +381,7 @@ async def test_peers_hear_of_a_silent_row_while_a_page_takes_long(
     before = await _looks(peer)
     peer.pause()
     ids = await emit(ledger, 60, wait=0.02)
-    slow = await emit(ledger, 1, wait=50)  # longer than all that is waited for
+    slow = await emit(ledger, 1, wait=50)  # longer than any wait
     async with ledger.connect() as producer:
         await eventually(lambda: _flag_is(ledger, 0))
         async with producer.transaction():
@@ -385,20 +389,20 @@ async def test_peers_hear_of_a_silent_row_while_a_page_takes_long(
             assert await producer.fetchval(
                 "select count(*) from pg_locks where pid = pg_backend_pid()"
                 " and locktype = 'advisory'"
-            ), "it told nobody"
+            ), "the producer notified, though it should be silent"
             await eventually(lambda: _is_settled(ledger, ids[-1]))
-            await eventually(lambda: _flag_is(ledger, 1))  # by the thread: the loop is in its page
+            await eventually(lambda: _flag_is(ledger, 1))  # the thread sets it
             peer.resume()
             await _sleeps(peer, before)
     await eventually(lambda: _is_settled(ledger, silent[0]))
-    assert not await _is_settled(ledger, slow[0]), "the first worker is in its page still"
+    assert not await _is_settled(ledger, slow[0]), "the first worker is still in its page"
     worker.kill()
     peer.kill()
     await exactly_once("event", [*ids, *silent])
 
 
 @pytest.mark.direct("producers are never silent behind one")
-async def test_a_worker_alone_leaves_producers_silent_and_who_joins_finds_their_rows(
+async def test_a_lone_worker_keeps_producers_silent_and_a_joining_one_finds_rows(
     ledger: Database, start_worker: StartWorker
 ) -> None:
     config: Config = {
@@ -408,29 +412,29 @@ async def test_a_worker_alone_leaves_producers_silent_and_who_joins_finds_their_
     }
     worker = await start_worker(config)
     ids = await emit(ledger, 60, wait=0.02)
-    slow = await emit(ledger, 1, wait=50)  # longer than all that is waited for
+    slow = await emit(ledger, 1, wait=50)  # longer than any wait
     async with ledger.connect() as producer:
         await eventually(lambda: _flag_is(ledger, 0))
         async with producer.transaction():
             silent = await emit(producer, 1)
             await eventually(lambda: _is_settled(ledger, ids[-1]))
             await _have_come(ledger, 3 + await ledger.fetchval(_BEATS))
-            assert await _flag_is(ledger, 0), "there is nobody to be told"
+            assert await _flag_is(ledger, 0), "without peers the flag stays at 0"
             peer = await start_worker(config)
             await eventually(lambda: _flag_is(ledger, 1))
     await eventually(lambda: _is_settled(ledger, silent[0]))
-    assert not await _is_settled(ledger, slow[0]), "the first worker is in its page still"
+    assert not await _is_settled(ledger, slow[0]), "the first worker is still in its page"
     worker.kill()
     peer.kill()
 
 
 async def _looks(worker: Worker) -> float:
-    """How often it has looked from the beginning before it slept."""
+    """The number of sweeps so far."""
     return await worker.metric('inboxd_wakeups_total{cause="sweep",kind="event"}')
 
 
 async def _sleeps(worker: Worker, after: float = 0.0) -> None:
-    """Wait until it has looked again, and has not since: it sleeps."""
+    """Wait until it has swept again, and has stopped: it sleeps."""
     seen = [after]
 
     async def looks_no_more() -> bool:
@@ -453,10 +457,10 @@ async def _is_settled(database: Database, row: int) -> bool:
 
 
 @pytest.mark.long
-async def test_a_newer_version_waits_for_who_can_read_it(
+async def test_a_newer_version_waits_for_a_worker_that_can_read_it(
     ledger: Database, start_worker: StartWorker, exactly_once: ExactlyOnce, tmp_path: Path
 ) -> None:
-    """A rolling deploy: the old worker claims what it cannot read, and leaves it to the new one."""
+    """A rolling deploy: the old worker claims rows that it cannot read, and defers them."""
     newer = OTHER.replace('"other.ledger")', '"other.ledger", schema_version=2)')
     with found(install(tmp_path / "old", "other", OTHER)):
         old = await start_worker(_serving("other"))

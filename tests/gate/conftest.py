@@ -1,4 +1,10 @@
-"""A small project with a gate: planted tests, stages of its own, and nothing to set up."""
+"""A small project with a gate: planted tests, stages of its own, no environment to set up.
+
+    project.plant("late", "def test_late(): raise Late")
+    assert project.run().code == 1
+
+The fixture `project` has no stages at first.
+"""
 
 import os
 import shutil
@@ -31,7 +37,7 @@ _IDENTITY = {
     for who in ("AUTHOR", "COMMITTER")
     for what, value in (("NAME", "a"), ("EMAIL", "a@example.org"))
 }
-# For a planted test that fails at its first run only: a file of this name is there from then on.
+# For a planted test that fails only in its first run: later the marker file exists.
 FIRST_TIME_ONLY = """
     def the_first_time():
         marker = Path("ran-once")
@@ -43,7 +49,7 @@ FIRST_TIME_ONLY = """
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run of the gate printed, and its exit code."""
+    """The output of a run of the gate, and its exit code."""
 
     code: int
     output: str
@@ -57,7 +63,7 @@ class Outcome:
 
     @property
     def closing(self) -> str:
-        """The last line."""
+        """The last line of the output."""
         return self.output.splitlines()[-1]
 
     def about(self, word: str) -> list[str]:
@@ -67,7 +73,7 @@ class Outcome:
 
 @dataclass
 class Project:
-    """A folder with a gate. `settings` is the text of its gate.toml."""
+    """A folder with a gate. settings: the text of its gate.toml."""
 
     folder: Path
     runs: Path
@@ -87,17 +93,17 @@ class Project:
         return self.call("bash", ".ci/run")
 
     def write_settings(self) -> None:
-        """Write its gate.toml."""
+        """Write the settings to its gate.toml."""
         (self.folder / ".ci/gate.toml").write_text(self.settings)
 
     def write(self, name: str, text: str = "") -> None:
-        """Write a file."""
+        """Write a file of the project."""
         file = self.folder / name
         file.parent.mkdir(exist_ok=True)
         file.write_text(text)
 
     def git(self, *arguments: str) -> str:
-        """What git prints in the folder."""
+        """The output of git in the folder."""
         command = ["git", "-C", str(self.folder), *arguments]
         environment = _plain(os.environ) | _IDENTITY
         done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
@@ -111,12 +117,12 @@ class Project:
         self.commit("planted")
 
     def commit(self, message: str) -> None:
-        """Commit all that is there."""
+        """Commit all files of the folder."""
         self.git("add", "--all")
         self.git("commit", "--quiet", "--message", message)
 
     def call(self, *command: str) -> Outcome:
-        """Run a command in the folder, with the gate's own variables and nobody else's."""
+        """Run a command in the folder, with the gate's own variables but none of the caller's."""
         done = subprocess.run(
             command,
             cwd=self.folder,
@@ -141,7 +147,7 @@ def _plain(environment: Mapping[str, str]) -> dict[str, str]:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
-    """A project without stages."""
+    """A project that has no stages yet."""
     folder = tmp_path / "project"
     shutil.copytree(ROOT / ".ci", folder / ".ci", ignore=shutil.ignore_patterns("__pycache__"))
     for ledger in ("ledger.tsv", "unsteady.tsv"):

@@ -1,4 +1,4 @@
-"""What killed runs left is gone before the gate begins, and nothing else is."""
+"""The gate removes what killed runs have left before it begins, and nothing else."""
 
 import os
 import signal
@@ -29,7 +29,7 @@ with temporary_server() as server:
 """
 
 
-# A process of inboxd's, as its arguments show.
+# A process whose arguments show that it is inboxd's.
 _SLEEPS = (sys.executable, "-c", "import time\ntime.sleep(3600)", "inboxd")
 _FORKS = """
 import subprocess, sys
@@ -39,7 +39,7 @@ print(subprocess.Popen(sys.argv[1:], **silent, start_new_session=True).pid)
 
 
 def _orphan(environment: Mapping[str, str]) -> int:
-    """A process whose parent has ended; its pid."""
+    """Start a process whose parent has ended; return its pid."""
     done = subprocess.run(
         [sys.executable, "-c", _FORKS, *_SLEEPS],
         env=environment,
@@ -52,7 +52,7 @@ def _orphan(environment: Mapping[str, str]) -> int:
 
 @dataclass(frozen=True)
 class Owner:
-    """A process that has a server: the server's process id, its folder, that of its socket."""
+    """A process that owns a server: the server's pid, its folder, that of its socket."""
 
     process: subprocess.Popen[str]
     pid: int
@@ -60,7 +60,7 @@ class Owner:
     socket: Path
 
     def kill(self) -> None:
-        """End it together with the server's guard, so that nobody cleans up."""
+        """Kill it together with the server's guard, so that no process cleans up."""
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
         for pid in map(int, children.read_text().split()):
             if pid != self.pid:
@@ -113,7 +113,7 @@ def test_the_server_of_a_killed_run_is_ended_and_its_folder_removed(
     assert f"removed {owner.home}" in done
 
 
-def test_the_server_of_a_run_that_goes_on_is_left_alone(owner: Owner, place: Path) -> None:
+def test_the_server_of_a_living_run_is_left_alone(owner: Owner, place: Path) -> None:
     for in_ci in (False, True):
         assert clean(_places(place), in_ci=in_ci) == []
     assert runs(owner.pid)
@@ -121,7 +121,7 @@ def test_the_server_of_a_run_that_goes_on_is_left_alone(owner: Owner, place: Pat
     assert owner.socket.exists()
 
 
-def test_a_folder_without_a_lock_is_removed_in_ci_alone_and_if_no_process_uses_it(
+def test_an_unused_folder_without_a_lock_is_removed_only_in_ci(
     place: Path,
 ) -> None:
     abandoned, open_, listens = (place / f"inboxd-{name}" for name in ("a", "a-b", "a-c"))
@@ -135,7 +135,7 @@ def test_a_folder_without_a_lock_is_removed_in_ci_alone_and_if_no_process_uses_i
     assert sorted(place.iterdir()) == [open_, listens]
 
 
-def test_data_of_developers_is_removed_in_ci_alone(place: Path) -> None:
+def test_data_of_developers_is_removed_only_in_ci(place: Path) -> None:
     data = place / "data-0"
     data.mkdir()
     (data / "lock").touch()
@@ -144,7 +144,7 @@ def test_data_of_developers_is_removed_in_ci_alone(place: Path) -> None:
     assert clean(places, in_ci=True) == [f"removed {data}"]
 
 
-def test_an_orphan_of_a_killed_test_is_ended_and_nobody_else() -> None:
+def test_only_orphans_of_killed_tests_are_ended() -> None:
     """An orphan has the mark of a test, is one of inboxd's, and has no pytest above it."""
     marked = {**os.environ, "PYTEST_CURRENT_TEST": "a"}
     plain = {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
@@ -163,6 +163,6 @@ def test_an_orphan_of_a_killed_test_is_ended_and_nobody_else() -> None:
         child.communicate()
 
 
-def test_the_gate_of_this_project_cleans_where_tests_keep_their_servers() -> None:
+def test_the_gate_cleans_the_places_of_tests_servers() -> None:
     servers = read_settings().leftovers.servers
     assert set(servers) == {"/dev/shm/inboxd-test-*", "/tmp/inboxd-test-*"}  # noqa: S108

@@ -1,4 +1,4 @@
-"""Parts of the gate by themselves: the metronome, the report log, kinds of failures, programs."""
+"""Single parts of the gate: the metronome, the report log, kinds of failures, programs."""
 
 import json
 import os
@@ -39,7 +39,7 @@ with Metronome() as metronome:
 """
 
 
-def test_the_metronome_tells_how_long_it_was_stopped() -> None:
+def test_the_metronome_measures_a_pause() -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", _STOPPED.format(folder=str(ROOT / ".ci"))],
         stdin=subprocess.PIPE,
@@ -68,7 +68,7 @@ def _log(file: Path, *reports: Mapping[str, object]) -> Path:
     return file
 
 
-def test_a_stage_names_all_of_its_files_alike() -> None:
+def test_the_files_of_a_stage_have_its_name() -> None:
     assert Stage("plans, embedded server", (), 1).file_name == "plans-embedded-server"
 
 
@@ -97,8 +97,8 @@ def test_a_test_whose_teardown_fails_has_failed_once(tmp_path: Path) -> None:
     assert [each.kind for each in found.failures] == ["violation"]
 
 
-def test_a_process_that_dies_fails_the_test_that_it_ran(tmp_path: Path) -> None:
-    """As pytest-xdist reports it."""
+def test_a_process_that_dies_fails_its_running_test(tmp_path: Path) -> None:
+    """pytest-xdist reports it in this form."""
     died = "worker 'gw1' crashed while running 'a.py::test_x'"
     report = {"nodeid": "a.py::test_x", "when": "???", "outcome": "failed", "longrepr": died}
     [failure] = read_results("quick", _log(tmp_path / "log", report)).failures
@@ -139,7 +139,7 @@ def test_a_timeout_of_pytest_is_late() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_wait_that_runs_out_of_its_time_is_late_and_one_factor_scales_all(
+async def test_an_expired_wait_is_late_and_one_factor_scales_all_waits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def never() -> bool:
@@ -153,7 +153,7 @@ async def test_a_wait_that_runs_out_of_its_time_is_late_and_one_factor_scales_al
     assert waiting.patient(60) == 0.6
 
 
-def test_an_assertion_about_safety_raises_violation_and_a_wait_in_it_stays_late() -> None:
+def test_a_failed_assertion_about_safety_is_a_violation_but_a_wait_stays_late() -> None:
     with pytest.raises(Violation, match="twice"), safety():
         raise AssertionError("twice")
     with pytest.raises(Late), safety():
@@ -164,7 +164,7 @@ def test_an_assertion_about_safety_raises_violation_and_a_wait_in_it_stays_late(
         raise ExceptionGroup("tasks", [AssertionError("twice"), Late("no")])
 
 
-def test_what_was_handled_when_an_assertion_failed_does_not_make_it_late() -> None:
+def test_an_error_handled_before_an_assertion_does_not_make_it_late() -> None:
     error = AssertionError("twice")
     error.__context__ = TimeoutError()
     assert kind_of(error) == "plain"
@@ -173,7 +173,7 @@ def test_what_was_handled_when_an_assertion_failed_does_not_make_it_late() -> No
     assert kind_of(error) == "violation"
 
 
-def test_of_a_group_the_member_that_decides_is_shown() -> None:
+def test_the_deciding_member_of_a_group_is_shown() -> None:
     group = ExceptionGroup("tasks", [ValueError("noise"), Late("Not within 30 seconds.\nMore.")])
     assert one_line(group) == "Late: Not within 30 seconds."
     assert one_line(ValueError("a\nb")) == "ValueError: a"
@@ -202,7 +202,7 @@ def test_without_time_each_failure_is_red_and_nothing_runs(tmp_path: Path) -> No
 # ---------------------------------------------------------------------------------- programs
 
 
-def test_each_package_that_a_skipped_test_asks_for_is_one_that_the_gate_installs() -> None:
+def test_the_gate_installs_each_package_that_skipped_tests_name() -> None:
     known = [program.package for program in read_settings().programs]
     texts = [file.read_text() for file in (ROOT / "tests").rglob("*.py") if file != Path(__file__)]
     asked = {name for text in texts for name in re.findall(r"apt install ([\w-]+)", text)}
@@ -217,7 +217,7 @@ def test_programs_are_found_by_name_and_by_path(tmp_path: Path) -> None:
     assert install_missing([Program("sh", ("sh",)), by_path]) == []
 
 
-def test_a_package_that_apt_does_not_have_is_named_with_what_it_said(
+def test_a_failed_installation_names_the_package_and_the_error(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     apt = tmp_path / "apt-get"
@@ -225,7 +225,7 @@ def test_a_package_that_apt_does_not_have_is_named_with_what_it_said(
     apt.chmod(0o755)
     monkeypatch.setattr(programs, "_PATH", f"{tmp_path}:{os.defpath}")
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    with pytest.raises(ProgramsMissing, match=r"could not install kcat; it said:\nE: no kcat"):
+    with pytest.raises(ProgramsMissing, match=r"could not install kcat:\nE: no kcat"):
         install_missing([Program("kcat", ("no-such-program",))])
 
 
@@ -241,7 +241,7 @@ def test_a_package_without_the_program_is_named(
         install_missing([Program("kcat", ("no-such-program",))])
 
 
-def test_somebody_who_is_not_root_is_told_so(
+def test_a_user_other_than_root_is_refused(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)

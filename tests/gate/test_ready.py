@@ -40,7 +40,7 @@ def test_a_red_commit_is_not_ready(project: Project) -> None:
     assert not (project.folder / ".git/ready").exists()
 
 
-def test_what_was_tested_is_ready_and_not_what_was_committed_meanwhile(project: Project) -> None:
+def test_the_tested_tree_is_ready_and_not_a_later_commit(project: Project) -> None:
     project.plant(
         "meanwhile",
         f"""
@@ -59,7 +59,9 @@ def test_what_was_tested_is_ready_and_not_what_was_committed_meanwhile(project: 
     assert "There are newer commits: they are not tested" in found.output
     assert _ready(project) != project.git("rev-parse", "HEAD^{tree}")
     project.git("checkout", "--quiet", tested, "--", "Makefile")
-    assert _ready(project) == project.git("write-tree"), "as it was, with a line of the ledger"
+    assert _ready(project) == project.git("write-tree"), (
+        "the tested tree, with a line of the ledger"
+    )
 
 
 def test_a_term_ends_the_gate_before_its_clone_is_removed(project: Project, tmp_path: Path) -> None:
@@ -96,7 +98,7 @@ def test_a_term_ends_the_gate_before_its_clone_is_removed(project: Project, tmp_
     assert not Path(clone).exists()
 
 
-def test_what_is_in_no_commit_is_refused(project: Project) -> None:
+def test_uncommitted_changes_are_refused(project: Project) -> None:
     project.plant("fine", "def test_fine():\n    pass\n")
     project.begin()
     (project.folder / "new.py").write_text("")
@@ -106,7 +108,7 @@ def test_what_is_in_no_commit_is_refused(project: Project) -> None:
     assert not project.runs.exists()
 
 
-def test_an_unsteady_test_is_written_down_and_is_part_of_what_is_ready(
+def test_an_unsteady_test_is_recorded_and_part_of_the_ready_tree(
     project: Project, tmp_path: Path
 ) -> None:
     project.plant("late", _LATE.replace("{marker}", str(tmp_path / "marker")))

@@ -1,4 +1,4 @@
-"""The gate's second look: lateness may be forgiven once, a broken promise never."""
+"""The gate's second look: it may excuse one lateness, but never a broken promise."""
 
 import json
 
@@ -9,7 +9,7 @@ from tests.gate.conftest import FIRST_TIME_ONLY, Project
 pytestmark = pytest.mark.timeout(300)
 
 
-def test_a_lateness_that_does_not_come_again_is_unsteady(project: Project) -> None:
+def test_a_lateness_that_does_not_repeat_is_unsteady(project: Project) -> None:
     project.plant(
         "late",
         FIRST_TIME_ONLY
@@ -30,7 +30,7 @@ def test_a_lateness_that_does_not_come_again_is_unsteady(project: Project) -> No
     assert "Not within 30 seconds." in ledger[2]
 
 
-def test_a_violation_is_red_although_it_does_not_come_again(project: Project) -> None:
+def test_a_violation_is_red_although_it_does_not_repeat(project: Project) -> None:
     project.plant(
         "once",
         FIRST_TIME_ONLY
@@ -46,7 +46,7 @@ def test_a_violation_is_red_although_it_does_not_come_again(project: Project) ->
     assert "safety gets no second look; repeated 10 times alone, 0 failed" in line
 
 
-def test_each_assertion_of_a_test_that_is_marked_safety_is_a_violation(project: Project) -> None:
+def test_each_assertion_of_a_test_marked_safety_is_a_violation(project: Project) -> None:
     project.plant(
         "marked",
         """
@@ -64,7 +64,7 @@ def test_each_assertion_of_a_test_that_is_marked_safety_is_a_violation(project: 
     assert "marked; plain; red again, alone" in error
 
 
-def test_a_failure_that_comes_again_is_red_with_its_seed_and_its_command(project: Project) -> None:
+def test_a_repeated_failure_is_red_with_its_seed_and_command(project: Project) -> None:
     project.environment["INBOXD_TEST_SEED"] = "4711"
     project.plant("wrong", "def test_sum():\n    assert 1 + 1 == 3, 'not three'\n")
     found = project.run()
@@ -132,7 +132,7 @@ def test_a_new_unsteady_test_counts_as_debt_and_a_known_one_once(project: Projec
     assert "1 unsteady test; 5 are allowed (.ci/unsteady.tsv)" in found.summary
 
 
-def test_names_with_spaces_quotes_and_dollars_are_found_again(project: Project) -> None:
+def test_names_with_spaces_quotes_and_dollars_are_run_again(project: Project) -> None:
     project.plant(
         "names",
         """
@@ -159,7 +159,7 @@ def test_a_file_that_skips_itself_is_red(project: Project) -> None:
     assert "missing; no test may be skipped" in found.about("RED")[0]
 
 
-def test_of_a_group_the_summary_shows_the_error_that_decides(project: Project) -> None:
+def test_the_summary_shows_the_deciding_error_of_a_group(project: Project) -> None:
     project.plant(
         "group",
         """

@@ -1,4 +1,7 @@
-"""Slices: the gate runs those that the change touches, and the one that ran longest ago."""
+"""Slices: the gate runs those that the change touches, and the one that ran longest ago.
+
+A slice without enough time is postponed, which is not red.
+"""
 
 import pytest
 
@@ -12,7 +15,7 @@ FINE = "def test_fine():\n    pass\n"
 
 @pytest.fixture
 def sliced(project: Project) -> Project:
-    """A project with a stage that always runs, and slices called a, b and c."""
+    """A project with a stage that always runs, and slices a, b and c."""
     project.plant("always", FINE)
     for name in ("a", "b", "c"):
         project.plant(name, FINE)
@@ -24,10 +27,11 @@ def sliced(project: Project) -> Project:
 
 
 def ran(project: Project) -> set[str]:
-    """The slices that a run of the gate ran, green."""
+    """Run the gate, which must be green; return the slices that ran."""
     found = project.call("bash", ".ci/run")
     assert (found.code, found.closing.split(", ")[1]) == (0, "0 failed"), found.output
-    return {line.split()[0] for line in found.summary[1:] if " s  " in line} - {"always"}
+    lines = [line for line in found.summary[1:] if " s  " in line and "postponed" not in line]
+    return {line.split()[0] for line in lines} - {"always"}
 
 
 def green(project: Project, slices: str) -> None:
@@ -38,17 +42,17 @@ def green(project: Project, slices: str) -> None:
     project.commit("green")
 
 
-def test_all_run_where_no_commit_before_is_known(sliced: Project) -> None:
+def test_all_slices_run_without_a_known_base(sliced: Project) -> None:
     assert ran(sliced) == {"a", "b", "c"}
 
 
-def test_a_base_that_is_not_in_the_history_is_not_known(sliced: Project) -> None:
+def test_a_base_outside_the_history_is_not_known(sliced: Project) -> None:
     (sliced.folder / ".ci/ledger.tsv").write_text(f"2026-01-01\t{'0' * 40}\ta,b,c\t3 min\n")
     sliced.commit("from elsewhere")
     assert ran(sliced) == {"a", "b", "c"}
 
 
-def test_what_is_touched_runs_and_the_one_that_ran_longest_ago(sliced: Project) -> None:
+def test_touched_slices_run_and_the_one_that_ran_longest_ago(sliced: Project) -> None:
     green(sliced, "a,b,c")
     green(sliced, "b")
     sliced.write("b/file")
@@ -68,7 +72,7 @@ def test_a_file_of_everything_touches_all(sliced: Project) -> None:
     assert ran(sliced) == {"a", "b", "c"}
 
 
-def test_a_file_that_was_moved_touches_the_slice_that_it_left(sliced: Project) -> None:
+def test_a_moved_file_touches_the_slice_that_it_left(sliced: Project) -> None:
     sliced.write("b/file", "the same text\n" * 20)
     sliced.commit("before")
     green(sliced, "a,b,c")
@@ -77,7 +81,9 @@ def test_a_file_that_was_moved_touches_the_slice_that_it_left(sliced: Project) -
     assert "b" in ran(sliced)
 
 
-def test_a_commit_of_ledgers_alone_runs_what_the_one_before_ran(sliced: Project) -> None:
+def test_a_commit_that_changes_only_ledgers_runs_the_slices_of_the_last_one(
+    sliced: Project,
+) -> None:
     green(sliced, "a,b,c")
     green(sliced, "b")
     sliced.write("b/file")
@@ -89,7 +95,7 @@ def test_a_commit_of_ledgers_alone_runs_what_the_one_before_ran(sliced: Project)
     assert ran(sliced) == before
 
 
-def test_make_ready_writes_what_ran_and_the_next_change_runs_another(sliced: Project) -> None:
+def test_make_ready_records_the_slices_and_the_next_change_runs_another(sliced: Project) -> None:
     green(sliced, "a,b,c")
     sliced.write("docs/page")
     sliced.commit("a change of none")
@@ -99,13 +105,13 @@ def test_make_ready_writes_what_ran_and_the_next_change_runs_another(sliced: Pro
     assert (
         sliced.git("rev-parse", "HEAD^{tree}") == (sliced.folder / ".git/ready").read_text().strip()
     )
-    assert ran(sliced) == {"a"}, "as CI sees it"
+    assert ran(sliced) == {"a"}, "CI runs the same slices"
     sliced.write("docs/other")
     sliced.commit("another change of none")
     assert ran(sliced) == {"b"}
 
 
-def test_a_turn_that_comes_too_late_is_left_out(sliced: Project) -> None:
+def test_an_untouched_slice_that_would_begin_too_late_is_left_out(sliced: Project) -> None:
     sliced.settings = f"slices_begin_within = 0\n{sliced.settings}"
     sliced.write_settings()
     sliced.commit("no time")
@@ -116,12 +122,74 @@ def test_a_turn_that_comes_too_late_is_left_out(sliced: Project) -> None:
     assert (sliced.runs / "latest/ledger.tsv").read_text().split("\t")[2] == "b"
 
 
+def test_a_touched_slice_stays_touched_until_it_runs(sliced: Project) -> None:
+    green(sliced, "a,b,c")
+    sliced.write("b/file")
+    sliced.commit("a change of b")
+    green(sliced, "a")
+    sliced.write("c/file")
+    sliced.commit("a change of c")
+    assert ran(sliced) == {"a", "b", "c"}
+
+
+def test_a_slice_that_needs_more_time_than_is_left_is_postponed(sliced: Project) -> None:
+    sliced.settings = sliced.settings.replace('slice = "b"', 'slice = "b"\nusual = 3600')
+    sliced.begin()
+    found = sliced.call("bash", ".ci/run")
+    assert (found.code, found.closing) == (0, "3 passed, 0 failed"), found.output
+    [line] = found.about("b ")
+    assert "postponed, it needs about 3600 s" in line
+    assert (sliced.runs / "latest/ledger.tsv").read_text().split("\t")[2] == "a,c"
+
+
+def test_a_slow_machine_postpones_a_slice_in_proportion(sliced: Project) -> None:
+    sliced.settings = sliced.settings.replace('slice = "b"', 'slice = "b"\nusual = 300')
+    sliced.settings = sliced.settings.replace("limit = 60", "limit = 60\nusual = 0.001", 1)
+    sliced.begin()
+    found = sliced.call("bash", ".ci/run")
+    assert found.code == 0, found.output
+    assert "postponed" in found.about("b ")[0]
+
+
+HANGS = "import time\ndef test_it():\n    time.sleep(3600)\n"
+
+
+def test_a_slice_that_has_not_ended_in_time_is_postponed(sliced: Project) -> None:
+    """Its limit has not passed: it might have ended, so it is not red."""
+    sliced.write("planted/test_c.py", HANGS)
+    sliced.settings = sliced.settings.replace("deadline = 600", "deadline = 100\nsecond_looks = 20")
+    sliced.begin()
+    found = sliced.call("bash", ".ci/run")
+    assert (found.code, found.closing) == (0, "3 passed, 0 failed"), found.output
+    assert "postponed, it had not ended after" in found.about("c ")[0]
+    assert (sliced.runs / "latest/ledger.tsv").read_text().split("\t")[2] == "a,b"
+
+
+def test_a_slice_beyond_its_limit_is_red(sliced: Project) -> None:
+    sliced.write("planted/test_c.py", HANGS)
+    sliced.settings = sliced.settings.replace('limit = 60\nslice = "c"', 'limit = 5\nslice = "c"')
+    sliced.begin()
+    found = sliced.call("bash", ".ci/run")
+    assert (found.code, found.closing) == (1, "3 passed, 1 failed"), found.output
+    assert "RED: it did not end within 5 seconds" in found.about("c ")[0]
+
+
+def test_a_failure_before_a_slice_is_postponed_is_red(sliced: Project) -> None:
+    sliced.write("planted/test_c.py", f"def test_fails():\n    assert False\n\n{HANGS}")
+    sliced.settings = sliced.settings.replace("deadline = 600", "deadline = 100\nsecond_looks = 20")
+    sliced.begin()
+    found = sliced.call("bash", ".ci/run")
+    assert (found.code, found.closing) == (1, "3 passed, 1 failed"), found.output
+    assert "red again, alone" in found.about("RED")[0]
+
+
 FAILS = "def test_it():\n    assert False, 'it never worked'\n"
 
 
 def test_a_red_test_of_an_untouched_slice_is_inherited_if_it_was_red_before(
     sliced: Project,
 ) -> None:
+    green(sliced, "a,b,c")
     sliced.write("planted/test_a.py", FAILS)
     sliced.commit("it is red")
     green(sliced, "b,c")
@@ -137,7 +205,8 @@ def test_a_red_test_of_an_untouched_slice_is_inherited_if_it_was_red_before(
     assert len(sliced.git("worktree", "list").splitlines()) == 1
 
 
-def test_a_test_that_became_red_is_red_in_an_untouched_slice_too(sliced: Project) -> None:
+def test_a_new_red_test_of_an_untouched_slice_is_red(sliced: Project) -> None:
+    green(sliced, "a,b,c")
     green(sliced, "b,c")
     sliced.write("planted/test_a.py", FAILS)
     sliced.commit("a change whose effect nobody foresaw")
@@ -165,7 +234,7 @@ def test_a_slice_without_files_is_a_mistake_of_the_settings(project: Project) ->
     assert "slices of [touches] and of stages differ" in found.output
 
 
-def test_each_pattern_of_this_project_matches_a_file() -> None:
+def test_each_pattern_of_the_settings_matches_a_file() -> None:
     settings = read_settings()
     patterns = [
         *settings.everything,

@@ -90,7 +90,7 @@ def test_a_stage_that_hangs_is_ended_and_the_next_one_runs(project: Project) -> 
 
 
 def test_no_stage_begins_after_the_deadline(project: Project) -> None:
-    project.settings = "deadline = 60\n"  # the report's own share
+    project.settings = "deadline = 60\n"  # only the report's share
     project.plant("fine", FINE)
     found = project.run()
     assert (found.code, found.closing) == (1, "0 passed, 1 failed")
@@ -151,11 +151,11 @@ def test_twenty_runs_are_kept(project: Project) -> None:
     kept = sorted(each.name for each in project.runs.glob("20*"))
     assert len(kept) == KEPT_RUNS
     assert kept[0] == "20200101-000004-old"
-    assert (project.runs / "0-notes").exists(), "it is no run's folder"
+    assert (project.runs / "0-notes").exists(), "only folders of runs are removed"
 
 
 def test_a_missing_program_is_named_within_ten_seconds(project: Project, tmp_path: Path) -> None:
-    """Where apt-get is not, as on a machine that is not Debian's."""
+    """Without apt-get, as on a machine other than Debian's."""
     programs = tmp_path / "programs"
     programs.mkdir()
     for name in ("bash", "dirname", "git"):
@@ -173,7 +173,7 @@ def test_a_missing_program_is_named_within_ten_seconds(project: Project, tmp_pat
 
 @pytest.fixture
 def gate(project: Project) -> Iterator[subprocess.Popen[str]]:
-    """A gate whose one test waits for an hour; `began` has the pid of its pytest."""
+    """A gate whose one test waits for an hour; the file `began` has the pid of its pytest."""
     waits = "import os, time\ndef test_fails():\n    assert False\ndef test_waits():\n"
     waits += "    Path('began').write_text(str(os.getpid()))\n    time.sleep(3600)\n"
     project.plant("waits", waits)
@@ -204,7 +204,7 @@ def _wait_for(condition: Callable[[], bool]) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
-def test_a_gate_that_is_told_to_end_reports_and_leaves_no_process(
+def test_an_interrupted_gate_reports_and_leaves_no_process(
     project: Project, gate: subprocess.Popen[str], number: signal.Signals
 ) -> None:
     gate.send_signal(number)
@@ -228,10 +228,10 @@ def test_the_stage_of_a_killed_gate_is_ended(project: Project, gate: subprocess.
 def test_a_second_gate_is_refused(project: Project, gate: subprocess.Popen[str]) -> None:
     found = project.call("bash", ".ci/run")
     assert (found.code, found.closing) == (1, "0 passed, 1 failed")
-    assert "Another gate has the lock of" in found.output
+    assert "Another gate runs and has the lock of" in found.output
 
 
-def test_what_the_caller_has_in_its_environment_changes_no_stage(project: Project) -> None:
+def test_the_callers_environment_changes_no_stage(project: Project) -> None:
     project.plant("fine", FINE)
     project.settings = project.settings.replace(', "TESTS=planted/test_fine.py"', "")
     project.environment |= {"TESTS": "planted/nothing.py", "OPTIONS": "--collect-only"}
@@ -247,14 +247,14 @@ def test_odd_bytes_in_a_failure_do_not_hide_the_report(project: Project) -> None
     assert "red again, alone" in found.about("RED")[0]
 
 
-def test_the_gate_of_this_project_runs_what_the_makefile_has() -> None:
+def test_the_gates_stages_are_targets_of_the_makefile() -> None:
     from gate.settings import read_settings  # noqa: PLC0415 - looks for Pythons
 
     settings, makefile = read_settings(), (ROOT / "Makefile").read_text()
     targets = {stage.make[0] for stage in settings.stages}
     assert targets == {
-        *("check", "test", "test-brokers", "test-databases", "test-gate", "test-lowest"),
-        *("test-long", "test-plans", "test-screens"),
+        *("check", "test", "test-benchmarks", "test-brokers", "test-databases", "test-gate"),
+        *("test-lowest", "test-long", "test-plans", "test-screens"),
     }
     assert all(f"\n{target}:" in makefile for target in targets)
     assert settings.deadline < 5_400, "CI kills the gate after that"

@@ -1,4 +1,4 @@
-"""Tests that are repeated under load: reds are counted, and all of a run stands still at once."""
+"""Tests repeated under load: red runs are counted, and a pause stops all processes of a run."""
 
 import os
 import re
@@ -16,7 +16,7 @@ from tests.support.waiting import patient
 
 
 def command(project: Project, count: int, load: str, name: str) -> Sequence[str]:
-    """Repeats the planted tests of a name."""
+    """The command that repeats the planted tests of a name."""
     project.environment["PYTHONPATH"] = os.pathsep.join([str(project.folder / ".ci"), str(ROOT)])
     steady = [sys.executable, "-m", "gate.steady", str(count), load]
     pytest_ = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--import-mode=importlib"]
@@ -24,11 +24,11 @@ def command(project: Project, count: int, load: str, name: str) -> Sequence[str]
 
 
 def repeat(project: Project, count: int, load: str, name: str) -> Outcome:
-    """Repeat them, and wait for the end."""
+    """Repeat the tests, and wait for the end."""
     return project.call(*command(project, count, load, name))
 
 
-def test_red_runs_are_counted_with_what_failed_and_the_seed(project: Project) -> None:
+def test_red_runs_are_counted_with_their_failures_and_seed(project: Project) -> None:
     fails = "    def test_odd():\n        if the_first_time():\n            raise Late('not yet')\n"
     project.plant("odd", FIRST_TIME_ONLY + fails)
     found = repeat(project, 2, "hog", "odd")
@@ -47,7 +47,7 @@ def test_a_run_without_a_test_is_red(project: Project) -> None:
     assert found.closing.startswith("1 run under hog: 1 red; ")
 
 
-def test_a_load_that_is_not_known_is_refused_with_those_that_are(project: Project) -> None:
+def test_an_unknown_load_is_refused_with_the_valid_ones(project: Project) -> None:
     found = repeat(project, 1, "rain", "none")
     assert found.code == 2
     assert all(name in found.output for name in ("slow", "stall", "hog"))
@@ -120,7 +120,7 @@ _STILL = """
 """
 
 
-def test_all_processes_of_a_run_stand_still_at_once_and_go_on(project: Project) -> None:
+def test_a_pause_stops_all_processes_of_a_run_at_once(project: Project) -> None:
     project.plant("still", _STILL.format(seconds=patient(60)))
     found = repeat(project, 1, "stall", "still")
     assert found.code == 0, found.output
@@ -151,14 +151,14 @@ _SHARE = """
 """
 
 
-def test_under_slow_a_run_has_a_part_of_the_processor(project: Project) -> None:
+def test_a_run_under_slow_has_a_part_of_the_processor(project: Project) -> None:
     project.plant("share", _SHARE)
     found = repeat(project, 1, "slow", "share")
     assert found.code == 0, found.output
 
 
 @pytest.mark.parametrize("load", ["stall", "slow"])
-def test_whoever_ends_it_leaves_no_process_even_in_a_pause(project: Project, load: str) -> None:
+def test_an_ended_run_leaves_no_process_even_during_a_pause(project: Project, load: str) -> None:
     waits = "    import os, time\n    def test_waits():\n"
     waits += "        Path('began').write_text(f'{os.getpid()} ')\n        time.sleep(3600)\n"
     project.plant("waits", waits)

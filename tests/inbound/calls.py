@@ -1,4 +1,9 @@
-"""Requests to the receiver's application, in this process: as a server would call it."""
+"""Calls the receiver's application in this process, as a server would.
+
+async with receiving({"provider": PROVIDER}) as received:
+    answered = await received.post(RESULT)
+    assert (answered.status, len(received.written.receipts)) == (202, 1)
+"""
 
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, MutableMapping, Sequence
@@ -37,32 +42,30 @@ PROVIDER: dict[str, Any] = {
 }
 
 
-# Whether what could be given to the application at once is; a fixture of the tests chooses.
+# Whether `call` gives the application a request in one piece; a fixture of the tests sets it.
 at_once = False
 
 
 class Knock(Verifier):
-    """Lets in who sends `x-knock: yes`; anything else than `yes` or `no` is malformed."""
+    """Accepts requests with `x-knock: yes`; values other than `yes` and `no` are malformed."""
 
     signed_headers = frozenset({"x-knock"})
 
     def verify(self, request: SignedRequest, _now: float) -> str:
-        """Judge by the header."""
         match request.headers.get("x-knock"):
             case "yes":
                 return "k1"
             case "no":
-                raise Unauthentic("it said no")
-        raise Malformed("it said nothing")
+                raise Unauthentic("its x-knock is no")
+        raise Malformed("it has no x-knock")
 
     def sign(self, _body: bytes, _message_id: str, _now: float) -> dict[str, str]:
-        """The header that lets in."""
         return {"x-knock": "yes"}
 
 
 @dataclass
 class Answered:
-    """What the application sent."""
+    """The answer that the application sent."""
 
     status: int = 0
     headers: dict[str, str] = field(default_factory=dict)
@@ -70,20 +73,18 @@ class Answered:
 
     @property
     def json(self) -> Any:
-        """The body."""
         return orjson.loads(self.body)
 
 
 @dataclass
 class Written:
-    """A write that keeps what it is given, and answers at once."""
+    """A write that records receipts, and succeeds at once."""
 
     receipts: list[Receipt] = field(default_factory=list)
     pages: list[int] = field(default_factory=list)
     outcome: str = "stored"
 
     async def __call__(self, page: Sequence[Receipt]) -> list[Stored]:
-        """Keep a page."""
         self.receipts += page
         self.pages.append(len(page))
         return [
@@ -94,7 +95,7 @@ class Written:
 
 @dataclass
 class Received:
-    """An application with what it has written."""
+    """An application, and the receipts that it has written."""
 
     app: Receiver
     commit: GroupCommit
@@ -103,13 +104,13 @@ class Received:
     written: Written
 
     async def post(self, body: bytes = RESULT, source: str = "provider", **more: Any) -> Answered:
-        """A signed request."""
+        """Send a signed request to the source."""
         signed = self.sources[source].verifier.sign(body, "msg-1", time.time())
         headers = signed | more.pop("headers", {})
         return await call(self.app, f"/in/{source}", body, headers=headers, **more)
 
     def count(self, name: str, **labels: str) -> float:
-        """A sample of the metrics."""
+        """The value of a metric."""
         return self.metrics.registry.get_sample_value(name, labels) or 0.0
 
 
@@ -122,7 +123,7 @@ async def receiving(
     knock: bool = False,
     **commit: Any,
 ) -> AsyncIterator[Received]:
-    """A receiver of these sources, which runs for the block; knock: `Knock` lets in."""
+    """Run a receiver of these sources for the block. knock: `Knock` verifies their requests."""
     inbound = settings(sources, http)
     compiled = compile_sources(inbound)
     if knock:
@@ -141,7 +142,7 @@ async def receiving(
 def settings(
     sources: Mapping[str, Any] | None = None, http: Mapping[str, Any] | None = None
 ) -> Inbound:
-    """Settings of `[inbound]`; without sources with `provider`."""
+    """Settings of `[inbound]`; the default source is `provider`."""
     return Inbound(http=dict(http or {}), webhooks=sources or {"provider": PROVIDER})  # type: ignore[arg-type]  # as the file has them
 
 
@@ -156,7 +157,7 @@ async def call(
     client: tuple[str, int] | None = ("192.0.2.1", 5000),
     length: bool = True,
 ) -> Answered:
-    """One request; with `chunks` in several pieces, and without Content-Length."""
+    """Send one request; with `chunks` in several messages, without Content-Length."""
     pairs = [*(headers.items() if isinstance(headers, Mapping) else headers)]
     if chunks is None and length:
         pairs.append(("content-length", str(len(body))))
@@ -177,7 +178,7 @@ async def call(
 
 
 async def take(app: Receiver, asked: dict[str, Any], body: bytes) -> Answered:
-    """One request that is there as a whole, as the listener gives nearly all of them."""
+    """Give the application a whole request at once, as the listener does with nearly all."""
     answered = Answered()
     ended = anyio.Event()
 
@@ -199,7 +200,7 @@ def scope(
     headers: Sequence[tuple[str, str]] = (),
     client: tuple[str, int] | None = ("192.0.2.1", 5000),
 ) -> dict[str, Any]:
-    """What a server tells of a request."""
+    """The ASGI scope of a request."""
     return {
         "type": "http",
         "path": path,
@@ -210,7 +211,7 @@ def scope(
 
 
 async def ask(app: Callable[..., Any], asked: dict[str, Any], receive: Any) -> Answered:
-    """One request whose body comes from `receive`."""
+    """Call the application with a body that comes from `receive`."""
     answered = Answered()
 
     async def send(message: Mapping[str, Any]) -> None:

@@ -1,4 +1,8 @@
-"""A listener in the test's event loop, and clients that write bytes."""
+"""A listener in the test's event loop, and clients that write bytes.
+
+async with listening(Echo()) as on:
+    assert status(await on.ask(post(b"hello"))) == 202
+"""
 
 import hashlib
 import socket
@@ -17,7 +21,7 @@ from tests.support.waiting import bounded
 
 @dataclass
 class Listening:
-    """A listener that serves, what it was asked, and what it refused."""
+    """A listener that serves, with the bodies and the refusals that it has seen."""
 
     listener: InboundListener
     port: int
@@ -28,7 +32,7 @@ class Listening:
         return await anyio.connect_tcp("127.0.0.1", self.port)
 
     async def ask(self, sent: bytes) -> bytes:
-        """Write once and read to the end."""
+        """Write once, and read until the connection ends."""
         async with await self.connect() as client:
             await client.send(sent)
             return await rest(client)
@@ -36,7 +40,7 @@ class Listening:
 
 @dataclass
 class Echo:
-    """Answers 202 and the body's digest; or whatever a test says, before or after the body."""
+    """Answers 202 with a digest of the body; or `early` before the body is read."""
 
     bodies: list[bytes] = field(default_factory=list)
     early: int | None = None
@@ -59,7 +63,7 @@ class Echo:
 
 
 class TakingEcho(Echo):
-    """Takes what is whole after one read, and answers it at once."""
+    """Takes a request that is whole after one read, and answers it at once."""
 
     def take(self, scope: Any, body: bytes, respond: Any) -> None:
         assert (scope["type"], scope["method"]) == ("http", "POST")
@@ -113,7 +117,7 @@ async def listening(
 
 
 async def rest(client: ByteStream) -> bytes:
-    """All that comes until the end of the connection. Raises if it is reset."""
+    """Read until the connection ends. Raises if it is reset."""
     received = b""
     with bounded():
         while True:
@@ -124,7 +128,7 @@ async def rest(client: ByteStream) -> bytes:
 
 
 async def one_answer(client: ByteStream) -> bytes:
-    """One answer with a Content-Length."""
+    """Read one answer with a Content-Length."""
     received = b""
     with bounded():
         while True:

@@ -1,12 +1,30 @@
-"""Each answer of the receiver, and the order in which it judges."""
+"""Each answer of the receiver, and the order of its checks."""
 
+import threading
 from typing import Any
 
+import anyio
 import pytest
 
+from inboxd.errors import Unauthentic
+from inboxd.inbound.sources import CompiledSource
+from inboxd.signatures import SignedRequest
 from inboxd.telemetry.logs import collected
 from tests.inbound import calls
-from tests.inbound.calls import KEYS, PROVIDER, RESULT, SECRET, ask, call, receiving, scope
+from tests.inbound.calls import (
+    KEYS,
+    PROVIDER,
+    RESULT,
+    SECRET,
+    Knock,
+    Received,
+    ask,
+    call,
+    receiving,
+    scope,
+)
+from tests.support import eventually
+from tests.support.waiting import patient
 
 pytestmark = pytest.mark.anyio
 
@@ -15,11 +33,60 @@ _PROBLEM = "application/problem+json"
 
 @pytest.fixture(autouse=True, params=["in messages", "at once"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both ways from the listener to the application have the same answers."""
+    """Requests in messages and whole requests get the same answers."""
     monkeypatch.setattr(calls, "at_once", request.param == "at once")
 
 
-async def test_what_is_stored_is_answered_with_its_ids() -> None:
+class Held(Knock):
+    """Each verification waits until the test allows it, which needs a free loop."""
+
+    def __init__(self) -> None:
+        self.allowed = threading.Event()
+        self.under_way = self.most = 0
+        self._lock = threading.Lock()
+
+    def seconds(self, _size: int) -> float:
+        return 1.0
+
+    def verify(self, request: SignedRequest, now: float) -> str:
+        with self._lock:
+            self.under_way += 1
+            self.most = max(self.most, self.under_way)
+        is_allowed = self.allowed.wait(patient(20))
+        with self._lock:
+            self.under_way -= 1
+        if not is_allowed:
+            raise Unauthentic("the loop is held up")
+        return super().verify(request, now)
+
+
+async def test_slow_verifications_run_beside_the_loop_two_at_once() -> None:
+    held, knocks = Held(), ("yes", "yes", "no", "yes")
+    answered: list[int] = []
+
+    async def knock(received: Received, given: str) -> None:
+        answer = await received.post(source="slow", headers={"x-knock": given})
+        answered.append(answer.status)
+
+    async def are_held() -> bool:
+        return held.under_way == 2
+
+    async with receiving({"provider": PROVIDER, "slow": PROVIDER}) as received:
+        slow = CompiledSource("slow", received.sources["slow"].settings, held)
+        received.app.take_over({**received.sources, "slow": slow})
+        async with anyio.create_task_group() as group:
+            for given in knocks:
+                group.start_soon(knock, received, given)
+            await eventually(are_held)
+            assert (await received.post()).status == 202
+            assert answered == []
+            held.allowed.set()
+        assert sorted(answered) == [202, 202, 202, 401]
+        assert held.most == 2
+        assert (received.app.in_flight.requests, received.app.in_flight.bytes) == (0, 0)
+
+
+async def test_a_stored_request_is_answered_with_its_ids() -> None:
     async with receiving() as received:
         answered = await received.post()
         [receipt] = received.written.receipts
@@ -36,7 +103,7 @@ async def test_what_is_stored_is_answered_with_its_ids() -> None:
 
 
 @pytest.mark.parametrize("outcome", ["duplicate", "contradiction", "broken", "held"])
-async def test_whatever_becomes_of_it_the_answer_is_the_same(outcome: str) -> None:
+async def test_the_answer_is_the_same_for_every_outcome(outcome: str) -> None:
     async with receiving() as received:
         first = await received.post()
         received.written.outcome = outcome
@@ -48,7 +115,7 @@ async def test_whatever_becomes_of_it_the_answer_is_the_same(outcome: str) -> No
 
 
 @pytest.mark.parametrize("status", [200, 201, 202, 204])
-async def test_the_status_of_a_success_is_the_source_s(status: int) -> None:
+async def test_the_source_sets_the_status_of_a_success(status: int) -> None:
     async with receiving({"provider": {**PROVIDER, "answer": status}}) as received:
         answered = await received.post()
     assert answered.status == status
@@ -82,7 +149,9 @@ async def test_the_status_of_a_success_is_the_source_s(status: int) -> None:
         ({"client": None}, 403, "address"),
     ],
 )
-async def test_a_refusal(asked: dict[str, Any], status: int, reason: str) -> None:
+async def test_each_refusal_has_its_status_and_its_reason(
+    asked: dict[str, Any], status: int, reason: str
+) -> None:
     source = {**PROVIDER, "max_body": 1000, "addresses": ["192.0.2.0/24"]}
     asked = {"path": "/in/provider", "body": b"{}", "headers": {"x-knock": "yes"}} | asked
     async with receiving({"provider": source}, knock=True) as received:
@@ -99,11 +168,11 @@ async def test_a_refusal(asked: dict[str, Any], status: int, reason: str) -> Non
         assert answered.headers["allow"] == "POST"
     if status == 401:
         assert answered.headers["www-authenticate"]
-    assert "connection" not in answered.headers, "that is the listener's to say, once"
+    assert "connection" not in answered.headers, "the listener adds it, once"
 
 
 @pytest.mark.parametrize("encoding", ["identity", "Identity", ""])
-async def test_a_body_that_is_not_encoded_may_say_so(encoding: str) -> None:
+async def test_a_content_encoding_of_identity_is_accepted(encoding: str) -> None:
     async with receiving() as received:
         answered = await received.post(headers={"content-encoding": encoding})
     assert answered.status == 202
@@ -117,7 +186,7 @@ async def test_a_body_in_pieces_is_one_body() -> None:
         assert received.written.receipts[0].body == RESULT
 
 
-async def test_refusing_is_a_way_to_pause() -> None:
+async def test_a_paused_source_can_refuse_requests() -> None:
     async with receiving({"provider": {**PROVIDER, "paused": "refuse"}}) as received:
         answered = await received.post()
         assert received.written.receipts == []
@@ -125,14 +194,14 @@ async def test_refusing_is_a_way_to_pause() -> None:
     assert int(answered.headers["retry-after"]) > 0
 
 
-async def test_holding_is_another() -> None:
+async def test_a_paused_source_can_hold_requests() -> None:
     async with receiving({"provider": {**PROVIDER, "paused": "hold"}}) as received:
         answered = await received.post()
         assert received.written.receipts[0].hold
     assert answered.status == 202
 
 
-async def test_what_cannot_be_made_durable_is_not_accepted() -> None:
+async def test_a_request_that_cannot_be_stored_is_answered_503() -> None:
     async def write(_page: object) -> list[Any]:
         raise ConnectionResetError
 
@@ -154,10 +223,10 @@ async def test_what_cannot_be_made_durable_is_not_accepted() -> None:
         ({}, {}, {"headers": [("content-encoding", "br")]}, 415),
     ],
 )
-async def test_what_is_refused_unread(
+async def test_refusals_before_the_body_do_not_read_it(
     source: dict[str, Any], http: dict[str, Any], asked: dict[str, Any], status: int
 ) -> None:
-    """Route, address, its rate and size are judged before the body is asked for."""
+    """Route, address, rate and size are checked before the body is read."""
 
     async def receive() -> Any:
         raise AssertionError("the body was read")
@@ -173,7 +242,7 @@ async def test_what_is_refused_unread(
     assert answered.status == status
 
 
-async def test_a_rate_says_when_to_come_again() -> None:
+async def test_a_429_says_when_the_rate_allows_the_next_request() -> None:
     source = {**PROVIDER, "rate": "60/m", "burst": 2}
     async with receiving({"provider": source}) as received:
         statuses = [(await received.post()).status for _ in range(3)]
@@ -182,18 +251,18 @@ async def test_a_rate_says_when_to_come_again() -> None:
     assert answered.headers["retry-after"] == "1"
 
 
-async def test_strangers_spend_nothing_of_a_source_s_rate() -> None:
-    """Whoever knows its name sent so many unsigned requests that the sender was answered 429."""
+async def test_unsigned_requests_do_not_use_up_a_source_s_rate() -> None:
+    """Unsigned requests of strangers once used up the rate, and the sender got 429."""
     source = {**PROVIDER, "rate": "1/h", "burst": 1}
     async with receiving({"provider": source}, knock=True) as received:
         for knock in ("no", "", "no"):
             refused = await call(received.app, "/in/provider", b"{}", headers={"x-knock": knock})
             assert refused.status in {400, 401}
         statuses = [(await received.post()).status for _ in range(2)]
-    assert statuses == [202, 429], "the sender has all of it, and no more"
+    assert statuses == [202, 429], "the sender gets the whole rate, and no more"
 
 
-async def test_addresses_are_rationed_one_by_one() -> None:
+async def test_each_address_has_its_own_rate() -> None:
     async with receiving(http={"rate_per_address": "1/h", "burst_per_address": 1}) as received:
         statuses = [
             (await received.post(client=(client, 1))).status
@@ -202,8 +271,8 @@ async def test_addresses_are_rationed_one_by_one() -> None:
     assert statuses == [202, 202, 429, 429]
 
 
-async def test_nothing_is_decoded_before_it_is_authentic() -> None:
-    """What breaks decoding is refused as what it is: not authentic."""
+async def test_a_body_is_not_decoded_before_it_is_authentic() -> None:
+    """A body that cannot be decoded is refused for its signature."""
     async with receiving(knock=True) as received:
         answered = await call(received.app, "/in/provider", b"[" * 500, headers={"x-knock": "no"})
         assert answered.status == 401
@@ -212,7 +281,7 @@ async def test_nothing_is_decoded_before_it_is_authentic() -> None:
         assert received.written.receipts[0].events[0].broken
 
 
-async def test_who_leaves_gets_no_answer() -> None:
+async def test_a_client_that_disconnects_gets_no_answer() -> None:
     async def receive() -> Any:
         return {"type": "http.disconnect"}
 
@@ -223,7 +292,7 @@ async def test_who_leaves_gets_no_answer() -> None:
     assert answered.status == 0
 
 
-async def test_a_fault_of_the_receiver_is_no_success() -> None:
+async def test_an_error_in_the_receiver_is_answered_500() -> None:
     with collected("debug") as lines:
         async with receiving() as received:
             received.sources["provider"].receipt = None  # type: ignore[method-assign,assignment]
@@ -236,14 +305,14 @@ async def test_a_fault_of_the_receiver_is_no_success() -> None:
     assert [line["message"] for line in lines] == ["webhook failed"]
 
 
-async def test_a_fault_after_the_commit_leaves_nobody_without_an_answer() -> None:
+async def test_an_error_after_the_commit_is_answered_500() -> None:
     async with receiving() as received:
         received.metrics.webhooks.accepted = None  # type: ignore[method-assign,assignment]
         assert (await received.post()).status == 500
         assert (received.app.in_flight.requests, received.app.in_flight.bytes) == (0, 0)
 
 
-async def test_no_secret_and_nothing_of_a_request_is_logged() -> None:
+async def test_log_lines_hold_no_secret_and_no_body() -> None:
     sources = {"provider": PROVIDER, "bearer": {**PROVIDER, "scheme": "github", "keys": KEYS}}
     with collected("debug") as lines:
         async with receiving(sources) as received:
@@ -259,7 +328,7 @@ async def test_no_secret_and_nothing_of_a_request_is_logged() -> None:
     assert "private" not in shown
 
 
-async def test_refusals_are_a_few_lines_a_second() -> None:
+async def test_refusals_are_logged_a_few_times_per_second() -> None:
     with collected("debug") as lines:
         async with receiving() as received:
             for _ in range(500):
@@ -269,7 +338,7 @@ async def test_refusals_are_a_few_lines_a_second() -> None:
     assert 1 <= len([line for line in lines if line["message"] == "webhook refused"]) <= 20
 
 
-async def test_a_request_s_trace_goes_to_its_event() -> None:
+async def test_an_event_has_the_trace_of_its_request() -> None:
     trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
     later = f"01{trace[2:]}-more"
     none = "00-" + "0" * 32 + "-b7ad6b7169203331-01"

@@ -1,4 +1,4 @@
-"""What a request leaves behind when it is answered: nothing that only a look for cycles finds."""
+"""An answered request leaves no reference cycles behind."""
 
 import gc
 from collections.abc import Awaitable, Callable, Sequence
@@ -15,11 +15,11 @@ pytestmark = pytest.mark.anyio
 
 
 async def _refuse(_: Sequence[Receipt]) -> list[Stored]:
-    raise NotDurable("it is not to be stored")
+    raise NotDurable("the test refuses it")
 
 
 async def _left_behind(do: Callable[[], Awaitable[object]], times: int) -> int:
-    """How many objects nothing refers to any more, and that are there all the same."""
+    """The number of objects in reference cycles after some calls."""
     await do()
     gc.collect()
     gc.disable()
@@ -35,11 +35,11 @@ async def _left_behind(do: Callable[[], Awaitable[object]], times: int) -> int:
 @pytest.mark.parametrize(
     "write", [None, pytest.param(_refuse, marks=pytest.mark.long)], ids=["stored", "refused"]
 )
-async def test_a_request_leaves_no_cycle(
+async def test_a_request_leaves_no_reference_cycle(
     monkeypatch: pytest.MonkeyPatch, at_once: bool, write: object
 ) -> None:
     monkeypatch.setattr(calls, "at_once", at_once)
     async with receiving(write=write) as received:  # type: ignore[arg-type]
         few = await _left_behind(received.post, 5)
         many = await _left_behind(received.post, 50)
-    assert many - few < 45, "at most what a loop leaves once"
+    assert many - few < 45, "the event loop itself leaves some, once"

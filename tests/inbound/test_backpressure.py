@@ -1,4 +1,4 @@
-"""Bounds: requests, bytes, rates, addresses, whatever arrives."""
+"""Bounds of the receiver: requests, bytes, rates, addresses, for any input."""
 
 import asyncio
 import tracemalloc
@@ -22,7 +22,7 @@ from tests.support import eventually
 
 
 class _Held(Written):
-    """A write that waits for a gate."""
+    """A write that waits until the test opens its gate."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -77,7 +77,7 @@ async def test_bytes_in_flight_are_bounded(chunked: bool) -> None:
 
 
 @pytest.mark.anyio
-async def test_an_endless_body_is_cut_off_where_it_is_too_large() -> None:
+async def test_an_endless_body_is_refused_at_the_size_limit() -> None:
     async with receiving({"provider": {**PROVIDER, "max_body": "64KiB"}}) as received:
         chunks = [b"x" * 1000] * 1000
         tracemalloc.start()
@@ -89,8 +89,8 @@ async def test_an_endless_body_is_cut_off_where_it_is_too_large() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_body_that_is_announced_takes_no_room() -> None:
-    """Sixty-four megabytes that nobody sends."""
+async def test_an_announced_body_takes_no_room() -> None:
+    """It announces sixty-four megabytes, and sends nothing."""
     gate = anyio.Event()
     async with receiving() as received, anyio.create_task_group() as group:
         for _ in range(64):
@@ -108,11 +108,11 @@ async def test_a_body_that_is_announced_takes_no_room() -> None:
     [({"max_requests": 10}, 1), ({"max_bytes": "1MiB"}, 100_000)],
     ids=["requests", "bytes"],
 )
-async def test_bodies_that_do_not_go_on_give_way(
+async def test_stalled_bodies_give_way(
     monkeypatch: pytest.MonkeyPatch, http: dict[str, Any], size: int
 ) -> None:
-    monkeypatch.setattr("inboxd.inbound.backpressure._GRACE", 1e-6)
-    monkeypatch.setattr("inboxd.inbound.backpressure._SLOWEST", 1 << 40)
+    monkeypatch.setattr("inboxd.inbound.backpressure._GRACE_SECONDS", 1e-6)
+    monkeypatch.setattr("inboxd.inbound.backpressure._SLOWEST_RATE", 1 << 40)
     gate, answers = anyio.Event(), list[Answered]()
     async with receiving(http=http) as received, anyio.create_task_group() as group:
         for _ in range(10):
@@ -137,7 +137,7 @@ async def _announced(
     first: bytes = b"",
     answers: list[Answered] | None = None,
 ) -> None:
-    """A request of which no more than the beginning of its body ever comes."""
+    """A request of which only the beginning of its body arrives."""
     answered = Answered()
 
     async def receive() -> dict[str, Any]:
@@ -174,7 +174,7 @@ async def _answered(answers: list[Answered], count: int) -> bool:
     return len(answers) == count
 
 
-def test_who_gives_way_is_the_slowest_of_the_address_with_most(
+def test_the_slowest_body_of_the_address_with_most_gives_way_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("inboxd.inbound.backpressure._SHARE", 1)
@@ -190,25 +190,25 @@ def test_who_gives_way_is_the_slowest_of_the_address_with_most(
 
         bodies[name] = in_flight.expect(address, give_way)
     assert not in_flight.begin()
-    assert gone == [], "each has its time"
+    assert gone == [], "each body has its minimum time"
     now += 11
-    bodies["a"].size = 10 * 50 * 1024 - 1  # slow as well, but alone
+    bodies["a"].size = 10 * 50 * 1024 - 1  # also slow, but the only body of its address
     bodies["b"].size = 1000
-    bodies["d"].size = bodies["e"].size = 10 * 50 * 1024  # in time
+    bodies["d"].size = bodies["e"].size = 10 * 50 * 1024  # fast enough
     assert in_flight.begin()
     assert gone == ["c", "b"]
     assert in_flight.begin()
-    assert in_flight.begin(), "one more: of the others, now"
+    assert in_flight.begin(), "one more body gives way, of another address"
     assert gone == ["c", "b", "a"]
     assert not in_flight.begin()
     now += 100
     assert not in_flight.reserve(20_000_000, "3", bodies["d"])
-    assert gone == ["c", "b", "a", "e"], "who asks gives no way"
+    assert gone == ["c", "b", "a", "e"], "the body that asks for room stays"
 
 
 @pytest.mark.anyio
-async def test_who_has_more_than_its_share_gives_way_to_others() -> None:
-    """Though none of its bodies is slow yet: as many as are wanted, and no more."""
+async def test_an_address_above_its_share_gives_way_to_others() -> None:
+    """None of its bodies is slow; as many give way as are needed."""
     gate, answers = anyio.Event(), list[Answered]()
     async with receiving(http={"max_requests": 8}) as received, anyio.create_task_group() as group:
         for _ in range(8):
@@ -221,8 +221,8 @@ async def test_who_has_more_than_its_share_gives_way_to_others() -> None:
 
 
 @pytest.mark.parametrize(("most", "size"), [(8, 10), (100, 100_000)], ids=["requests", "bytes"])
-def test_one_address_has_no_more_than_its_share_where_others_ask(most: int, size: int) -> None:
-    """None of them is slow; alone it may have all there is."""
+def test_an_address_keeps_its_share_when_others_need_room(most: int, size: int) -> None:
+    """No body is slow; an address that is alone may use all the room."""
     gone = list[int]()
     in_flight = InFlight(most, 800_000, lambda: 100.0)
     for number in range(8):
@@ -248,17 +248,17 @@ def test_one_address_has_no_more_than_its_share_where_others_ask(most: int, size
     assert gone == []
     in_flight._look_at = 0.0
     assert [takes("2") for _ in range(7)] == [True] * 6 + [False]
-    assert gone == [7, 6, 5, 4, 3, 2], "the slowest first, down to a quarter"
+    assert gone == [7, 6, 5, 4, 3, 2], "the slowest first, until the address has a quarter"
 
 
 @pytest.mark.anyio
-async def test_what_comes_in_the_moment_of_giving_way_takes_no_room() -> None:
+async def test_a_part_that_arrives_while_its_body_gives_way_takes_no_room() -> None:
     in_flight = InFlight(1, 1000)
     room = Room(in_flight, "192.0.2.1")
 
     async def receive() -> dict[str, Any]:
         for body in list(in_flight.coming):
-            body.give_way()  # and the next part is there already
+            body.give_way()  # and the next part has arrived already
         return {"type": "http.request", "body": b"x" * 10, "more_body": True}
 
     with pytest.raises(Refusal):
@@ -267,7 +267,7 @@ async def test_what_comes_in_the_moment_of_giving_way_takes_no_room() -> None:
     assert (in_flight.requests, in_flight.bytes) == (0, 0)
 
 
-def test_room_is_given_back() -> None:
+def test_freed_bytes_can_be_reserved_again() -> None:
     in_flight = InFlight(1, 10)
     assert in_flight.reserve(10)
     assert not in_flight.reserve(1)
@@ -280,10 +280,10 @@ def test_room_is_given_back() -> None:
     burst=st.integers(1, 50),
     waits=st.lists(st.floats(0, 100), min_size=1, max_size=60),
 )
-def test_a_bucket_gives_no_more_than_its_rate(
+def test_a_bucket_never_exceeds_its_rate_and_burst(
     rate: tuple[int, int], burst: int, waits: list[float]
 ) -> None:
-    """In any time it gives at most what its rate gives then, and its burst."""
+    """In any period it gives at most the tokens of its rate and its burst."""
     allowed = allowance(Rate(*rate), burst)
     bucket, now, given = TokenBucket(allowed), 1000.0, list[float]()
     for wait in waits:
@@ -294,7 +294,7 @@ def test_a_bucket_gives_no_more_than_its_rate(
         else:
             assert TokenBucket(allowed).take(now) == 0
             later = now + retry + 1e-5
-            assert bucket.take(later) == 0, "it says when to come again"
+            assert bucket.take(later) == 0, "a token is there after the wait that it returned"
             given.append(later)
             now = later
     for first in range(len(given)):
@@ -303,7 +303,7 @@ def test_a_bucket_gives_no_more_than_its_rate(
             assert last - first + 1 <= most
 
 
-def test_a_rate_alone_lets_a_second_s_worth_come_at_once() -> None:
+def test_the_default_burst_is_the_rate_of_one_second() -> None:
     bucket = TokenBucket(allowance(Rate(10, 1), None))
     assert [bool(bucket.take(5.0)) for _ in range(12)] == [False] * 10 + [True] * 2
     slow = TokenBucket(allowance(Rate(1, 3600), None))
@@ -311,18 +311,18 @@ def test_a_rate_alone_lets_a_second_s_worth_come_at_once() -> None:
     assert slow.take(5.0) == pytest.approx(3600)
 
 
-def test_so_many_addresses_are_remembered() -> None:
+def test_the_number_of_remembered_addresses_is_bounded() -> None:
     buckets = AddressBuckets(allowance(Rate(1, 3600), 1), 100)
     assert not buckets.take("192.0.2.1", 1.0)
     for number in range(10_000):
         buckets.take(f"10.0.{number >> 8}.{number & 255}", 1.0)
         if number % 50 == 0:
-            assert buckets.take("192.0.2.1", 1.0), "who comes again and again is not forgotten"
+            assert buckets.take("192.0.2.1", 1.0), "an address that is used again and again is kept"
     assert len(buckets) == 100
 
 
 @pytest.mark.anyio
-async def test_new_settings_are_taken_over_without_new_tokens() -> None:
+async def test_new_settings_do_not_refill_an_unchanged_bucket() -> None:
     source: dict[str, Any] = {**PROVIDER, "rate": "1/h"}
     async with receiving({"provider": source}) as received, receiving({"provider": source}) as same:
         assert (await received.post()).status == 202
@@ -339,7 +339,7 @@ async def test_new_settings_are_taken_over_without_new_tokens() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_body_without_a_length_that_is_there_at_once_is_bounded_too(
+async def test_a_whole_body_without_a_length_is_bounded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(calls, "at_once", True)

@@ -1,4 +1,4 @@
-"""What the receiver answers with 2xx is in PostgreSQL, whatever happens on the way there."""
+"""Requests that are answered 2xx are in PostgreSQL, whatever fails."""
 
 import asyncio
 import json
@@ -55,7 +55,7 @@ async def _rows(database: Database) -> dict[str, asyncpg.Record]:
 
 
 async def _check_ledger(database: Database, answers: list[Answered]) -> None:
-    """Each success has its receipt and its events; nothing is there twice."""
+    """Each success has its receipt and its events, and nothing is stored twice."""
     kept = await _rows(database)
     for answered in answers:
         if answered.status == 202:
@@ -75,7 +75,7 @@ async def _check_ledger(database: Database, answers: list[Answered]) -> None:
     assert len(keys) == len(there)
 
 
-async def test_it_is_stored_as_it_came(database: Database) -> None:
+async def test_a_request_is_stored_as_it_was_sent(database: Database) -> None:
     trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
     source = {
         **PROVIDER,
@@ -107,7 +107,7 @@ async def test_it_is_stored_as_it_came(database: Database) -> None:
     assert str(event["causation_id"]) == answered.json["receipt"]
 
 
-async def test_a_repetition_and_a_contradiction_are_answered_alike(database: Database) -> None:
+async def test_a_repetition_and_a_contradiction_get_the_same_answer(database: Database) -> None:
     async with _receiving(settings_of(database)) as received:
         first = await received.post()
         again = await received.post()
@@ -129,7 +129,7 @@ async def test_a_repetition_and_a_contradiction_are_answered_alike(database: Dat
      b"[" * 1024 + b"]" * 1024, b"[" + b"0e-16000, " * 90 + b"1e-900, 1]",
      b"[" + b"1e-450, " * 20 + b"1]"],
 )  # fmt: skip
-async def test_an_authentic_body_is_kept_whatever_it_is(database: Database, body: bytes) -> None:
+async def test_every_authentic_body_is_stored(database: Database, body: bytes) -> None:
     async with _receiving(settings_of(database)) as received:
         answered = await received.post(body)
         assert answered.status == 202
@@ -142,7 +142,7 @@ async def test_an_authentic_body_is_kept_whatever_it_is(database: Database, body
     assert orjson.loads(event["errors"])
 
 
-async def test_an_array_is_one_event_each(database: Database) -> None:
+async def test_each_item_of_an_array_is_an_event(database: Database) -> None:
     source = {**PROVIDER, "items": "/results"}
     results = [orjson.loads(_result(number)) for number in range(100)]
     body = orjson.dumps({"results": results})
@@ -164,8 +164,8 @@ async def test_concurrent_requests_share_commits(database: Database) -> None:
     await _check_ledger(database, answers)
 
 
-async def test_a_commit_whose_answer_is_lost_is_not_doubled(database: Database) -> None:
-    """The connection dies after the statement has reached the server, before its answer."""
+async def test_a_commit_with_a_lost_answer_is_not_doubled(database: Database) -> None:
+    """The connection dies after the server has the statement, and before its answer."""
     with proxied(database.dsn) as proxy:
         settings = settings_of(database).model_copy(
             update={"dsn": type(settings_of(database).dsn)(proxy.dsn)}
@@ -181,7 +181,7 @@ async def test_a_commit_whose_answer_is_lost_is_not_doubled(database: Database) 
     assert len(await _rows(database)) == 20
 
 
-async def test_sessions_that_are_ended_cost_nothing(database: Database) -> None:
+async def test_terminated_sessions_lose_no_request(database: Database) -> None:
     stop = False
 
     async def end_sessions() -> None:
@@ -205,7 +205,7 @@ async def test_sessions_that_are_ended_cost_nothing(database: Database) -> None:
     assert await database.fetchval("SELECT count(*) FROM inboxd.events") == 500
 
 
-async def test_a_database_that_hangs_is_no_success(database: Database) -> None:
+async def test_requests_are_answered_503_while_the_database_hangs(database: Database) -> None:
     never = {"dsn": database.dsn, "lock_timeout": "1h", "statement_timeout": "1h"}
     async with _receiving(DatabaseSettings.model_validate(never), within=0.5) as received:
         assert (await received.post(_result(0))).status == 202
@@ -222,8 +222,8 @@ async def _is_accepted(received: Received, body: bytes) -> bool:
     return (await received.post(body)).status == 202
 
 
-async def test_what_the_database_refuses_is_a_dead_letter(database: Database) -> None:
-    """Nobody foresaw it: a constraint, here, that the receiver knows nothing of."""
+async def test_a_receipt_that_the_database_refuses_is_a_dead_letter(database: Database) -> None:
+    """The refusal comes from a constraint that the receiver does not know."""
     await database.execute(
         "ALTER TABLE inboxd.events ADD CHECK (payload ->> 'homeScore' IS DISTINCT FROM '13')"
     )
@@ -236,7 +236,7 @@ async def test_what_the_database_refuses_is_a_dead_letter(database: Database) ->
     assert [tuple(row) for row in rows] == [("match.result", 29), ("provider.broken", 1)]
 
 
-async def test_a_client_that_leaves_loses_nothing_of_the_others(database: Database) -> None:
+async def test_a_disconnected_client_costs_the_others_nothing(database: Database) -> None:
     async with _receiving(settings_of(database), connections=1) as received:
         tasks = [asyncio.create_task(received.post(_result(n))) for n in range(100)]
         await asyncio.sleep(0)
@@ -260,10 +260,10 @@ _FUZZED = st.binary(max_size=50) | _JSON.map(lambda value: json.dumps(value).enc
 
 @profile(max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(bodies=st.lists(_FUZZED, min_size=20, max_size=60))
-async def test_what_the_receiver_takes_for_an_event_postgresql_takes_too(
+async def test_postgresql_accepts_every_event_of_the_receiver(
     database: Database, bodies: list[bytes]
 ) -> None:
-    """Nothing of it is found by the database alone, which would cost its neighbours time."""
+    """A value that only the database refuses would cost the other receipts time."""
     source = {"scheme": "github", "keys": KEYS, "type": "fuzzed", "dedup_key": ""}
     with collected("info") as lines:
         async with _receiving(settings_of(database), {"provider": source}) as received:

@@ -1,4 +1,4 @@
-"""Whatever arrives: no fault, no 2xx for what is not authentic, and what is authentic is kept."""
+"""Random requests: no fault, no 2xx without authentication, and authentic bodies are kept."""
 
 import json
 import time
@@ -43,7 +43,7 @@ _JSON = st.recursive(
 
 @st.composite
 def _bodies(draw: st.DrawFn) -> bytes:
-    """JSON as somebody may write it, and with a byte wrong; or any bytes."""
+    """JSON in some form, possibly with wrong bytes; or random bytes."""
     value = draw(_JSON)
     body = json.dumps(value, ensure_ascii=draw(st.booleans())).encode("utf-8", "surrogatepass")
     if draw(st.booleans()):
@@ -66,7 +66,7 @@ _HEADERS = st.lists(
 
 @profile(max_examples=150)
 @given(source=_SOURCES, body=_bodies(), cuts=st.lists(st.integers(0, 200), max_size=5))
-async def test_what_is_authentic_is_kept_byte_by_byte(
+async def test_an_authentic_body_is_stored_byte_by_byte(
     source: dict[str, Any], body: bytes, cuts: list[int]
 ) -> None:
     bounds = sorted({0, len(body), *(cut for cut in cuts if cut < len(body))})
@@ -88,7 +88,7 @@ async def test_what_is_authentic_is_kept_byte_by_byte(
     path=st.sampled_from(["/in/provider", "/in/provider/", "/in/", "/in/%00", "*", ""]) | st.text(),
     chunks=st.none() | st.lists(st.binary(max_size=50), min_size=1, max_size=4),
 )
-async def test_what_is_not_authentic_is_never_accepted(
+async def test_a_request_without_authentication_is_never_accepted(
     headers: list[tuple[str, str]], body: bytes, method: str, path: str, chunks: list[bytes] | None
 ) -> None:
     source = {"scheme": "github", "keys": KEYS, "type": "fuzzed"}

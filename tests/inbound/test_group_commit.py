@@ -1,4 +1,4 @@
-"""Group commit: who shares a write, what a failure costs, and who is told what."""
+"""Group commit: shared writes, the cost of failures, and the outcomes that requests get."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -29,7 +29,7 @@ def _receipt(body: bytes = b"{}") -> Receipt:
 
 
 class _Database:
-    """A write that tests hold back, let fail, and look into."""
+    """A write that the test can block, let fail, and inspect."""
 
     def __init__(self) -> None:
         self.pages: list[list[bytes]] = []
@@ -64,7 +64,7 @@ async def _outcome(commit: GroupCommit, receipt: Receipt) -> str:
         stored = await commit.store(receipt)
     except NotDurable:
         return "not durable"
-    assert stored.event_ids == [receipt.receipt_id], "each gets its own answer"
+    assert stored.event_ids == [receipt.receipt_id], "each request gets its own answer"
     return stored.outcome
 
 
@@ -76,7 +76,7 @@ def _bodies(count: int) -> list[bytes]:
     return [b"%d" % number for number in range(count)]
 
 
-async def test_a_request_alone_does_not_wait() -> None:
+async def test_a_single_request_is_written_at_once() -> None:
     database = _Database()
     async with _running(database) as commit:
         for body in _bodies(3):
@@ -84,7 +84,7 @@ async def test_a_request_alone_does_not_wait() -> None:
     assert database.pages == [[b"0"], [b"1"], [b"2"]]
 
 
-async def test_what_comes_during_a_write_shares_the_next_one() -> None:
+async def test_requests_during_a_write_share_the_next_one() -> None:
     database = _Database()
     database.close()
     async with _running(database) as commit, anyio.create_task_group() as group:
@@ -95,7 +95,7 @@ async def test_what_comes_during_a_write_shares_the_next_one() -> None:
         await eventually(lambda: _is(commit.waiting == 51))
         database.gate.set()
     assert [len(page) for page in database.pages] == [1, 50]
-    assert database.pages[1] == _bodies(50), "in the order in which they came"
+    assert database.pages[1] == _bodies(50), "in the order of the requests"
 
 
 async def test_pages_are_bounded_in_rows_and_bytes() -> None:
@@ -108,7 +108,7 @@ async def test_pages_are_bounded_in_rows_and_bytes() -> None:
         assert max(map(len, database.pages)) == 2
 
 
-async def test_a_request_of_many_events_shares_no_page() -> None:
+async def test_a_request_with_many_events_shares_no_page() -> None:
     database = _Database()
     database.close()
     page = [_receipt(body) for body in _bodies(5)]
@@ -131,8 +131,8 @@ async def test_a_request_of_many_events_shares_no_page() -> None:
         asyncpg.LockNotAvailableError("lock timeout"),
     ],
 )
-async def test_nobody_waits_for_one_that_takes_too_long(error: Exception) -> None:
-    """The one waits, by itself, as long as its sender does: an hour here."""
+async def test_a_slow_request_does_not_delay_the_others(error: Exception) -> None:
+    """The slow request waits alone, as long as its sender does: an hour here."""
     database = _Database()
     database.fails = lambda page: error if any(each.body == b"7" for each in page) else None
     async with _running(database, max_page=100, writers=2, within=3_600) as commit:
@@ -147,7 +147,7 @@ async def test_nobody_waits_for_one_that_takes_too_long(error: Exception) -> Non
             assert await slow == "stored"
 
 
-async def test_several_writers_write_side_by_side() -> None:
+async def test_several_writers_write_concurrently() -> None:
     database = _Database()
     database.close()
     async with _running(database, writers=2) as commit, anyio.create_task_group() as group:
@@ -160,7 +160,7 @@ async def test_several_writers_write_side_by_side() -> None:
 
 
 @pytest.mark.parametrize("broken", [0, 7, 99])
-async def test_one_that_cannot_be_written_costs_its_neighbours_nothing(broken: int) -> None:
+async def test_a_failing_receipt_does_not_fail_its_page(broken: int) -> None:
     database = _Database()
     database.fails = lambda page: (
         ValueError("x") if any(each.body == b"%d" % broken for each in page) else None
@@ -169,10 +169,10 @@ async def test_one_that_cannot_be_written_costs_its_neighbours_nothing(broken: i
         outcomes = await _outcomes(commit, _bodies(100))
     assert [number for number, each in enumerate(outcomes) if each != "stored"] == [broken]
     assert sorted(database.stored, key=int) == [b for b in _bodies(100) if b != b"%d" % broken]
-    assert len(database.pages) < 20, "by halves, not one by one"
+    assert len(database.pages) < 20, "pages are halved, not written one by one"
 
 
-async def test_what_the_database_refuses_is_kept_as_a_dead_letter() -> None:
+async def test_a_refused_receipt_is_stored_as_a_dead_letter() -> None:
     database = _Database()
     database.fails = lambda page: (
         asyncpg.DataError("no")
@@ -186,7 +186,7 @@ async def test_what_the_database_refuses_is_kept_as_a_dead_letter() -> None:
     assert [line["message"] for line in lines] == ["a webhook is a dead letter"]
 
 
-async def test_what_is_refused_even_so_is_not_accepted() -> None:
+async def test_a_receipt_that_is_refused_twice_is_not_accepted() -> None:
     database = _Database()
     database.fails = lambda _: asyncpg.DataError("no")
     with collected("debug") as lines:
@@ -195,7 +195,7 @@ async def test_what_is_refused_even_so_is_not_accepted() -> None:
     assert lines[-1]["message"] == "a webhook cannot be written"
 
 
-async def test_a_lost_answer_is_asked_for_again_with_the_same_ids() -> None:
+async def test_a_write_with_a_lost_answer_is_repeated_with_the_same_ids() -> None:
     database = _Database()
     ids: list[list[Any]] = []
 
@@ -210,19 +210,19 @@ async def test_a_lost_answer_is_asked_for_again_with_the_same_ids() -> None:
     assert ids[0] == ids[1] == ids[2]
 
 
-async def test_while_nothing_answers_who_waits_is_told_in_time() -> None:
+async def test_requests_are_answered_in_time_while_the_database_is_silent() -> None:
     database = _Database()
     database.close()
     async with _running(database, within=0.2) as commit, anyio.create_task_group() as group:
         with bounded():
             assert await _outcomes(commit, _bodies(20)) == ["not durable"] * 20
-        # What was never given to the database is not written later.
+        # Receipts that the database never got are not written later.
         group.start_soon(_outcome, commit, _receipt(b"last"))
         database.gate.set()
     assert database.stored in ([b"0", b"last"], [*_bodies(20), b"last"])
 
 
-async def test_what_waited_too_long_is_not_given_to_the_database() -> None:
+async def test_an_expired_request_is_not_written() -> None:
     database = _Database()
     database.close()
     async with _running(database, within=0.2, max_page=1) as commit:
@@ -234,7 +234,7 @@ async def test_what_waited_too_long_is_not_given_to_the_database() -> None:
     assert database.stored == [b"0", b"later"]
 
 
-async def test_an_outage_ends_with_the_next_attempt() -> None:
+async def test_the_first_attempt_after_an_outage_succeeds() -> None:
     database = _Database()
     database.fails = lambda _: OSError("away")
     async with _running(database) as commit, anyio.create_task_group() as group:
@@ -261,7 +261,7 @@ async def test_the_queue_is_bounded() -> None:
     assert sum(map(len, database.pages)) <= 11
 
 
-async def test_a_client_that_leaves_stops_nothing_and_is_written() -> None:
+async def test_the_receipt_of_a_disconnected_client_is_written() -> None:
     database = _Database()
     database.close()
     async with _running(database) as commit, anyio.create_task_group() as group:
@@ -280,7 +280,7 @@ async def test_a_client_that_leaves_stops_nothing_and_is_written() -> None:
     assert database.stored == [b"a", b"b", b"c"]
 
 
-async def test_at_a_stop_who_waits_is_told() -> None:
+async def test_waiting_requests_are_answered_at_a_stop() -> None:
     database = _Database()
     database.close()
     async with _running(database) as commit:

@@ -1,4 +1,4 @@
-"""What a connection may hold and how it ends, over real sockets."""
+"""One connection of the listener: its requests, answers and end, over real sockets."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from tests.inbound.listening import Echo, listening, one_answer, post, rest, sta
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_connection_takes_one_request_after_the_other() -> None:
+async def test_a_connection_serves_several_requests() -> None:
     async with listening() as on, await on.connect() as client:
         for body in (b"a", b"", b"c" * 300_000):
             await client.send(post(body))
@@ -22,7 +22,7 @@ async def test_a_connection_takes_one_request_after_the_other() -> None:
         assert on.bodies == [b"a", b"", b"c" * 300_000]
 
 
-async def test_a_request_may_come_byte_by_byte() -> None:
+async def test_a_request_may_arrive_byte_by_byte() -> None:
     async with listening() as on, await on.connect() as client:
         for byte in post(b"slow"):
             await client.send(bytes([byte]))
@@ -37,21 +37,21 @@ async def test_http_1_0_is_answered_and_closed() -> None:
         assert on.bodies == [b"hi"]
 
 
-async def test_who_asks_for_the_end_gets_it() -> None:
+async def test_connection_close_ends_the_connection() -> None:
     async with listening() as on:
         answer = await on.ask(post(b"x", b"Connection: close"))
         assert status(answer) == 202
         assert answer.lower().count(b"connection: close") == 1
 
 
-async def test_who_shuts_the_writing_side_still_gets_the_answer() -> None:
+async def test_a_client_that_shuts_its_writing_side_gets_the_answer() -> None:
     async with listening() as on, await on.connect() as client:
         await client.send(post())
         await client.send_eof()
         assert status(await rest(client)) == 202
 
 
-async def test_100_continue_comes_only_when_the_body_is_wanted() -> None:
+async def test_100_continue_is_sent_only_for_a_wanted_body() -> None:
     echo = Echo()
     async with listening(echo) as on:
         async with await on.connect() as client:
@@ -69,25 +69,25 @@ async def test_100_continue_comes_only_when_the_body_is_wanted() -> None:
 
 
 @pytest.mark.parametrize("size", [100, 5_000_000])
-async def test_an_early_answer_is_seen_though_the_body_goes_on(size: int) -> None:
+async def test_an_early_answer_arrives_while_the_body_is_sent(size: int) -> None:
     async with listening(Echo(early=413)) as on, await on.connect() as client:
         head, body = post(b"x" * size).split(b"\r\n\r\n")
         await client.send(head + b"\r\n\r\n")
         answer = await one_answer(client)
         assert status(answer) == 413
         assert answer.lower().count(b"connection: close") == 1
-        await client.send(body)  # is not reset
+        await client.send(body)  # without a reset
         assert await rest(client) == b""
 
 
-async def test_requests_that_are_not_waited_for_are_answered_in_their_order() -> None:
+async def test_pipelined_requests_are_answered_in_order() -> None:
     async with listening() as on, await on.connect() as client:
         await client.send(post(b"1") + post(b"2") + post(b"3", b"Connection: close"))
         assert statuses(await rest(client)) == [202, 202, 202]
         assert on.bodies == [b"1", b"2", b"3"]
 
 
-async def test_a_flood_of_requests_on_one_connection_ends_it_in_order() -> None:
+async def test_too_many_pipelined_requests_end_the_connection_after_their_answers() -> None:
     async with listening() as on, await on.connect() as client:
         await client.send(post(b"1") * 1000)
         assert set(statuses(await rest(client))) == {202}
@@ -105,7 +105,7 @@ async def test_an_offered_upgrade_is_ignored() -> None:
         assert on.bodies == [b"first", b"second"]
 
 
-async def test_an_application_that_fails_is_500() -> None:
+async def test_a_failing_application_is_answered_500() -> None:
     class Failing(Echo):
         def take(self, _scope: Any, _body: bytes, _answer: Any) -> None:
             raise LookupError("on purpose")
@@ -121,7 +121,7 @@ async def test_an_application_that_fails_is_500() -> None:
     assert [line["log_level"] for line in logged] == ["error"] * 2
 
 
-async def test_a_drain_answers_with_the_end_of_the_connection() -> None:
+async def test_an_answer_during_a_drain_closes_the_connection() -> None:
     async with listening() as on, await on.connect() as busy, await on.connect() as idle:
         await busy.send(post())
         await one_answer(busy)

@@ -1,4 +1,4 @@
-"""Each bound of the listener: what arrives beyond it is refused, and holds nothing."""
+"""Each bound of the listener: excess is refused, and holds no memory."""
 
 import resource
 import socket
@@ -50,7 +50,7 @@ async def on() -> AsyncIterator[Listening]:
     ],
     ids=["one line", "some lines", "many lines"],
 )
-async def test_a_head_that_is_too_large_is_431(on: Listening, headers: tuple[bytes, ...]) -> None:
+async def test_a_too_large_head_is_answered_431(on: Listening, headers: tuple[bytes, ...]) -> None:
     refusal = await on.ask(post(b"x", *headers))
     assert status(refusal) == 431
     assert b"connection: close" in refusal
@@ -58,12 +58,12 @@ async def test_a_head_that_is_too_large_is_431(on: Listening, headers: tuple[byt
     assert on.bodies == []
 
 
-async def test_a_head_below_the_bound_is_taken(on: Listening) -> None:
+async def test_a_head_below_the_bound_is_accepted(on: Listening) -> None:
     answered = await on.ask(post(b"x", b"X: " + b"x" * 32_000, b"Connection: close"))
     assert status(answered) == 202
 
 
-async def test_the_bound_of_a_head_holds_behind_another_request(on: Listening) -> None:
+async def test_the_bound_of_a_head_also_holds_for_a_pipelined_request(on: Listening) -> None:
     async with await on.connect() as client:
         await client.send(post(b"first") + post(b"x", b"X: " + b"x" * 40_000))
         assert statuses(await rest(client)) == [202]
@@ -71,7 +71,7 @@ async def test_the_bound_of_a_head_holds_behind_another_request(on: Listening) -
         assert on.refused == ["head_too_large"]
 
 
-async def test_a_head_that_never_ends_is_431(on: Listening) -> None:
+async def test_an_endless_head_is_answered_431(on: Listening) -> None:
     async with await on.connect() as client:
         await client.send(b"POST / HTTP/1.1\r\nX: ")
         for _ in range(33):
@@ -79,7 +79,7 @@ async def test_a_head_that_never_ends_is_431(on: Listening) -> None:
         assert status(await rest(client)) == 431
 
 
-async def test_a_head_that_drips_is_408() -> None:
+async def test_a_slow_head_is_answered_408() -> None:
     async with listening(header_timeout="100ms") as on, await on.connect() as client:
         await client.send(b"POST / HTTP/1.1\r\nX: ")
         answered = await dripping(client, b"X")
@@ -87,20 +87,20 @@ async def test_a_head_that_drips_is_408() -> None:
         assert on.refused == ["head_timeout"]
 
 
-async def test_a_connection_that_says_nothing_is_closed_without_a_word() -> None:
+async def test_a_silent_connection_is_closed_without_an_answer() -> None:
     async with listening(header_timeout="100ms") as on, await on.connect() as client:
         assert await rest(client) == b""
         assert on.refused == ["silent"]
 
 
-async def test_an_idle_connection_is_closed_without_a_word() -> None:
+async def test_an_idle_connection_is_closed_without_an_answer() -> None:
     async with listening(keep_alive="100ms") as on, await on.connect() as client:
         await client.send(post())
         assert statuses(await rest(client)) == [202]
         assert on.refused == []
 
 
-async def test_the_next_head_has_a_deadline_too() -> None:
+async def test_the_second_head_has_a_deadline_too() -> None:
     async with listening(header_timeout="100ms") as on, await on.connect() as client:
         await client.send(post())
         await one_answer(client)
@@ -109,7 +109,7 @@ async def test_the_next_head_has_a_deadline_too() -> None:
 
 
 class Blocking(Echo):
-    """Stands in the way of the loop, while somebody else sends the rest of a request."""
+    """Blocks the event loop, while a client sends the rest of a request."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -127,7 +127,7 @@ class Blocking(Echo):
         )
 
 
-async def test_nobody_is_late_because_the_loop_stood_still() -> None:
+async def test_a_blocked_loop_makes_no_sender_late() -> None:
     app = Blocking()
     async with listening(app, header_timeout="200ms") as on:
         with socket.create_connection(("127.0.0.1", on.port)) as late:
@@ -142,7 +142,7 @@ async def test_nobody_is_late_because_the_loop_stood_still() -> None:
 # ------------------------------------------------------------------ the body
 
 
-async def test_a_body_that_drips_is_408_however_often_something_comes() -> None:
+async def test_a_slow_body_is_answered_408() -> None:
     async with listening(body_timeout="100ms") as on, await on.connect() as client:
         await client.send(post(b"x" * 1000)[:-1000])
         answered = await dripping(client, b"x")
@@ -152,7 +152,7 @@ async def test_a_body_that_drips_is_408_however_often_something_comes() -> None:
         assert on.bodies == []
 
 
-async def test_chunks_without_end_are_408() -> None:
+async def test_endless_chunks_are_answered_408() -> None:
     async with listening(body_timeout="100ms") as on, await on.connect() as client:
         await client.send(CHUNKED)
         assert status(await dripping(client, b"5\r\nhello\r\n")) == 408
@@ -163,7 +163,7 @@ async def test_chunks_without_end_are_408() -> None:
     [b"1;x=" + b"x" * 1000, b"x" * 1000, b"1\r\nx\r\n0\r\nX: " + b"x" * 1000],
     ids=["extension", "size", "trailer"],
 )
-async def test_framing_without_content_is_400(on: Listening, endless: bytes) -> None:
+async def test_framing_without_content_is_answered_400(on: Listening, endless: bytes) -> None:
     async with await on.connect() as client:
         await client.send(CHUNKED)
         await client.send(endless)
@@ -174,14 +174,14 @@ async def test_framing_without_content_is_400(on: Listening, endless: bytes) -> 
         assert on.bodies == []
 
 
-async def test_small_chunks_are_taken(on: Listening) -> None:
+async def test_small_chunks_are_accepted(on: Listening) -> None:
     async with await on.connect() as client:
         await client.send(CHUNKED + b"1\r\nx\r\n" * 50_000 + b"0\r\n\r\n")
         assert status(await one_answer(client)) == 202
         assert on.bodies == [b"x" * 50_000]
 
 
-async def test_a_trailer_is_no_header() -> None:
+async def test_a_trailer_is_not_a_header() -> None:
     seen: list[list[tuple[bytes, bytes]]] = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -196,7 +196,7 @@ async def test_a_trailer_is_no_header() -> None:
         assert seen == [[(b"host", b"x"), (b"transfer-encoding", b"chunked")]]
 
 
-async def test_the_rest_of_a_refused_body_is_read_within_a_bound() -> None:
+async def test_a_bounded_rest_of_a_refused_body_is_read() -> None:
     async with listening(Echo(early=429)) as on, await on.connect() as client:
         await client.send(CHUNKED)
         assert status(await one_answer(client)) == 429
@@ -209,8 +209,8 @@ async def test_the_rest_of_a_refused_body_is_read_within_a_bound() -> None:
 
 
 @pytest.mark.parametrize("whole", [True, False])
-async def test_of_a_body_that_nobody_wanted_nothing_is_kept(whole: bool) -> None:
-    """While the client stays: what it had sent when the answer came may be 256 KB."""
+async def test_an_unwanted_body_is_not_kept_in_memory(whole: bool) -> None:
+    """The client stays connected; up to 256 KB of its body had arrived before the answer."""
     async with listening(Echo(early=429)) as on, await on.connect() as client:
         await client.send(CHUNKED + b"c350\r\n" + b"x" * 50_000 + b"\r\n" + b"0\r\n\r\n" * whole)
         assert status(await one_answer(client)) == 429
@@ -220,7 +220,7 @@ async def test_of_a_body_that_nobody_wanted_nothing_is_kept(whole: bool) -> None
         assert cycle.body == b""
 
 
-async def test_a_client_that_stays_after_its_answer_is_cut_off(
+async def test_a_client_that_stays_after_its_answer_is_disconnected(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("inboxd.inbound.protocol._LINGER_SECONDS", 0.05)
@@ -230,7 +230,7 @@ async def test_a_client_that_stays_after_its_answer_is_cut_off(
         await eventually(partial(connections_are, on, 0))
 
 
-async def test_an_application_that_waits_for_the_body_is_told_of_the_deadline() -> None:
+async def test_an_application_that_reads_the_body_learns_of_the_deadline() -> None:
     told: list[str] = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -244,7 +244,7 @@ async def test_an_application_that_waits_for_the_body_is_told_of_the_deadline() 
         assert told == ["http.disconnect"]
 
 
-# ------------------------------------------------------------------ what is no HTTP
+# ------------------------------------------------------------------ invalid HTTP
 
 SMUGGLING = {
     "length and encoding": b"Content-Length: 3\r\nTransfer-Encoding: chunked\r\n",
@@ -270,7 +270,9 @@ SMUGGLING = {
 
 
 @pytest.mark.parametrize("lines", SMUGGLING.values(), ids=SMUGGLING)
-async def test_shapes_that_a_proxy_may_read_otherwise_are_400(on: Listening, lines: bytes) -> None:
+async def test_requests_that_a_proxy_may_parse_differently_are_400(
+    on: Listening, lines: bytes
+) -> None:
     head = b"POST / HTTP/1.1\r\nHost: x\r\n" + lines + b"\r\n"
     refusal = await on.ask(head + b"3\r\nabc\r\n0\r\n\r\n")
     assert status(refusal) == 400
@@ -298,12 +300,12 @@ async def test_shapes_that_a_proxy_may_read_otherwise_are_400(on: Listening, lin
         CHUNKED + b"3\r\nabcd\r\n0\r\n\r\n",
     ],
 )
-async def test_what_is_no_http_is_400(on: Listening, sent: bytes) -> None:
+async def test_invalid_http_is_answered_400(on: Listening, sent: bytes) -> None:
     assert statuses(await on.ask(sent)) == [400]
     assert on.bodies == []
 
 
-async def test_what_is_no_http_after_a_request_does_not_take_its_answer(on: Listening) -> None:
+async def test_invalid_http_after_a_request_leaves_its_answer(on: Listening) -> None:
     async with await on.connect() as client:
         await client.send(post(b"good") + b"what is this\r\n\r\n")
         assert statuses(await rest(client)) == [202]
@@ -314,7 +316,7 @@ async def test_what_is_no_http_after_a_request_does_not_take_its_answer(on: List
 # ------------------------------------------------------------------ connections
 
 
-async def test_connections_beyond_the_most_wait_until_one_ends() -> None:
+async def test_connections_beyond_the_maximum_wait_until_one_ends() -> None:
     async with listening(max_connections=2) as on:
         first, second = await on.connect(), await on.connect()
         for client in (first, second):
@@ -324,7 +326,7 @@ async def test_connections_beyond_the_most_wait_until_one_ends() -> None:
             await third.send(post(b"waits", b"Connection: close"))
             with anyio.move_on_after(0.05):
                 await third.receive()
-                raise AssertionError("it was not to be accepted")
+                raise AssertionError("the third connection was accepted")
             assert on.refused == ["connections"]
             await first.aclose()
             assert status(await rest(third)) == 202
@@ -332,7 +334,7 @@ async def test_connections_beyond_the_most_wait_until_one_ends() -> None:
 
 
 async def test_idle_connections_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("inboxd.inbound.listener._IDLE", 0.05)
+    monkeypatch.setattr("inboxd.inbound.listener._IDLE_SECONDS", 0.05)
     async with listening(max_connections=1) as on, await on.connect() as idle:
         await idle.send(post())
         await one_answer(idle)
@@ -345,18 +347,18 @@ async def test_idle_connections_make_room(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 async def test_a_listener_filled_in_one_turn_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It accepts eight in a turn: the last of them may be the last that it has room for."""
-    monkeypatch.setattr("inboxd.inbound.listener._IDLE", 0.05)
+    """It accepts eight connections in a turn: the last of them may be the last that fits."""
+    monkeypatch.setattr("inboxd.inbound.listener._IDLE_SECONDS", 0.05)
     async with listening(max_connections=8, header_timeout="1h") as on:
         with ExitStack() as strangers:
-            for _ in range(8):  # no turn of the loop comes between: all wait in the kernel's queue
+            for _ in range(8):  # without a turn of the loop between: all wait in the kernel's queue
                 strangers.enter_context(socket.create_connection(("127.0.0.1", on.port)))
             await eventually(partial(connections_are, on, 8))
             assert status(await on.ask(post(b"x", b"Connection: close"))) == 202
 
 
-async def test_heads_that_come_slowly_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("inboxd.inbound.listener._IDLE", 0.05)
+async def test_connections_with_slow_heads_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("inboxd.inbound.listener._IDLE_SECONDS", 0.05)
     async with listening(max_connections=2, header_timeout="1h") as on:
         async with await on.connect() as first, await on.connect() as second:
             for client in (first, second):
@@ -367,8 +369,8 @@ async def test_heads_that_come_slowly_make_room(monkeypatch: pytest.MonkeyPatch)
         assert set(on.refused) == {"connections", "head_timeout"}
 
 
-async def test_bodies_that_come_slowly_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("inboxd.inbound.backpressure._GRACE", 0.05)
+async def test_connections_with_slow_bodies_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("inboxd.inbound.backpressure._GRACE_SECONDS", 0.05)
     async with listening(max_connections=2, body_timeout="1h") as on:
         async with await on.connect() as first, await on.connect() as second:
             for client in (first, second):
@@ -426,7 +428,7 @@ async def no_request_comes(on: Listening) -> bool:
 
 
 async def dripping(client: SocketStream, drop: bytes) -> bytes:
-    """Send a drop every few milliseconds until the answer is there, and give it."""
+    """Send a byte every few milliseconds until there is an answer, and return it."""
     async with anyio.create_task_group() as group:
 
         async def drip() -> None:

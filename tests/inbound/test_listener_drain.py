@@ -1,4 +1,4 @@
-"""A listener that leaves: while clients are connected, and while others share its socket."""
+"""The drain of a listener, with connected clients and with processes that share its socket."""
 
 import os
 import socket
@@ -26,12 +26,12 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture(autouse=True)
 def _hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("inboxd.inbound.listener._IDLE", 0.4)
+    monkeypatch.setattr("inboxd.inbound.listener._IDLE_SECONDS", 0.4)
     monkeypatch.setattr("inboxd.inbound.protocol._LINGER_SECONDS", 0.2)
 
 
 class Client:
-    """Sends one request after the other, on a connection for as long as it is kept."""
+    """Sends one request after the other, over a connection as long as it stays open."""
 
     def __init__(self, port: int, name: int, *, keep_alive: bool) -> None:
         self._port, self._name, self._keep_alive = port, name, keep_alive
@@ -39,7 +39,7 @@ class Client:
         self.refused = 0
 
     async def run(self, until: anyio.Event) -> None:
-        """Until the event. A lost request, or a reset, is an error."""
+        """Send until the event. A lost request or a reset raises."""
         while not until.is_set():
             try:
                 stream = await anyio.connect_tcp("127.0.0.1", self._port)
@@ -75,7 +75,7 @@ async def test_no_request_is_lost_by_a_drain_under_load() -> None:
         assert on.listener.connections == 0
 
 
-async def test_of_two_that_share_a_socket_one_leaves_and_nobody_is_refused() -> None:
+async def test_one_of_two_listeners_on_a_socket_drains_without_refusals() -> None:
     over = anyio.Event()
     mine = bound()
     theirs = socket.socket(fileno=os.dup(mine.fileno()))
@@ -96,7 +96,7 @@ async def test_of_two_that_share_a_socket_one_leaves_and_nobody_is_refused() -> 
         assert Counter(answered) == Counter(on.bodies + other.bodies)
 
 
-async def test_what_waits_in_the_queue_of_its_own_socket_is_answered() -> None:
+async def test_requests_in_the_queue_of_an_own_socket_are_answered() -> None:
     async with listening() as on:
         with socket.create_connection(("127.0.0.1", on.port)) as queued:
             queued.sendall(post(b"queued"))
@@ -105,7 +105,7 @@ async def test_what_waits_in_the_queue_of_its_own_socket_is_answered() -> None:
             assert on.bodies == [b"queued"]
 
 
-async def test_a_connection_is_not_idle_while_the_kernel_has_its_request() -> None:
+async def test_a_connection_with_unread_data_is_not_idle() -> None:
     async with listening() as on, await on.connect() as quiet:
         with socket.create_connection(("127.0.0.1", on.port)) as sending:
             await quiet.send(post())
@@ -118,12 +118,12 @@ async def test_a_connection_is_not_idle_while_the_kernel_has_its_request() -> No
             assert idle.client != sending.getsockname()
 
 
-async def test_a_request_that_has_begun_is_finished() -> None:
+async def test_a_request_in_progress_is_finished() -> None:
     async with listening() as on, await on.connect() as client:
         await client.send(post(b"hello")[:-2])
         async with anyio.create_task_group() as group:
             group.start_soon(on.listener.drain, 5.0)
-            await anyio.sleep(0.8)  # longer than an idle connection stays
+            await anyio.sleep(0.8)  # longer than an idle connection is kept
             await client.send(b"lo")
             answered = await rest(client)
             assert statuses(answered) == [202]
@@ -131,7 +131,7 @@ async def test_a_request_that_has_begun_is_finished() -> None:
 
 
 @pytest.mark.parametrize("connected", [0, 1])
-async def test_all_that_was_sent_without_waiting_is_answered(connected: int) -> None:
+async def test_all_pipelined_requests_are_answered(connected: int) -> None:
     async with listening() as on, await on.connect() as client:
         await client.send(post(b"1") + post(b"2") + post(b"3"))
         while on.listener.connections < connected:
@@ -142,7 +142,7 @@ async def test_all_that_was_sent_without_waiting_is_answered(connected: int) -> 
         assert answered.count(b"connection: close") == 1
 
 
-async def test_a_request_that_crosses_the_end_of_an_idle_connection_is_not_reset() -> None:
+async def test_a_request_that_crosses_the_closing_is_not_reset() -> None:
     async with listening() as on, await on.connect() as client:
         await client.send(post(b"1"))
         await one_answer(client)
@@ -173,12 +173,12 @@ async def test_a_drain_ends_within_its_bound() -> None:
     assert told == ["cancelled"]
 
 
-async def test_after_a_drain_serving_ends() -> None:
+async def test_serving_ends_after_a_drain() -> None:
     async with listening() as on:
         await on.listener.drain(1.0)
 
 
-async def test_cancelled_it_ends_what_is_left() -> None:
+async def test_a_cancelled_listener_ends_its_connections() -> None:
     async with AsyncExitStack() as stack:
         async with listening() as on:
             client = await stack.enter_async_context(await on.connect())

@@ -1,4 +1,4 @@
-"""Bytes at random: nothing crashes, and nothing is taken that is not a whole request."""
+"""Random bytes: the listener does not crash, and accepts whole requests only."""
 
 import logging
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ def errors(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixtur
 
 
 def exchange(sent: bytes, parts: int, echo: Echo) -> tuple[bytes, list[bytes]]:
-    """Send it in parts, shut the writing side, and read to the end."""
+    """Send the bytes in parts, shut the writing side, and read to the end."""
 
     async def run() -> tuple[bytes, list[bytes]]:
         async with listening(echo, sockets=[bound()], body_timeout="50ms") as on:
@@ -43,7 +43,7 @@ def exchange(sent: bytes, parts: int, echo: Echo) -> tuple[bytes, list[bytes]]:
                 except anyio.BrokenResourceError:
                     pass
                 answered = await rest(client)
-            async with await on.connect() as client:  # it is still there
+            async with await on.connect() as client:  # the listener still serves
                 await client.send(post(b"after", b"Connection: close"))
                 assert statuses(await rest(client)) == [202]
         return answered, echo.bodies[:-1]
@@ -55,7 +55,7 @@ def exchange(sent: bytes, parts: int, echo: Echo) -> tuple[bytes, list[bytes]]:
 @settings(
     max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-def test_bytes_at_random(
+def test_random_bytes_never_crash_the_listener(
     errors: pytest.LogCaptureFixture, sent: bytes, parts: int, echo: Echo
 ) -> None:
     answered, bodies = exchange(sent, parts, echo)
@@ -73,7 +73,9 @@ def test_bytes_at_random(
     echo=_ECHOES,
 )
 @settings(max_examples=50, deadline=None)
-def test_what_is_cut_short_is_never_taken(whole: bytes, cut: int, parts: int, echo: Echo) -> None:
+def test_a_truncated_request_is_never_accepted(
+    whole: bytes, cut: int, parts: int, echo: Echo
+) -> None:
     answered, bodies = exchange(whole[:-cut], parts, echo)
     assert bodies == []
     assert 202 not in statuses(answered)

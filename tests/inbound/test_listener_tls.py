@@ -1,4 +1,4 @@
-"""TLS of the listener's own: its certificate, what it refuses, and how it is read again."""
+"""TLS of the listener: its certificate, a reload of it, and refused connections."""
 
 import ssl
 from pathlib import Path
@@ -52,7 +52,7 @@ async def test_requests_over_tls(tmp_path: Path) -> None:
         assert len(on.bodies) == 3
 
 
-async def test_a_certificate_that_is_read_again_is_for_new_connections(tmp_path: Path) -> None:
+async def test_a_reloaded_certificate_is_used_for_new_connections(tmp_path: Path) -> None:
     async with listening(**write_certificate(tmp_path, "one")) as on, await connect(on) as old:
         assert presented(old) == "CN=one"
         write_certificate(tmp_path, "two")
@@ -63,7 +63,7 @@ async def test_a_certificate_that_is_read_again_is_for_new_connections(tmp_path:
         assert status(await one_answer(old)) == 202
 
 
-async def test_what_cannot_be_read_again_leaves_the_old_one(tmp_path: Path) -> None:
+async def test_a_failed_reload_keeps_the_old_certificate(tmp_path: Path) -> None:
     async with listening(**write_certificate(tmp_path, "one")) as on:
         (tmp_path / "receiver.key").write_text("nothing")
         with pytest.raises(SettingsError, match=r"receiver\.key"):
@@ -73,7 +73,7 @@ async def test_what_cannot_be_read_again_leaves_the_old_one(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("trouble", ["missing", "no PEM", "another's", "passphrase"])
-def test_files_that_cannot_be_used_are_one_clear_line(tmp_path: Path, trouble: str) -> None:
+def test_unusable_files_are_reported_in_one_line(tmp_path: Path, trouble: str) -> None:
     files = write_certificate(tmp_path, "one", b"secret" if trouble == "passphrase" else None)
     certificate, key = Path(files["certificate"]), Path(files["private_key"])
     if trouble == "missing":
@@ -90,7 +90,7 @@ def test_files_that_cannot_be_used_are_one_clear_line(tmp_path: Path, trouble: s
     assert str(key) in str(raised.value)
 
 
-async def test_plain_http_is_turned_away(tmp_path: Path) -> None:
+async def test_plain_http_is_refused(tmp_path: Path) -> None:
     async with listening(**write_certificate(tmp_path, "one")) as on:
         assert not (await on.ask(post())).startswith(b"HTTP")
         assert on.refused == ["tls_handshake"]
@@ -99,18 +99,18 @@ async def test_plain_http_is_turned_away(tmp_path: Path) -> None:
             assert status(await one_answer(client)) == 202
 
 
-async def test_old_tls_is_turned_away(tmp_path: Path) -> None:
+async def test_old_tls_is_refused(tmp_path: Path) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     with pytest.warns(DeprecationWarning, match="TLSv1_1"):
         context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_1
-    context.set_ciphers("DEFAULT:@SECLEVEL=0")  # or the client itself would not begin
+    context.set_ciphers("DEFAULT:@SECLEVEL=0")  # else the client itself refuses old TLS
     async with listening(**write_certificate(tmp_path, "one")) as on:
         with pytest.raises((ssl.SSLError, anyio.EndOfStream)):
             await connect(on, context)
         assert on.refused == ["tls_handshake"]
 
 
-async def test_a_handshake_has_the_time_of_a_head(tmp_path: Path) -> None:
+async def test_a_handshake_has_the_timeout_of_a_head(tmp_path: Path) -> None:
     files = write_certificate(tmp_path, "one")
     async with listening(**files, header_timeout="100ms") as on, await on.connect() as client:
         assert await rest(client) == b""
@@ -118,7 +118,7 @@ async def test_a_handshake_has_the_time_of_a_head(tmp_path: Path) -> None:
         assert on.listener.connections == 0
 
 
-async def test_an_early_answer_is_seen_over_tls(tmp_path: Path) -> None:
+async def test_an_early_answer_arrives_over_tls(tmp_path: Path) -> None:
     files = write_certificate(tmp_path, "one")
     async with listening(Echo(early=413), **files) as on, await connect(on) as client:
         head, body = post(b"x" * 1_000_000).split(b"\r\n\r\n")
@@ -127,8 +127,10 @@ async def test_an_early_answer_is_seen_over_tls(tmp_path: Path) -> None:
         await client.send(body)
 
 
-async def test_a_drain_over_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("inboxd.inbound.listener._IDLE", 0.05)
+async def test_a_drain_closes_tls_connections(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("inboxd.inbound.listener._IDLE_SECONDS", 0.05)
     async with listening(**write_certificate(tmp_path, "one")) as on:
         busy, idle = await connect(on), await connect(on)
         async with anyio.create_task_group() as group:

@@ -1,4 +1,4 @@
-"""The OpenAPI document: what the settings say, and nothing that helps an attacker."""
+"""The OpenAPI document describes the settings, and nothing that helps an attacker."""
 
 import json
 from typing import Any
@@ -31,7 +31,7 @@ def post(document: dict[str, Any], source: str) -> dict[str, Any]:
     return found
 
 
-def test_each_source_is_a_path_of_its_own() -> None:
+def test_each_source_has_a_path() -> None:
     document = made(SOURCES)
     assert document["openapi"] == "3.1.0"
     assert list(document["paths"]) == [f"/in/{name}" for name in SOURCES]
@@ -39,13 +39,13 @@ def test_each_source_is_a_path_of_its_own() -> None:
     assert len({*ids}) == len(SOURCES)
 
 
-def test_it_says_nothing_that_helps_an_attacker() -> None:
+def test_the_document_has_nothing_that_helps_an_attacker() -> None:
     text = json.dumps(made(SOURCES))
     for secret in ("hunter2", "192.0.2.0", "CN=them", "77"):
         assert secret not in text
 
 
-def test_every_reference_leads_somewhere() -> None:
+def test_every_reference_has_a_target() -> None:
     document = made(SOURCES)
 
     def walk(node: Any) -> None:
@@ -84,19 +84,19 @@ def test_a_signature_is_in_headers(source: str, headers: list[str]) -> None:
     assert [schemes[key]["name"] for key in needed] == headers
 
 
-def test_answers_are_those_that_the_source_may_get() -> None:
+def test_only_possible_answers_of_a_source_are_listed() -> None:
     document = made(SOURCES)
     bank, shop = (post(document, name)["responses"] for name in ("bank", "shop"))
     assert {"202", "400", "401", "403", "431", "503"} <= bank.keys()
-    assert "429" not in bank, "nothing limits its rate"
+    assert "429" not in bank, "the source has no rate"
     assert {"204", "429"} <= shop.keys()
-    assert "403" not in shop, "it may come from anywhere"
+    assert "403" not in shop, "the source has no addresses"
     assert "content" not in shop["204"]
     assert "Retry-After" in shop["429"]["headers"]
     assert "429" in post(made(SOURCES, rate_per_address="1/s"), "bank")["responses"]
 
 
-def test_a_body_is_what_the_source_says() -> None:
+def test_the_body_has_the_media_type_of_the_source() -> None:
     document = made(SOURCES)
     media = [[*post(document, name)["requestBody"]["content"]] for name in ("bank", "shop", "hub")]
     assert media == [["application/json"], ["application/x-www-form-urlencoded"], ["text/plain"]]

@@ -1,4 +1,4 @@
-"""A page of receipts has the limits of its session, also where a pooler keeps none."""
+"""A page of receipts is written with the limits of its session, also behind a pooler."""
 
 from datetime import timedelta
 
@@ -12,7 +12,7 @@ from tests.support.rows import SQL, settings_of
 
 pytestmark = pytest.mark.anyio
 
-# What the server's session says when a receipt is written.
+# Records the session's setting when a receipt is written.
 _SPY = """
 create table public.spied as select current_setting('statement_timeout') as timeout with no data;
 create function public.spy() returns trigger language plpgsql security definer as $$
@@ -33,6 +33,6 @@ async def test_a_statement_is_bounded_by_the_server(database: Database, *, poole
     async with open_pool(settings, "receiver", 1) as pool:
         write = page_writer(pool, SQL, 5.0)
         first = await write(page)
-        # Written already, and so answered after a statement that failed.
+        # Stored receipts get their first answer again, after a statement that failed.
         assert (await write([*page, receipt()]))[:2] == first
     assert {row["timeout"] for row in await database.fetch("select * from public.spied")} == {"7s"}

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from inboxd.errors import UsageError
 from inboxd.inbound.pointer import MISSING, compile_pointer, steps
 
-# Of the RFC's section 5.
+# The document of the RFC's section 5.
 _DOCUMENT: dict[str, Any] = {
     "foo": ["bar", "baz"],
     "": 0,
@@ -50,29 +50,29 @@ def test_the_examples_of_the_rfc(pointer: str, found: object) -> None:
     ["/no", "/foo/2", "/foo/-", "/foo/-1", "/foo/00", "/foo/01", "/foo/+1", "/foo/ 1", "/foo/1.0",
      "/foo/\u0661", "/foo/" + "9" * 5000, "/foo/bar", "/foo/0/x", "//x", "/a/b"],
 )  # fmt: skip
-def test_what_leads_nowhere(pointer: str) -> None:
+def test_a_pointer_without_a_value_is_missing(pointer: str) -> None:
     assert compile_pointer(pointer)(_DOCUMENT) is MISSING
 
 
-def test_null_is_something() -> None:
+def test_null_is_not_missing() -> None:
     assert compile_pointer("/a")({"a": None}) is None
 
 
 @pytest.mark.parametrize("document", [None, 1, "text", True, [], {}])
-def test_any_document_may_be_asked(document: object) -> None:
+def test_a_pointer_works_on_any_document(document: object) -> None:
     assert compile_pointer("/a")(document) is MISSING
     assert compile_pointer("/a/b")(document) is MISSING
     assert compile_pointer("")(document) is document
 
 
 @pytest.mark.parametrize("pointer", ["a", "a/b", "/a~", "/a~2b", "#/a", " /a"])
-def test_what_is_not_a_pointer_says_what_is(pointer: str) -> None:
+def test_an_invalid_pointer_is_refused_with_an_example(pointer: str) -> None:
     with pytest.raises(UsageError, match="is not a JSON pointer"):
         compile_pointer(pointer)
 
 
 @given(st.lists(st.text(), min_size=1, max_size=5), st.integers())
-def test_each_name_can_be_pointed_at(names: list[str], value: int) -> None:
+def test_a_pointer_can_name_any_member(names: list[str], value: int) -> None:
     document: object = value
     for name in reversed(names):
         document = {name: document}

@@ -1,4 +1,4 @@
-"""What becomes of an authentic body: its events, or one broken event with the reason."""
+"""Events of an authentic body, or one broken event with the reason."""
 
 import time
 from base64 import b64encode
@@ -70,7 +70,7 @@ def test_keys_are_read_from_headers_and_body() -> None:
         (b'"a\\u0062"', "ab"),
     ],
 )
-def test_a_key_is_the_text_that_it_is_in_the_body(value: bytes, key: str) -> None:
+def test_a_key_keeps_its_text_in_the_body(value: bytes, key: str) -> None:
     event = _event({"dedup_key": "pointer:/id"}, b'{"id": %b}' % value)
     assert (event.dedup_key, event.broken) == (key, None)
 
@@ -78,7 +78,7 @@ def test_a_key_is_the_text_that_it_is_in_the_body(value: bytes, key: str) -> Non
 @pytest.mark.parametrize(
     ("setting", "long"), [("dedup_key", 64), ("ordering_key", 32), ("tenant", None)]
 )
-def test_a_key_that_is_too_long_is_a_hash(setting: str, long: int | None) -> None:
+def test_a_too_long_key_is_hashed(setting: str, long: int | None) -> None:
     for key in ("x" * 256, "\u00e9" * 128):
         body = orjson.dumps({"id": key})
         event = _event({setting: "pointer:/id"}, body)
@@ -126,16 +126,16 @@ def test_a_key_that_is_too_long_is_a_hash(setting: str, long: int | None) -> Non
         ({"body": "text"}, b"\x00"),
     ],
 )
-def test_what_cannot_be_an_event_is_one_broken_event(source: dict[str, Any], body: bytes) -> None:
+def test_an_unusable_body_is_one_broken_event(source: dict[str, Any], body: bytes) -> None:
     event = _event(source, body)
     assert event.broken
-    assert "x" * 50 not in event.broken, "a reason holds nothing of the body"
+    assert "x" * 50 not in event.broken, "a reason quotes nothing of the body"
     assert event.type
     payload = orjson.loads(event.payload)
     if "not JSON" in event.broken or "cannot store" in event.broken or b"\x00" in body:
         assert payload in (body.decode("latin-1"), {"base64": b64encode(body).decode()})
     elif "nothing at" in event.broken and source.get("body") != "form":
-        assert payload == orjson.loads(body), "it is kept as it is, to be replayed"
+        assert payload == orjson.loads(body), "the payload is kept for a replay"
 
 
 _WHOSE = {"tenant": "pointer:/tenant", "entity_type": "user", "entity_id": "pointer:/user"}
@@ -155,8 +155,8 @@ _WHOSE = {"tenant": "pointer:/tenant", "entity_type": "user", "entity_id": "poin
         ({"body": "form", "ordering_key": "pointer:/match"}, b"tenant=acme&user=42"),
     ],
 )
-def test_an_erasure_finds_what_is_broken(source: dict[str, Any], body: bytes) -> None:
-    """It matched nothing, and name and body stayed, though whose they are could be read."""
+def test_an_erasure_finds_broken_events(source: dict[str, Any], body: bytes) -> None:
+    """Once an erasure missed broken events, although their subjects could be read."""
     event = _event({**_WHOSE, **source}, body)
     assert event.broken
     assert (event.tenant, event.entity_type, event.entity_id) == ("acme", "user", "42")
@@ -174,8 +174,10 @@ def test_an_erasure_finds_what_is_broken(source: dict[str, Any], body: bytes) ->
         ({}, b"not JSON"),
     ],
 )
-def test_what_tells_no_one_is_of_nobody(source: dict[str, Any], body: bytes) -> None:
-    """What no column can have, and two of which neither is all of it."""
+def test_ambiguous_subjects_are_left_out_of_broken_events(
+    source: dict[str, Any], body: bytes
+) -> None:
+    """Values that no column can store, and items that disagree."""
     event = _event({**_WHOSE, **source}, body)
     assert event.broken
     assert (event.tenant, event.entity_id) == (None, None)
@@ -183,8 +185,8 @@ def test_what_tells_no_one_is_of_nobody(source: dict[str, Any], body: bytes) -> 
 
 @pytest.mark.parametrize("levels", [10, 400, 1000])
 @pytest.mark.parametrize("opens", [b"[", b'{"a":'])
-def test_what_is_deep_and_cannot_be_stored_is_broken_too(levels: int, opens: bytes) -> None:
-    """It was answered 500, for ever, since the search for what is wrong in it went too deep."""
+def test_a_deep_body_that_cannot_be_stored_is_broken(levels: int, opens: bytes) -> None:
+    """Once it was answered 500 for ever, since the search for the error recursed too deeply."""
     closes = b"]" if opens == b"[" else b"}"
     event = _event({}, opens * levels + b'"\\u0000"' + closes * levels)
     assert event.broken is not None
@@ -192,7 +194,7 @@ def test_what_is_deep_and_cannot_be_stored_is_broken_too(levels: int, opens: byt
     assert len(event.broken) <= 500
 
 
-def test_the_keys_that_can_be_read_are_kept_with_what_is_broken() -> None:
+def test_a_broken_event_keeps_its_readable_keys() -> None:
     source = {"dedup_key": "header:x-id", "ordering_key": "pointer:/match"}
     event = _event(source, b"not JSON", x_id="i-1")
     assert (event.dedup_key, event.ordering_key, event.payload) == ("i-1", None, '"not JSON"')
@@ -214,7 +216,7 @@ def test_the_keys_that_can_be_read_are_kept_with_what_is_broken() -> None:
         "[" * 1000 + "]" * 1000,
     ],
 )
-def test_what_postgresql_can_store_is_kept_to_the_digit(text: str) -> None:
+def test_storable_json_is_kept_to_the_digit(text: str) -> None:
     event = _event({"dedup_key": "header:x-id"}, text.encode(), x_id="1")
     assert (event.payload, event.broken) == (text, None)
 
@@ -246,7 +248,7 @@ def test_items_are_texts_of_the_body() -> None:
     assert _receipt({"items": "/a~1b"}, b'{"a/b": [1], "a\\u002fb": [2]}').events[0].payload == "2"
 
 
-def test_pointers_begin_at_the_item() -> None:
+def test_pointers_start_at_the_item() -> None:
     source = {"items": "", "dedup_key": "pointer:/id", "ordering_key": "pointer:/m"}
     receipt = _receipt(source, b'[{"id": 1, "m": "a"}, {"id": 2, "m": "b"}]')
     assert [(event.dedup_key, event.ordering_key) for event in receipt.events] == [
@@ -265,19 +267,19 @@ def test_an_array_of_too_many_items_is_one_broken_event() -> None:
     assert many.broken == "the body has more than 1000 items, the most that max_items allows"
 
 
-def test_of_an_array_of_too_many_items_the_rest_is_not_read() -> None:
-    """It would hold up the event loop: what is no JSON any more is never come to."""
+def test_an_array_is_not_read_beyond_the_maximum_of_items() -> None:
+    """Reading all items would block the event loop; so invalid JSON at the end goes unnoticed."""
     with pytest.raises(BrokenBody, match="more than 2 items"):
         elements("[1, 2, 3, what is this?", (), 2)
 
 
-def test_a_form_of_one_name_many_times_is_read_in_one_go() -> None:
-    """Not once again for each value, which would hold up the event loop."""
+def test_a_form_with_a_repeated_name_is_read_once() -> None:
+    """Reading it once per value would block the event loop."""
     payload = _event({"body": "form"}, b"&".join([b"a=1"] * 9_999) + b"&b=2").payload
     assert orjson.loads(payload) == {"a": ["1"] * 9_999, "b": "2"}
 
 
-def test_a_key_of_the_request_is_numbered_for_its_items() -> None:
+def test_a_key_of_the_request_gets_the_item_s_number() -> None:
     keys: list[str | None] = []
     for dedup in ("header:x-id", "body"):
         source = {"items": "", "dedup_key": dedup}
@@ -286,10 +288,10 @@ def test_a_key_of_the_request_is_numbered_for_its_items() -> None:
         assert len(set(keys)) == 2
         assert keys == [event.dedup_key for event in again.events]
     other = _receipt({"items": "", "dedup_key": "body"}, b"[1, 2]")
-    assert other.events[0].dedup_key != keys[0], "of another body"
+    assert other.events[0].dedup_key != keys[0], "another body has another key"
 
 
-def test_one_broken_item_breaks_the_whole() -> None:
+def test_one_broken_item_breaks_the_array() -> None:
     source = {"items": "", "dedup_key": "pointer:/id"}
     receipt = _receipt(source, b'[{"id": 1}, {"no": 2}]')
     [event] = receipt.events
@@ -298,7 +300,7 @@ def test_one_broken_item_breaks_the_whole() -> None:
     assert event.payload == '[{"id": 1}, {"no": 2}]'
 
 
-def test_several_topics_are_one_event() -> None:
+def test_copies_for_several_topics_share_the_event_id() -> None:
     receipt = _receipt({"topics": ["a", "b"]})
     assert [event.topic for event in receipt.events] == ["a", "b"]
     assert len({event.event_id for event in receipt.events}) == 1
@@ -310,7 +312,7 @@ def test_several_topics_are_one_event() -> None:
     assert len({event.event_id for event in broken.events}) == 1
 
 
-def test_chosen_headers_are_kept_and_no_others() -> None:
+def test_only_chosen_headers_are_kept() -> None:
     receipt = _receipt({"headers": ["X-Request-Id"]}, x_request_id="r", x_knock="yes", cookie="c")
     assert orjson.loads(receipt.headers or "") == {"x-knock": "yes", "x-request-id": "r"}
     assert orjson.loads(receipt.events[0].headers or "") == {"x-request-id": "r"}
@@ -320,32 +322,32 @@ def test_chosen_headers_are_kept_and_no_others() -> None:
     assert "headers" in long.broken
 
 
-def test_what_no_column_can_have_is_taken_out_of_headers() -> None:
+def test_nul_is_removed_from_headers() -> None:
     receipt = _receipt({"headers": ["x-a"]}, x_a="a\0b", content_type="text/\0plain")
     assert receipt.content_type == "text/plain"
     assert orjson.loads(receipt.events[0].headers or "") == {"x-a": "ab"}
 
 
-def test_what_the_database_refuses_becomes_dead_letters() -> None:
+def test_refused_events_become_dead_letters() -> None:
     receipt = _receipt({"topics": ["a", "b"], "dedup_key": "pointer:/providerEventId"})
     instead = broken_instead(receipt, "it refuses")
     assert instead is not None
     assert instead.receipt_id == receipt.receipt_id
     assert [event.topic for event in instead.events] == ["a", "b"]
     assert {event.broken for event in instead.events} == {"it refuses"}
-    assert receipt.events[0].broken is None, "the first one stays as it was"
+    assert receipt.events[0].broken is None, "the given receipt is unchanged"
     mine = _receipt({"tenant": "text:acme", "entity_type": "user", "entity_id": "text:42"})
     one, two = mine.events[0], replace(mine.events[0], entity_id="43")
     for events, entity in (([one, one], "42"), ([one, two], None)):
         whose = broken_instead(replace(mine, events=events), "it refuses")
         assert whose is not None
         told = [(each.tenant, each.entity_type, each.entity_id) for each in whose.events]
-        assert told == [("acme", "user", entity)], "as far as all of them say the same"
+        assert told == [("acme", "user", entity)], "only values that all events share"
     assert broken_instead(_receipt({"items": ""}, b"[]"), "x") is None
 
 
 def _signed(key_id: str, body: bytes, source: dict[str, Any]) -> list[ReceivedEvent]:
-    """What a sender with this key says."""
+    """Events of a request that is signed with this key."""
     keys = [{"id": "a", "secret": "canary", "tenant": "acme"}, {"id": "b", "secret": "canary-2"}]
     given = WebhookSource(**{"keys": keys, "scheme": "github", "type": "match.result", **source})
     compiled = CompiledSource("provider", given, Knock())
@@ -353,8 +355,8 @@ def _signed(key_id: str, body: bytes, source: dict[str, Any]) -> list[ReceivedEv
     return compiled.receipt(_UUIDS, request).events
 
 
-def test_what_one_key_says_is_another_s_repetition_only_where_that_is_wanted() -> None:
-    """Who shares a source took another's id first, and that one's message was no event any more."""
+def test_dedup_keys_are_shared_by_keys_unless_scoped_by_key() -> None:
+    """One sender of a shared source could use another's id first, which dropped that message."""
     body, source = b'{"id": "e-1"}', {"dedup_key": "pointer:/id"}
     for scope, expected in (("source", ["e-1"] * 2), ("key", ["a:e-1", "b:e-1"])):
         given = {**source, "dedup_scope": scope}
@@ -363,12 +365,12 @@ def test_what_one_key_says_is_another_s_repetition_only_where_that_is_wanted() -
     found = [event.dedup_key for event in _signed("b", b'[{"id": 1}, {"id": 2}]', several)]
     assert found == ["b:1", "b:1", "b:2", "b:2"]
     [event] = _signed("b", b'{"id": "%b"}' % (b"x" * 254), {**source, "dedup_scope": "key"})
-    assert len(event.dedup_key or "") == 64, "a key that is too long is a hash"
+    assert len(event.dedup_key or "") == 64, "a long key is hashed"
     [event] = _signed("a", body, {"dedup_key": "", "dedup_scope": "key"})
     assert event.dedup_key is None
 
 
-def test_the_tenant_of_a_key_is_nobody_s_to_claim() -> None:
+def test_a_body_cannot_claim_another_key_s_tenant() -> None:
     source = {"tenant": "pointer:/tenant", "dedup_key": ""}
     for body in (b'{"tenant": "other"}', b"{}", b"not JSON"):
         [event] = _signed("a", body, source)
@@ -376,7 +378,7 @@ def test_the_tenant_of_a_key_is_nobody_s_to_claim() -> None:
     assert [event.tenant for event in _signed("b", b'{"tenant": "other"}', source)] == ["other"]
 
 
-def test_the_scheme_has_a_dedup_key_unless_the_source_says_none() -> None:
+def test_the_scheme_s_dedup_key_can_be_switched_off() -> None:
     given = {"scheme": "github", "keys": KEYS, "type": "push"}
     for more, key in (({}, "d-1"), ({"dedup_key": ""}, None)):
         compiled = compile_sources(settings({"github": {**given, **more}}))["github"]
@@ -385,12 +387,12 @@ def test_the_scheme_has_a_dedup_key_unless_the_source_says_none() -> None:
         assert compiled.receipt(_UUIDS, request).events[0].dedup_key == key
 
 
-def test_what_is_wrong_with_a_source_names_its_table() -> None:
+def test_an_error_of_a_source_names_its_table() -> None:
     with pytest.raises(SettingsError, match=r"\[inbound.webhooks.provider\]: .*unheard_of"):
         compile_sources(settings({"provider": {**PROVIDER, "scheme": "unheard_of"}}))
 
 
-def test_what_is_the_secret_itself_is_not_kept_even_if_a_scheme_says_so() -> None:
+def test_a_secret_header_is_never_stored() -> None:
     class Token(Knock):
         secret_headers = frozenset({"x-token"})
         signed_headers = frozenset({"x-knock", "x-token"})

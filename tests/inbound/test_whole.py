@@ -1,4 +1,4 @@
-"""Requests that are whole after one read: taken without a task, and answered as any other."""
+"""Requests that are whole after one read: taken without a task, with the same answers."""
 
 import asyncio
 import socket
@@ -18,7 +18,7 @@ Answer = Callable[[Mapping[str, Any], Mapping[str, Any]], None]
 
 
 class Taking(Echo):
-    """Takes what is whole; answers it at once, or when a test says so."""
+    """Takes whole requests; answers them at once, or when the test wants it."""
 
     def __init__(self, *, late: bool = False) -> None:
         super().__init__()
@@ -51,7 +51,7 @@ async def _until(condition: Callable[[], object]) -> None:
     await eventually(holds)
 
 
-async def test_one_after_the_other() -> None:
+async def test_requests_one_after_the_other_are_answered() -> None:
     app = Taking()
     async with listening(app) as on, await on.connect() as client:
         for body in (b"a", b"", b"bc"):
@@ -64,7 +64,7 @@ async def test_one_after_the_other() -> None:
     assert app.bodies == []
 
 
-async def test_chunks_may_be_whole_too() -> None:
+async def test_a_chunked_request_may_be_whole_too() -> None:
     app = Taking()
     async with listening(app) as on, await on.connect() as client:
         head = b"POST /in/x HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -83,7 +83,7 @@ async def test_chunks_may_be_whole_too() -> None:
         post(b"hello", b"Expect: 100-continue"),
     ],
 )
-async def test_what_is_special_goes_the_way_of_asgi(sent: bytes) -> None:
+async def test_special_requests_go_through_asgi(sent: bytes) -> None:
     app = Taking()
     async with listening(app) as on, await on.connect() as client:
         await client.send(sent)
@@ -92,7 +92,7 @@ async def test_what_is_special_goes_the_way_of_asgi(sent: bytes) -> None:
     assert app.taken == []
 
 
-async def test_what_comes_in_pieces_goes_the_way_of_asgi() -> None:
+async def test_requests_in_pieces_go_through_asgi() -> None:
     app = Taking()
     large = b"x" * 500_000
     async with listening(app) as on, await on.connect() as client:
@@ -105,7 +105,7 @@ async def test_what_comes_in_pieces_goes_the_way_of_asgi() -> None:
     assert app.taken == []
 
 
-async def test_answers_come_in_the_order_of_the_requests() -> None:
+async def test_answers_are_in_the_order_of_the_requests() -> None:
     app = Taking(late=True)
     async with listening(app) as on, await on.connect() as client:
         await client.send(post(b"1") + post(b"2") + post(b"3", b"Connection: close"))
@@ -118,7 +118,7 @@ async def test_answers_come_in_the_order_of_the_requests() -> None:
     assert app.bodies == [b"2", b"3"]
 
 
-async def test_who_asks_for_the_end_gets_it() -> None:
+async def test_connection_close_ends_the_connection() -> None:
     app = Taking()
     async with listening(app) as on:
         answer = await on.ask(post(b"x", b"Connection: close"))
@@ -127,7 +127,7 @@ async def test_who_asks_for_the_end_gets_it() -> None:
     assert app.taken == [("/in/x", b"x")]
 
 
-async def test_who_shuts_the_writing_side_still_gets_the_answer() -> None:
+async def test_a_client_that_shuts_its_writing_side_gets_the_answer() -> None:
     app = Taking(late=True)
     async with listening(app) as on, await on.connect() as client:
         await client.send(post())
@@ -137,17 +137,17 @@ async def test_who_shuts_the_writing_side_still_gets_the_answer() -> None:
         assert status(await rest(client)) == 202
 
 
-async def test_who_has_gone_is_answered_nothing() -> None:
+async def test_a_disconnected_client_gets_no_answer() -> None:
     app = Taking(late=True)
     async with listening(app) as on:
-        # A socket by itself: some versions of anyio shut the writing side before the reset.
+        # A plain socket: some versions of anyio shut the writing side before the reset.
         with socket.create_connection(("127.0.0.1", on.port)) as gone:
             gone.sendall(post())
             await _until(lambda: app.waiting)
             gone.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # a reset
         await _until(lambda: not on.listener.connections)
         app.answer_one()
-        # And the next one is served.
+        # The next request is served.
         async with await on.connect() as client:
             await client.send(post(b"next"))
             await _until(lambda: app.waiting)
@@ -155,7 +155,7 @@ async def test_who_has_gone_is_answered_nothing() -> None:
             assert (await one_answer(client)).endswith(b"next")
 
 
-async def test_a_drain_ends_the_connection_with_the_answer() -> None:
+async def test_an_answer_during_a_drain_closes_the_connection() -> None:
     app = Taking(late=True)
     async with listening(app) as on, await on.connect() as client:
         await client.send(post())

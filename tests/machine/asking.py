@@ -1,9 +1,10 @@
-"""Somebody asks why a row is not running, in whatever state the machine has come to.
+"""Asks why a row is not running, in whatever state the machine has reached.
 
-Owns the model's answer, and the property: what is named has ended one thing after the other, in a
-transaction that is undone. When all has, a real claim takes the row; while one thing is left,
-whichever it is, none does, and that one is told. Known limit: what a worker empties itself for is
-left out here; that, pauses, breakers, limits and lines are in tests/store/test_waiting_states.py.
+Owns the model's answer, and the property: the named causes are ended one after the other, in a
+transaction that is rolled back. Once all have ended, a real claim takes the row; while any one is
+left, no claim does, and that cause is named.
+Known limit: causes inside a worker are left out; these, pauses, breakers, limits and lines are in
+tests/store/test_waiting_states.py.
 """
 
 from collections.abc import Collection
@@ -20,16 +21,16 @@ from tests.support.rows import SQL
 
 _SETTINGS: Final = Settings.model_validate({"database": {"dsn": "postgresql:///x"}})
 _TYPES: Final = ("a", "b")
-# Where a row stands that nothing holds.
+# Causes of a row that nothing holds.
 _PLACES: Final = frozenset({"next", "first"})
 _MOST: Final = 1_000
 
 
 class Asking(World):
-    """The world, and somebody who looks."""
+    """The world, and an operator who asks."""
 
     def ask(self, name: Any, pick: int) -> None:
-        """The answer is the model's, and just what holds the row."""
+        """The answer is the model's: exactly the causes that hold the row."""
         rows = [i for i in self.table(name).values() if not (i.settled or i.held)]
         if not rows or self._all_are_alone():
             return
@@ -37,7 +38,7 @@ class Asking(World):
         self.site.run(self._try(name, item, self._blockers(name, item)))
 
     def _all_are_alone(self) -> bool:
-        """Whether each worker that runs has a command beside which it runs nothing else."""
+        """Whether each running worker has a command beside which it runs no other."""
         alone = {
             i.worker for i in self.model.commands.values() if i.status == "running" and i.alone
         }
@@ -45,7 +46,7 @@ class Asking(World):
         return bool(running) and running <= alone
 
     def _blockers(self, name: str, item: Item) -> set[str]:
-        """What holds it, by the names of causes; no worker of the machine declares a handler."""
+        """The names of the causes that hold a row; no worker of the machine declares a handler."""
         if item.status in ("failed", "running"):
             return {"dead" if item.status == "failed" else "running"}
         found = {"unserved" if "running" in self.model.workers.values() else "nobody"}
@@ -59,8 +60,8 @@ class Asking(World):
         transaction = self.site.operator.connection.transaction()
         await transaction.start()
         try:
-            told = await self._told(name, item)
-            assert told == expected, f"{told} is told of {item}"
+            named = await self._named(name, item)
+            assert named == expected, f"causes of {item}: {named}, not {expected}"
             if item.status == "pending":
                 for left in (*sorted(expected), None):
                     await self._end_all_but(left, name, item, expected)
@@ -76,23 +77,23 @@ class Asking(World):
             for each in expected:
                 if each != left:
                     await self._remedy(each, name, item)
-            told = await self._told(name, item)
+            named = await self._named(name, item)
             claimed = await self._is_claimed(name, item)
             if left is None:
-                assert told <= _PLACES, f"{told} is told of {item}, which nothing holds"
-                assert claimed, f"{expected} have ended, and {item} is not claimed"
+                assert named <= _PLACES, f"causes of {item}, which nothing holds: {named}"
+                assert claimed, f"{expected} have ended, but {item} is not claimed"
             else:
-                assert told == {left}, f"{told} is told of {item}, which {left} holds"
-                assert not claimed, f"{left} holds {item}, and it is claimed"
+                assert named == {left}, f"causes of {item}, which {left} holds: {named}"
+                assert not claimed, f"{left} holds {item}, but it is claimed"
         finally:
             await attempt.rollback()
 
-    async def _told(self, name: Any, item: Item) -> set[str]:
+    async def _named(self, name: Any, item: Item) -> set[str]:
         found = await operations.why(self.site.operator, _SETTINGS, name, item.id)
         return {each["cause"] for each in found["causes"]}
 
     async def _remedy(self, cause: str, name: str, item: Item) -> None:
-        """As docs/why.md says that it ends."""
+        """End a cause as docs/why.md says."""
         connection = self.site.operator.connection
         if cause in ("nobody", "unserved"):
             topics = tuple(("default", type_) for type_ in _TYPES)
@@ -112,7 +113,7 @@ class Asking(World):
             )
 
     async def _is_claimed(self, name: str, item: Item) -> bool:
-        """Whether a claim of a worker that serves it takes it."""
+        """Whether a claim of a worker with handlers takes it."""
         connection = self.site.operator.connection
         worker = await connection.fetchval(
             "select id from inboxd.workers where state = 'running' and $1 = any (commands) limit 1",

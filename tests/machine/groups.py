@@ -1,8 +1,9 @@
-"""The model of groups: what batches and workflows promise, in plain Python.
+"""The model of groups: the promises of batches and workflows, in plain Python.
 
 Owns the prediction of every member's status and unmet prerequisites, and of every batch's counts
-and status. A command's end is felt by what waits for it at once; a batch counts it when it is
-folded. Known limit: it knows no time, no attempts and no fences; tests/machine/model.py does.
+and status. The end of a command affects those that wait for it at once; a batch counts it when it
+is folded.
+Known limit: it has no time, no attempts and no fences; tests/machine/model.py does.
 """
 
 from collections.abc import Iterable
@@ -12,12 +13,12 @@ from uuid import UUID
 UNSETTLED = ("pending", "waiting", "running")
 ENDS = ("succeeded", "failed", "cancelled", "skipped")
 
-Edge = tuple[UUID, str]  # what it needs, and how that must end
+Edge = tuple[UUID, str]  # the command or batch that is needed, and how it must end
 
 
 @dataclass(slots=True)
 class Member:
-    """A command. edges: what it still waits for."""
+    """A command. edges: its open prerequisites."""
 
     uuid: UUID
     batch: int | None
@@ -33,7 +34,7 @@ class Member:
 
 @dataclass(slots=True)
 class Group:
-    """A batch or a workflow. news: what happened since it was folded last."""
+    """A batch or a workflow. news: changes since its last fold."""
 
     id: int
     uuid: UUID
@@ -45,9 +46,10 @@ class Group:
     news: dict[str, int] = field(default_factory=lambda: dict.fromkeys(("size", *ENDS), 0))
 
     def judge(self, held_up: int) -> str:
-        """Its status, from its counts and how many of its members wait for others.
+        """The status, from the counts and the number of members that wait for others.
 
-        When that is all that is left, and one has failed, nothing moves any more: it has failed.
+        If only waiting members are left, and one member has failed, the batch is at rest: it has
+        failed.
         """
         unsettled = self.size - sum(self.counts.values())
         at_rest = self.counts["failed"] > 0 and unsettled == held_up
@@ -62,7 +64,7 @@ class Group:
 
 
 def verdict(condition: str, outcome: str) -> str | None:
-    """What an end means for who waits: met; cancelled or skipped, never to be met; None, open."""
+    """The effect of an end on a waiting command: met; cancelled or skipped; None: still open."""
     if condition in ("finished", outcome):
         return "met"
     if condition == "succeeded" and outcome == "failed":
@@ -72,19 +74,19 @@ def verdict(condition: str, outcome: str) -> str | None:
 
 @dataclass(slots=True)
 class Groups:
-    """Everything that was committed."""
+    """All committed members and groups, by key."""
 
     members: dict[UUID, Member] = field(default_factory=dict)
     groups: dict[int, Group] = field(default_factory=dict)
 
     def add(self, uuid: UUID, batch: int | None, edges: Iterable[Edge] = ()) -> None:
-        """A command was sent; it waits if it has edges."""
+        """Add a sent command; it waits if it has edges."""
         member = Member(uuid, batch, set(edges))
         member.status = "waiting" if member.edges else "pending"
         self.members[uuid] = member
 
     def replace(self, member: Member, uuid: UUID) -> None:
-        """A new row took the place of a dead letter: in its batch, and in what waits for it."""
+        """Replace a dead letter by a new row: in its batch, and as a prerequisite."""
         del self.members[member.uuid]
         for each in self.members.values():
             each.edges = {(uuid if n == member.uuid else n, how) for n, how in each.edges}
@@ -93,13 +95,13 @@ class Groups:
         self.move(member, "pending")
 
     def some(self, *statuses: str) -> list[Member]:
-        """The members of such a status, in a fixed order."""
+        """The members with one of these statuses, in a fixed order."""
         return [m for m in self.members.values() if m.status in statuses]
 
     # ------------------------------------------------------------------------------------ ends
 
     def move(self, member: Member, status: str) -> None:
-        """A member's status changes; its batch and what waits for it hear of it."""
+        """Change a member's status; update its batch and the members that wait for it."""
         self._count(member, status)
         if status in ("succeeded", "failed", "cancelled", "dismissed"):
             outcome = "cancelled" if status == "dismissed" else member.outcome
@@ -115,13 +117,13 @@ class Groups:
             news[ended] = news.get(ended, 0) + 1
 
     def release(self, ended: list[tuple[UUID, str]]) -> None:
-        """These ended so: what waited for nothing else runs, what can never run ends, and so on."""
+        """Release members after these ends: they run, or end if they can never run, recursively."""
         while ended:
             outcomes, ended = dict(ended), []
             for member in self.some("waiting"):
-                ended += self._hear(member, outcomes)
+                ended += self._update(member, outcomes)
 
-    def _hear(self, member: Member, outcomes: dict[UUID, str]) -> list[tuple[UUID, str]]:
+    def _update(self, member: Member, outcomes: dict[UUID, str]) -> list[tuple[UUID, str]]:
         mine = [edge for edge in member.edges if edge[0] in outcomes]
         verdicts = {edge: verdict(edge[1], outcomes[edge[0]]) for edge in mine}
         never = sorted(v for v in verdicts.values() if v not in (None, "met"))
@@ -138,7 +140,7 @@ class Groups:
     # ----------------------------------------------------------------------------------- folds
 
     def fold(self, group: Group) -> None:
-        """What happened to a batch is counted, and its end is felt."""
+        """Count the changes of a batch, and apply its end."""
         if group.ending:
             self._end_members(group)
         group.size += group.news["size"]

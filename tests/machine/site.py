@@ -1,12 +1,12 @@
 """The real side: a database, the product's own statements, and workers' sessions on it.
 
-Owns the event loop that a synchronous state machine needs, the sessions that stay open from step to
-step, and the reading of all rows. Promises that every write to inboxd's tables is one of the
-product's own functions, but for two: producers' plain INSERT, and the step of the clock.
+Owns the event loop for the synchronous state machine, the sessions that stay open between steps,
+and the reading of all rows. Promises that every write to inboxd's tables uses the product's own
+functions, except two: producers' plain INSERT, and the step of the clock.
 
 The clock: the product compares times with the database's now(), which a test cannot move. But a
-clock that steps forward by an hour is a clock that stands still while everything that was written
-down, rows and cursors, is moved back by an hour: no statement can tell the one from the other.
+clock that steps forward by an hour is equal to a clock that stands still while all stored times, of
+rows and cursors, move back by an hour: no statement can see the difference.
 """
 
 import asyncio
@@ -59,7 +59,7 @@ _REST = """
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A command that a worker claimed once, and may settle at any time: the fence decides."""
+    """A command that a worker once claimed, and may settle at any time: the fence decides."""
 
     row: ClaimedCommand
     worker: UUID
@@ -67,7 +67,7 @@ class Claim:
 
 @dataclass(slots=True)
 class Worker:
-    """A worker process: its sessions, its cursors, and what it has in hand."""
+    """A worker process: its sessions, its cursors, and its open work."""
 
     id: UUID
     pages: Connection
@@ -82,12 +82,12 @@ class Worker:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no transaction of its is open."""
+        """Whether it has no open transaction."""
         return self.page is None and self.leasing is None
 
 
 class Site:
-    """One database for all examples; emptied between them."""
+    """One database for all examples, emptied between them."""
 
     def __init__(self, database: Database, runner: asyncio.Runner) -> None:
         self._runner = runner
@@ -95,7 +95,7 @@ class Site:
         self._stack = AsyncExitStack()
 
     def run(self, work: Awaitable[T]) -> T:
-        """Wait for what a step does."""
+        """Run the work of a step to its end."""
 
         async def waited() -> T:
             return await work
@@ -103,7 +103,7 @@ class Site:
         return self._runner.run(waited())
 
     async def open(self) -> None:
-        """Connect everybody who lasts longer than an example."""
+        """Open all connections that outlive an example."""
         self.pool: Pool = await self._stack.enter_async_context(
             open_pool(self._settings, "test", 2)
         )
@@ -111,7 +111,7 @@ class Site:
         self.work = await self._connect()
         self.look = await self._connect()
         self.operator = Session(await self._connect(), SQL)
-        # Three days' partitions are enough, and make reading and emptying quicker.
+        # Three days' partitions suffice, and make reading and emptying faster.
         unneeded = await self.work.fetch(
             "select inhrelid::regclass::text as name from pg_inherits where"
             " right(inhrelid::regclass::text, 8) > to_char(now() + interval '1 day', 'YYYYMMDD')"
@@ -124,7 +124,6 @@ class Site:
         )
 
     async def close(self) -> None:
-        """Leave nothing open."""
         await self._stack.aclose()
 
     async def _connect(self) -> Connection:
@@ -141,13 +140,13 @@ class Site:
         await self.work.execute("delete from ledger")
 
     async def join(self, seat: int) -> Worker:
-        """A worker process starts on a free seat."""
+        """Start a worker process on a free seat."""
         me = workers.WorkerIdentity(uuid4(), f"seat {seat}", "host", 1, "0", (), (), (), "same")
         await workers.join(self.work, SQL, me)
         return Worker(me.id, *self.seats[seat])
 
     async def step_clock(self, staff: Sequence[Worker], hours: int) -> None:
-        """Everything that was written down moves; see the module's head."""
+        """Move all stored times; see the module's head."""
         for table in _TABLES:
             await self.work.execute(
                 f"update inboxd.{table} set run_at = run_at - $1::interval", hours * HOUR
@@ -158,7 +157,7 @@ class Site:
                     lane.advance(lane.after_at - hours * 3600, lane.after_id)
 
     async def sweep(self, worker: Worker) -> dict[str, list[Any]]:
-        """Survey both tables, and rewind the cursors as the processors do; what was seen."""
+        """Survey both tables, and rewind the cursors as the processors do; return the sightings."""
         seen = {
             "events": await events.survey(self.work, SQL),
             "commands": await commands.survey(self.work, SQL),
@@ -167,7 +166,7 @@ class Site:
         worker.command_lanes.sweep([s for s in seen["commands"] if s.key[2] is not None])
         return {table: list(sightings) for table, sightings in seen.items()}
 
-    # -------------------------------------------------------------------------- what there is
+    # ------------------------------------------------------------------------------- reading
 
     async def rows(self) -> list[Row]:
         """All rows of both tables and their histories; see `item_of`."""
@@ -181,7 +180,7 @@ class Site:
 
 
 def item_of(row: Row) -> Item:
-    """A row as the model has it."""
+    """The row as an Item of the model."""
     queue, type_, *priority = row["lane"]
     lane: Key = (queue, type_, *map(int, priority))
     columns = ("status", "attempts", "crashes", "fence", "worker", "cancel_requested", "errors")
@@ -190,7 +189,7 @@ def item_of(row: Row) -> Item:
 
 
 def query_of(lanes: Sequence[Any], most: int, room: dict[str, int] | None = None) -> Query:
-    """A claim in the model's words."""
+    """The claim as a Query of the model."""
     places = [
         (lane.key, (datetime.fromtimestamp(lane.after_at, UTC), lane.after_id)) for lane in lanes
     ]

@@ -1,10 +1,10 @@
 """A state machine of batches and workflows over the real database: the model always agrees.
 
 Hypothesis draws the steps: batches are sent, opened, filled, closed and cancelled; graphs of steps
-are sent; workers claim, settle, fail and die; operators run dead letters again, dismiss and cancel;
-folds come at any time, late or twice. After each step every member and every batch is as the model
-has it (tests/machine/groups.py). At the end everything is run and folded: nothing may still wait
-for what has ended. Known limit: steps follow one another; races are in tests/store/test_batches.py.
+are sent; workers claim, settle, fail and die; operators replay, dismiss and cancel; folds come at
+any time, late or twice. After each step every member and every batch equals the model's
+(tests/machine/groups.py). At the end everything is run and folded: no command may still wait for
+one that has ended. Known limit: steps follow one another; races are in tests/store/test_batches.py.
 """
 
 import asyncio
@@ -91,7 +91,7 @@ class Site:
         self.connection = connection
 
     def run(self, work: Awaitable[T]) -> T:
-        """Wait for what a step does."""
+        """Run the work of a step to its end."""
 
         async def waited() -> T:
             return await work
@@ -107,7 +107,6 @@ class Machine(RuleBasedStateMachine):
     """Each step does the same to the database and to the model."""
 
     def __init__(self, site: Site) -> None:
-        """Begin an example in an empty database."""
         super().__init__()
         self.site = site
         tables = ", ".join(f"inboxd.{table}" for table in _TABLES.split(", "))
@@ -123,7 +122,7 @@ class Machine(RuleBasedStateMachine):
     @invariant()
     @safety()
     def no_difference(self) -> None:
-        """Every member and every batch is as the model has it."""
+        """Every member and every batch equals the model's."""
         rows = self.site.fetch(
             "select command_id, status, needs, cancel_requested from inboxd.commands union all "
             "select command_id, status, 0, cancel_requested from inboxd.commands_history "
@@ -132,7 +131,7 @@ class Machine(RuleBasedStateMachine):
         real = {row[0]: tuple(row)[1:] for row in rows}
         expected = {m.uuid: (m.status, len(m.edges), m.asked) for m in self.model.members.values()}
         assert real == expected
-        assert len(rows) == len(real), "a command is there twice"
+        assert len(rows) == len(real), "a command exists twice"
         groups = self.site.fetch(
             "select id, status, size, succeeded, failed, cancelled, skipped from inboxd.batches"
         )
@@ -141,7 +140,7 @@ class Machine(RuleBasedStateMachine):
 
     @safety()
     def teardown(self) -> None:
-        """Run and fold everything: what still waits then waits for a dead letter."""
+        """Run and fold everything; commands that still wait then must wait for a dead letter."""
         if self.paused:
             self.pause()
         for _ in range(40):
@@ -162,14 +161,14 @@ class Machine(RuleBasedStateMachine):
 
     @initialize(size=st.integers(1, 3), told=told)
     def begin(self, size: int, told: set[str]) -> None:
-        """There is something to do."""
+        """Send and claim some commands first."""
         self.send(size, told, opened=False)
         self.claim(7)
 
     @rule(step=_STEPS)
     @safety()
     def step(self, step: tuple[str, dict[str, Any]]) -> None:
-        """Something happens. One rule for all: of several, half are left out in each example."""
+        """Take a step. One rule for all: of several, Hypothesis leaves out half in each example."""
         name, draws = step
         getattr(self, name)(**draws)
 
@@ -178,7 +177,7 @@ class Machine(RuleBasedStateMachine):
     @rule(size=size, told=told, opened=st.booleans())
     @safety()
     def send(self, size: int, told: set[str], opened: bool) -> None:
-        """A batch with some continuations, closed or open."""
+        """Send a batch with some continuations, closed or open."""
         arguments = [orjson.dumps(_COMMAND).decode() if c in told else None for c in _CONDITIONS]
         if opened:
             call = "select * from inboxd.open_batch('b', $1, $2, $3)"
@@ -198,7 +197,7 @@ class Machine(RuleBasedStateMachine):
         ):
             self.model.add(row[0], id_)
         group.size = size
-        if not size:  # it succeeded at once, and what waited for it is gone from the edges
+        if not size:  # it succeeded at once, and its edges are gone
             self._sent_empty(group, uuid)
 
     def _sent_empty(self, group: Group, uuid: UUID) -> None:
@@ -216,8 +215,8 @@ class Machine(RuleBasedStateMachine):
         assert group.status == "succeeded"
 
     def send_workflow(self, graph: Sequence[Sequence[tuple[int, str]]]) -> None:
-        """A graph of steps."""
-        edges = [  # a step waits for another in one way
+        """Send a graph of steps."""
+        edges = [  # at most one edge between two steps
             {before % number: condition for before, condition in after} if number else {}
             for number, after in enumerate(graph)
         ]
@@ -242,7 +241,7 @@ class Machine(RuleBasedStateMachine):
         return [g for g in self.model.groups.values() if not g.closed and not g.ending]
 
     def append(self, pick: int, size: int) -> None:
-        """More for an open batch."""
+        """Add members to an open batch."""
         if not self._open():
             return
         group = _one(self._open(), pick)
@@ -256,7 +255,6 @@ class Machine(RuleBasedStateMachine):
                 self.model.add(row[0], group.id)
 
     def close(self, pick: int) -> None:
-        """No more for an open batch."""
         if self._open():
             self._close(_one(self._open(), pick))
 
@@ -270,7 +268,7 @@ class Machine(RuleBasedStateMachine):
     # ----------------------------------------------------------------------------------- workers
 
     def claim(self, pick: int) -> None:
-        """A worker claims what may run, and nothing that waits or is paused."""
+        """Let a worker claim; it must get no waiting or paused commands."""
         rows = self.site.run(controls.read(self.site.connection, SQL))
         nobody = Breakers(make_registry({}, {}), Metrics("0"), on_change=lambda: None)
         known = Controls(lambda: None, nobody)
@@ -291,7 +289,6 @@ class Machine(RuleBasedStateMachine):
             self.fences[row["command_id"]] = (row["id"], row["fence"])
 
     def end(self, pick: int, how: str) -> None:
-        """A command ends."""
         if running := self.model.some("running"):
             self._end(_one(running, pick), how)
 
@@ -310,31 +307,31 @@ class Machine(RuleBasedStateMachine):
         self.model.move(member, how)
 
     def die(self) -> None:
-        """The worker is declared dead; what it ran comes back, or is a dead letter."""
+        """Declare the worker dead; its commands return, or are dead letters."""
         self.site.fetch(SQL["declare_dead"], self.worker)
         returned = self.site.fetch(SQL["reap_commands"], self.worker, 1000)
         assert len(returned) == len(self.model.some("running"))
-        # Not suspects here, whose claim is another one.
+        # Suspects are claimed by another statement, so this makes them ordinary commands.
         self.site.fetch("update inboxd.commands set crashes = 0")
         for member in self.model.some("running"):
             member.status = "pending"
         self.worker = self.site.run(join(self.site.connection))
 
     def fold(self, pick: int) -> None:
-        """A fold, early, late or for nothing."""
+        """Fold a batch, whether it has news or not."""
         if self.model.groups:
             self._fold(_one(self.model.groups.values(), pick))
 
     def _fold(self, group: Group) -> None:
         more = True
-        while more:  # what ends members releases nothing yet
+        while more:  # folds that end members do not yet release others
             [(more,)] = self.site.fetch("select more from inboxd.fold_batch($1)", group.id)
         self.model.fold(group)
 
     # --------------------------------------------------------------------------------- operators
 
     def pause(self) -> None:
-        """The queue is paused, or goes on: what has begun ends all the same."""
+        """Pause or resume the queue; running commands end nevertheless."""
         act = operations.resume if self.paused else operations.pause
         waits = len(self.model.some("pending"))
         told = self.site.run(act(self.operator, "queue", str(_LANE[0]), actor="me"))
@@ -342,7 +339,7 @@ class Machine(RuleBasedStateMachine):
         self.paused = not self.paused
 
     def run_again(self, pick: int) -> None:
-        """A dead letter runs again: a new row takes its place."""
+        """Replay a dead letter: a new row takes its place."""
         if failed := self.model.some("failed"):
             member = _one(failed, pick)
             replay = operations.act(self.operator, "commands", "replay", [member.uuid], actor="me")
@@ -357,7 +354,7 @@ class Machine(RuleBasedStateMachine):
             self.model.replace(member, uuid)
 
     def dismiss(self, pick: int) -> None:
-        """A dead letter is put away: it will not succeed any more."""
+        """Dismiss a dead letter: it will not succeed."""
         if failed := self.model.some("failed"):
             member = _one(failed, pick)
             dismiss = operations.act(
@@ -367,7 +364,7 @@ class Machine(RuleBasedStateMachine):
             self.model.move(member, "dismissed")
 
     def cancel(self, pick: int) -> None:
-        """A command is cancelled: at once, or its worker is asked."""
+        """Cancel a command: at once, or by a request to its worker."""
         found = self.model.some(*UNSETTLED)
         if not found:
             return
@@ -384,7 +381,7 @@ class Machine(RuleBasedStateMachine):
             self.model.move(member, "cancelled")
 
     def cancel_batch(self, pick: int) -> None:
-        """A whole batch is to be cancelled; its folds do it."""
+        """Cancel a whole batch, which its folds carry out."""
         found = [g for g in self.model.groups.values() if g.status in UNSETTLED and not g.ending]
         if not found:
             return
@@ -432,7 +429,7 @@ def _run(site: Site, examples: int, steps: int) -> None:
     run_state_machine_as_test(machine, settings=how)
 
 
-@pytest.mark.timeout(600)  # a failure is shrunk before it is told
+@pytest.mark.timeout(600)  # a failure is shrunk before it is reported
 def test_the_model_and_the_database_agree_on_groups(site: Site) -> None:
     _run(site, examples=50, steps=25)
 

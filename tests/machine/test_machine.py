@@ -1,10 +1,10 @@
-"""A state machine over the real database: whatever happens in whatever order, the model agrees.
+"""A state machine over the real database: in any order of events, the model agrees.
 
 Hypothesis draws the steps: producers insert; workers claim, run, settle, fail, defer, release,
-crash, are declared dead while they live, and settle what they no longer hold; operators retry,
+crash, are declared dead while they live, and settle leases that they have lost; operators replay,
 cancel, and ask why a row is not running; the clock steps. After each step no row differs from the
-model, and no claim returned what it may not (tests/machine/model.py). Known limit: steps follow one
-another; the races between two statements under way are in tests/store/test_claims.py and
+model, and no claim has returned a forbidden row (tests/machine/model.py). Known limit: steps follow
+one another; the races of two concurrent statements are in tests/store/test_claims.py and
 test_settlements.py.
 """
 
@@ -81,11 +81,11 @@ _PRODUCE = _step(
 
 
 class Machine(Asking):
-    """The world, somebody who looks, and workers that claim and settle.
+    """The world, an operator who asks, and workers that claim and settle.
 
-    One rule for all steps: of several, Hypothesis leaves out half in each example, and a stale
-    settlement needs most of them. It has no precondition: what a claim returns may depend on a few
-    milliseconds, and Hypothesis wants the same draws whenever it repeats an example.
+    There is one rule for all steps: of several, Hypothesis leaves out half in each example, and a
+    stale settlement needs most of them. It has no precondition: the result of a claim may depend on
+    a few milliseconds, and Hypothesis needs the same draws whenever it repeats an example.
     """
 
     @rule(
@@ -107,14 +107,14 @@ class Machine(Asking):
     )
     @safety()
     def step(self, step: tuple[str, dict[str, Any]]) -> None:
-        """Something happens, and every answer is the model's."""
+        """Take a step; every answer must be the model's."""
         name, draws = step
         getattr(self, name)(**draws)
 
     # --------------------------------------------------------------------------------- surveys
 
     def _sweep(self, worker: Worker) -> None:
-        """Every lane is seen as it is, and each that has due rows is known from then on."""
+        """Check the survey of every lane, and that lanes with due rows are known afterwards."""
         seen = self.site.run(self.site.sweep(worker))
         for name, lanes in (("events", worker.event_lanes), ("commands", worker.command_lanes)):
             expected = self.model.sightings(self.table(name))
@@ -124,14 +124,16 @@ class Machine(Asking):
             known = {lane.key: (lane.after_at, lane.after_id) for lane in lanes.ordered()}
             for s in seen[name]:
                 if s.oldest is not None and None not in s.key:
-                    assert known[s.key] < (s.run_at, s.id), "it begins there again"
+                    assert known[s.key] < (s.run_at, s.id), (
+                        "the cursor is rewound to before the lane's first row"
+                    )
 
     # -------------------------------------------------------------------------- pages of events
 
     def page(
         self, pick: int, rows: int, ends: Sequence[str], sweep: bool, careful: bool, lost: bool
     ) -> None:
-        """A worker does the next thing that a processor of events does."""
+        """Let a worker do the next thing that a processor of events does."""
         worker = self.somebody(pick)
         if sweep or not worker.event_lanes.ordered():
             self._sweep(worker)
@@ -145,7 +147,7 @@ class Machine(Asking):
             self._take_page(worker, rows)
 
     def _take_page(self, worker: Worker, rows: int) -> None:
-        """A page begins: its transaction holds what it claimed."""
+        """Begin a page: its transaction holds the claimed rows."""
         self.site.run(worker.pages.execute("BEGIN"))
         worker.page = self._take(worker, rows)
 
@@ -164,7 +166,7 @@ class Machine(Asking):
         assert (row["attempts"], row["crashes"]) == (item.attempts, item.crashes)
 
     def _end_page(self, worker: Worker, ends: Sequence[str], *, lost: bool) -> None:
-        """A page commits, each event as it ended; or it cannot, and all of it is as it was."""
+        """Commit a page with each event's end, or roll all of it back."""
         rows, worker.page = worker.page or [], None
         sent = self._write_events(worker, rows, ends, lost=lost)
         self.site.run(worker.pages.execute("ROLLBACK" if lost else "COMMIT"))
@@ -186,7 +188,7 @@ class Machine(Asking):
         *,
         lost: bool = False,
     ) -> list[CommandDraft]:
-        """Write what became of events as a page does; the commands that they sent."""
+        """Write the ends of events as a page does; return the commands that they sent."""
         done, requeues, children = [], [], []
         for number, row in enumerate(rows):
             end, item = ends[number % len(ends)], self.model.events[row["id"]]
@@ -214,10 +216,10 @@ class Machine(Asking):
         for row in rows:
             self.wrote("commands", row["id"], ("qa", "a", 0))
 
-    # ---------------------------------------------------------- events alone, after a death
+    # ------------------------------------------------------------- events alone, after a death
 
     def _mark_alone(self, worker: Worker) -> None:
-        """One event is counted as a crash before it runs, or convicted if that was often enough."""
+        """Count a crash of one event before it runs, or convict it at the limit."""
         self.site.run(worker.pages.execute("BEGIN"))
         rows = self._take(worker, 1)
         for row in rows:
@@ -235,7 +237,7 @@ class Machine(Asking):
         self.let_go("events", rows)
 
     def _run_alone(self, worker: Worker, marked: ClaimedEvent, ends: Sequence[str]) -> None:
-        """It runs, unless somebody else had it meanwhile: its worker was stopped for long."""
+        """Run it, unless another worker has had it: its own worker was frozen for long."""
         item = self.model.events[marked["id"]]
         if item.held:
             return  # it would wait for the other page
@@ -252,7 +254,7 @@ class Machine(Asking):
     def lease(
         self, pick: int, rows: int, rooms: tuple[int, int], sweep: bool, slow: bool, lost: bool
     ) -> None:
-        """A claim commits at once, or stays under way for a while; suspects come first."""
+        """Claim commands, suspects first; the claim commits at once, or stays open for a while."""
         worker, at_once = self.somebody(pick), not slow
         if sweep or not worker.command_lanes.ordered():
             self._sweep(worker)
@@ -272,7 +274,7 @@ class Machine(Asking):
             offered = [i for i in self.model.pending(self.model.commands) if i.group is None]
             self.model.judge(offered, query_of(lanes, rows, room), [row["id"] for row in found])
         else:
-            assert found == [], "a claim of somebody who is not there"
+            assert found == [], "a claim of a worker that has ended"
         for row in found:
             lane = lanes[row["lane"] - 1]
             lane.advance(row["run_at"], row["id"])
@@ -280,7 +282,7 @@ class Machine(Asking):
         self._leasing(worker, found, at_once=at_once)
 
     def _claim_suspects(self, worker: Worker, pick: int, rows: int, *, at_once: bool) -> bool:
-        """Commands of one group that ran when a worker died; False: there is none."""
+        """Claim commands of one group of suspects. Returns False if no group is due."""
         found = self.site.run(commands.find_suspects(worker.claims, SQL))
         waiting = {i.group for i in self.model.pending(self.model.commands)} - {None}
         assert {part.group for part in found} == waiting
@@ -319,7 +321,7 @@ class Machine(Asking):
             self._end_claim(worker, "COMMIT")
 
     def _end_claim(self, worker: Worker, how: str) -> None:
-        """A claim that is under way ends; until then its worker cannot be declared dead."""
+        """End an open claim; until then its worker cannot be declared dead."""
         self.site.run(worker.claims.execute(how))
         rows = worker.leasing or []
         self.let_go("commands", rows)
@@ -333,9 +335,9 @@ class Machine(Asking):
     # ----------------------------------------------------------------- outcomes, stale or not
 
     def _some(self, picks: Sequence[int]) -> list[Claim]:
-        """Claims of one worker, a command once.
+        """Claims of one worker, each command once.
 
-        Those that hold come first, then the stale ones whose command runs again.
+        Current claims come first, then stale ones whose commands run again.
         """
         chosen = [one(self.claims, number, first=self._interest) for number in picks]
         by_id = {claim.row["id"]: claim for claim in chosen if claim.worker == chosen[0].worker}
@@ -349,7 +351,7 @@ class Machine(Asking):
         return (item.status == "running") + self._holds(claim)
 
     def settle(self, how: str, picks: Sequence[int], ends: Sequence[str]) -> None:
-        """Commands end, or what some worker once claimed is settled too late."""
+        """Settle commands, with current or stale claims."""
         if not self.claims:
             return
         if how == "gathered":
@@ -363,7 +365,7 @@ class Machine(Asking):
             self._release(self._some(picks))
 
     def _settle(self, chosen: Sequence[Claim]) -> None:
-        """Gathered: those whose claim holds go to history, the others stay untouched."""
+        """Settle gathered: commands with current claims go to history, others stay unchanged."""
         ended = []
         for claim in chosen:
             asked = self.model.commands[claim.row["id"]].cancel_requested
@@ -377,7 +379,7 @@ class Machine(Asking):
                 self.model.settle(item, settlement.status, chosen[0].worker)
 
     def _settle_own(self, claim: Claim, result: str | None) -> None:
-        """In the command's own transaction: its effect commits with it, or not at all."""
+        """Settle in the command's own transaction: its effect commits with it, or not at all."""
         id_, fence = claim.row["id"], claim.row["fence"]
         self.site.run(self.site.work.execute("BEGIN"))
         write = "insert into ledger values ($1, $2) on conflict do nothing"
@@ -396,7 +398,7 @@ class Machine(Asking):
             self.model.effects.add((id_, fence))
 
     def _requeue_commands(self, chosen: Sequence[Claim], ends: Sequence[str]) -> None:
-        """Retries, deferrals, releases and dead letters, as far as the claims hold."""
+        """Requeue for retries, deferrals, releases and dead letters, if the claims are current."""
         held = {claim.row["id"] for claim in chosen if self._holds(claim)}
         requeues = []
         for number, claim in enumerate(chosen):
@@ -409,7 +411,7 @@ class Machine(Asking):
         assert written == held
 
     def _release(self, known: Sequence[Claim]) -> None:
-        """Somebody gives back what it holds, but for some that it knows."""
+        """Release a worker's commands, except some that it knows."""
         worker, but = known[0].worker, [claim.row["id"] for claim in known[1:]]
         given = self.site.run(commands.release(self.site.work, SQL, worker, but))
         assert given == len(self.model.release(worker, but))
@@ -419,7 +421,7 @@ class Machine(Asking):
 
 
 def _as_requeue(row: ClaimedRow, worker: UUID, end: str, now: datetime, fence: int = 0) -> Requeue:
-    """What the product writes for that end, after its own decision."""
+    """The product's own decision for this end."""
     errors: dict[str, Exception] = {
         "fail": RuntimeError("as told"),
         "defer": Defer(after="2h"),
@@ -436,7 +438,7 @@ def _as_requeue(row: ClaimedRow, worker: UUID, end: str, now: datetime, fence: i
 
 
 def _expect(model: Model, item: Item, end: str) -> None:
-    """What the model makes of that end."""
+    """The model's decision for this end."""
     match end:
         case "fail":
             model.retry(item, hours=1)
@@ -464,13 +466,13 @@ _EXAMPLES = settings(
 
 
 def _run(site: Site, examples: int, steps: int) -> None:
-    """Hypothesis makes a machine for each example; a failure prints its steps and its blob."""
+    """Run a machine for each example; a failure prints its steps and its blob."""
     how = settings(_EXAMPLES, max_examples=examples, stateful_step_count=steps)
     machine: Any = partial(Machine, site)
     run_state_machine_as_test(machine, settings=how)
 
 
-@pytest.mark.timeout(600)  # a failure is shrunk before it is told
+@pytest.mark.timeout(600)  # a failure is shrunk before it is reported
 def test_the_model_and_the_database_agree(site: Site) -> None:
     _run(site, examples=60, steps=40)
 

@@ -1,4 +1,4 @@
-"""The world around the workers: producers, the workers' lives, the reaper, operators, the clock.
+"""The world around the workers: producers, workers' lives, the reaper, operators, the clock.
 
 Owns the rules that do not claim, and the comparison after each step: no row differs from the model.
 """
@@ -26,7 +26,7 @@ from tests.support.verdicts import safety
 
 T = TypeVar("T")
 
-pick = st.integers(0, 7)  # one of what there is, whatever there is
+pick = st.integers(0, 7)  # selects one of the existing items
 few = st.integers(1, 3)
 count = st.sampled_from([1, 1, 3])
 hours = st.sampled_from([0, 0, 0, -2, 1, 3])
@@ -52,7 +52,7 @@ place = st.sampled_from(["events", "commands"])
 
 
 def one(items: Iterable[T], number: int, first: Callable[[T], Any] = lambda _: 0) -> T:
-    """One of them; 0 is the newest, or the newest of those that `first` ranks highest."""
+    """Select one; 0 is the newest, or the newest of those that `first` ranks highest."""
     ranked = sorted(items, key=first)
     return ranked[-1 - number % len(ranked)]
 
@@ -61,7 +61,6 @@ class World(RuleBasedStateMachine):
     """Each step does the same to the database and to the model."""
 
     def __init__(self, site: Site) -> None:
-        """Begin an example in an empty database."""
         super().__init__()
         self.site = site
         site.run(site.empty())
@@ -76,7 +75,7 @@ class World(RuleBasedStateMachine):
     @invariant()
     @safety()
     def no_difference(self) -> None:
-        """Every row is as the model has it; what was known to the minute is known from now on."""
+        """Compare every row with the model; times known to the minute become exact."""
         self.model.now, staff, effects = self.site.run(self.site.rest())
         assert staff == self.model.workers, f"workers are {staff}, not {self.model.workers}"
         assert effects == self.model.effects, f"effects are {effects}, not {self.model.effects}"
@@ -84,7 +83,7 @@ class World(RuleBasedStateMachine):
         names = dict[object, object]()
         for row in rows:
             real, mine = item_of(row), self.table(row["name"]).get(row["id"])
-            assert mine is not None, f"a row that nobody wrote: {real}"
+            assert mine is not None, f"a row that no producer wrote: {real}"
             if mine.about and abs(mine.run_at - real.run_at) < ABOUT:
                 mine.run_at, mine.about = real.run_at, False
             assert real == mine, f"{real} is not {mine}"
@@ -92,13 +91,12 @@ class World(RuleBasedStateMachine):
             mine.group = real.group
         assert len(set(names.values())) == len(names), "a group was not split"
         assert len(rows) == len(self.model.events) + len(self.model.commands), (
-            "lost, or twice there"
+            "a row is lost, or exists twice"
         )
 
     # ------------------------------------------------------------------------------- producers
 
     def produce(self, how: str, count: int, type_: str, hours: int, priority: int) -> None:
-        """Somebody writes events or commands."""
         if how == "events":
             self._insert_events(count, type_, hours)
         elif how == "commands":
@@ -109,7 +107,7 @@ class World(RuleBasedStateMachine):
             self._emit_again(one(self.model.events.values(), count))
 
     def _insert_events(self, count: int, type_: str, hours: int) -> None:
-        """Plain SQL, due at once, earlier or later."""
+        """By plain SQL, due now, earlier or later."""
         insert = (
             "insert into inboxd.events (type, run_at) select $1, now() + $2::interval"
             " from generate_series(1, $3::int) returning id"
@@ -118,7 +116,7 @@ class World(RuleBasedStateMachine):
             self.wrote("events", id_, ("default", type_), hours)
 
     def _insert_commands(self, count: int, type_: str, hours: int, priority: int) -> None:
-        """The same for commands; each type has a queue of its own."""
+        """By plain SQL; each type has a queue of its own."""
         insert = (
             "insert into inboxd.commands (queue, type, run_at, priority)"
             " select 'q' || $1, $1, now() + $2::interval, $4 from generate_series(1, $3::int)"
@@ -128,7 +126,7 @@ class World(RuleBasedStateMachine):
             self.wrote("commands", id_, ("q" + type_, type_, priority), hours)
 
     def _call_functions(self, count: int, type_: str) -> None:
-        """The bulk functions of producers."""
+        """By the bulk functions of producers."""
         items = orjson.dumps([{"type": type_}] * count).decode()
         for id_ in self._ids("select id from inboxd.emit_events($1::text::jsonb)", items):
             self.wrote("events", id_, ("default", type_))
@@ -137,7 +135,7 @@ class World(RuleBasedStateMachine):
             self.wrote("commands", id_, ("q" + type_, type_, 0))
 
     def _emit_again(self, item: Item) -> None:
-        """The same event_id: a duplicate as long as the first is unsettled."""
+        """Repeat an event_id: a duplicate as long as the first event is unsettled."""
         where = "events_history" if item.settled else "events"
         found = f"select event_id from inboxd.{where} where id = $1"
         again: UUID = self.site.run(self.site.work.fetchval(found, item.id))
@@ -154,14 +152,14 @@ class World(RuleBasedStateMachine):
         return [row[0] for row in self.site.run(self.site.work.fetch(statement, *arguments))]
 
     def wrote(self, name: str, id_: int, lane: Key, hours: int = 0) -> None:
-        """A new row is as its producer wants it."""
+        """Record a new row in the model."""
         self.table(name)[id_] = Item(id_, lane, self.model.now + hours * HOUR)
 
     # -------------------------------------------------------------------------- workers' lives
 
     @initialize()
     def begin(self) -> None:
-        """Two are there, and something to do."""
+        """Begin with two workers and some rows."""
         self._join()
         self._join()
         for type_ in ("a", "b"):
@@ -169,7 +167,7 @@ class World(RuleBasedStateMachine):
             self._insert_commands(1, type_, 0, 0)
 
     def live(self, what: str, pick: int) -> None:
-        """A worker joins, beats, ends, or is declared dead."""
+        """Let a worker join, beat, end, or be declared dead."""
         if what == "declare_dead":
             self._declare_dead(pick)
         elif what == "join":
@@ -180,13 +178,13 @@ class World(RuleBasedStateMachine):
             self._end(self.somebody(pick), what)
 
     def somebody(self, pick: int) -> Worker:
-        """One of the workers; there is always one."""
+        """Select a worker, and start one if the staff is empty."""
         if not self.staff:
             self._join()
         return one(self.staff.values(), pick)
 
     def _join(self) -> None:
-        """A process starts, if there is a seat."""
+        """Start a process, if there is a seat."""
         for seat in range(SEATS):
             if seat not in self.staff:
                 worker = self.staff[seat] = self.site.run(self.site.join(seat))
@@ -194,7 +192,7 @@ class World(RuleBasedStateMachine):
                 return
 
     def _beat(self, worker: Worker, state: str) -> None:
-        """A heartbeat brings the news, or none to whom was declared dead; that one ends."""
+        """Write a heartbeat and check its answer; a worker declared dead gets none, and ends."""
         news = self.site.run(workers.beat(self.site.work, SQL, worker.id, 0, state))
         if not self.model.lives(worker.id):
             assert news is None
@@ -209,7 +207,7 @@ class World(RuleBasedStateMachine):
         assert news.peers == others.count("running")
 
     def _end(self, worker: Worker, how: str) -> None:
-        """Its transactions roll back; killed, its row and its leases stay for the reaper."""
+        """End a worker: its transactions roll back; if it is killed, its leases stay."""
         for connection in (worker.pages, worker.claims):
             self.site.run(connection.execute("ROLLBACK"))
         self.let_go("events", worker.page)
@@ -226,7 +224,7 @@ class World(RuleBasedStateMachine):
         return self.model.lives(worker), len(self.model.running(worker))
 
     def _declare_dead(self, pick: int) -> None:
-        """The reaper declares somebody dead, who may live, or have beaten since it was seen."""
+        """Declare a worker dead as the reaper does; it may live, or have beaten meanwhile."""
         staff = {worker.id for worker in self.staff.values()}
         gone = [id_ for id_ in self.model.workers if id_ not in staff]
         worker = one([*gone, *staff], pick, first=self._holds_most)
@@ -235,20 +233,22 @@ class World(RuleBasedStateMachine):
         seen = self.model.beats[worker] - late
         returned = self.site.run(workers.declare_dead(self.site.pool, SQL, worker, seen, CRASHES))
         if late or claiming or not self.model.lives(worker):
-            assert returned is None, "it showed a sign of life, or had ended"
+            assert returned is None, (
+                "declared dead, though it had beaten, was claiming, or had ended"
+            )
         else:
             assert returned is not None
             assert {row["id"]: row["status"] for row in returned} == self.model.declare_dead(worker)
 
     def let_go(self, name: str, rows: Any) -> None:
-        """A transaction ended: its locks are free."""
+        """Free the locks of an ended transaction."""
         for row in rows or ():
             self.table(name)[row["id"]].held = False
 
-    # ------------------------------------------------------- operators, the unhandled, the clock
+    # -------------------------------------------------- operators, unhandled lanes, the clock
 
     def act(self, what: str, name: str, pick: int) -> None:
-        """An operator, or the maintenance, does something to a row or a lane."""
+        """Let an operator or a maintenance task change a row or a lane."""
         if what == "clock":
             self._step_clock((1, 2, 4, -1)[pick % 4])
         elif what == "unhandled":
@@ -262,7 +262,7 @@ class World(RuleBasedStateMachine):
                 (self._dismiss if what == "dismiss" else self._replay)(name, item)
 
     def _replay(self, name: Any, item: Item) -> None:
-        """An operator replays something, a dead letter or not."""
+        """Replay a row, dead letter or not."""
         is_dead = item.status == "failed" and not item.settled
         act = operations.act(self.site.operator, name, "replay", [item.id], actor="me")
         try:
@@ -277,7 +277,7 @@ class World(RuleBasedStateMachine):
             self.model.replay(item, new_id)
 
     def _dismiss(self, name: Any, item: Item) -> None:
-        """An operator dismisses something, a dead letter or not."""
+        """Dismiss a row, dead letter or not."""
         is_dead = item.status == "failed" and not item.settled
         act = operations.act(self.site.operator, name, "dismiss", [item.id], actor="me")
         try:
@@ -289,7 +289,7 @@ class World(RuleBasedStateMachine):
             self.model.dismiss(item)
 
     def _cancel(self, item: Item) -> None:
-        """An operator cancels something, ended or not."""
+        """Cancel a command, ended or not."""
         if item.held:
             return
         was, expected = item.status, self.model.cancel(item)
@@ -304,7 +304,7 @@ class World(RuleBasedStateMachine):
             assert (done.requested if was == "running" else done.ids) == (item.id,)
 
     def _fail_unhandled(self, name: str, pick: int, rows: int = 2) -> None:
-        """Nobody serves a lane: its due rows are dead letters."""
+        """Make dead letters of a lane's due rows, as if it were unhandled."""
         lanes = self.model.sightings(self.table(name))
         if not lanes:
             return
@@ -317,7 +317,7 @@ class World(RuleBasedStateMachine):
         assert failed == len(self.model.unhandled(self.table(name), key, rows))
 
     def _step_clock(self, hours: int) -> None:
-        """The database's clock steps (see tests/machine/site.py)."""
+        """Step the database's clock (see tests/machine/site.py)."""
         if all(worker.is_idle for worker in self.staff.values()):
             self.model.step_clock(hours)
             self.site.run(self.site.step_clock(list(self.staff.values()), hours))

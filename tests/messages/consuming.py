@@ -1,4 +1,8 @@
-"""What tests of whole workers that read messages share: settings, what is stored, slow commits."""
+"""Whole workers that read messages: settings, stored numbers, and commits that take long.
+
+await start_worker(consuming(broker, {"nats_stream": "RESULTS"}))
+assert await stored(database, 3) == [1, 2, 3]
+"""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -7,7 +11,7 @@ from typing import Any
 from tests.support import Config, Database, eventually
 from tests.support.locks import lock_awaited
 
-# Nobody may die while a machine stands still for some seconds.
+# Long leases: a worker must not count as dead while the machine stands still for some seconds.
 _WORKER = {
     "lease": "60s",
     "heartbeat_interval": "500ms",
@@ -21,9 +25,9 @@ def consuming(
     source: Mapping[str, Any],
     others: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Config:
-    """The settings of a worker that reads the source `results`; others: more of them, by name.
+    """The settings of a worker that reads the source `results`; others: more sources, by name.
 
-    What they become is handled at once, and settled: what is stored twice shows.
+    A handler settles the events at once, so an event that is stored twice shows as two.
     """
     given = {"broker": "main", "type": "test.noop"}
     sources = {"results": source, **(others or {})}
@@ -35,12 +39,12 @@ def consuming(
 
 
 def mortal(config: Config) -> Config:
-    """The same, and a death is noticed within seconds: for tests that kill or stop workers."""
+    """The same settings with short leases, for tests that kill or stop workers."""
     return {**config, "worker": {**config["worker"], "lease": "3s"}}
 
 
 async def numbers(database: Database) -> list[int]:
-    """The numbers in the events that there are or were."""
+    """The numbers in all events, settled or not."""
     rows = await database.fetch(
         "select (payload ->> 'n')::int as n from inboxd.events where status <> 'failed'"
         " union all select (payload ->> 'n')::int from inboxd.events_history order by 1"
@@ -49,7 +53,7 @@ async def numbers(database: Database) -> list[int]:
 
 
 async def forget(database: Database, above: int = 0) -> None:
-    """Forget events with larger numbers, as a database from a backup has."""
+    """Delete events with larger numbers, as a database from a backup lacks them."""
     for table in ("events", "events_history"):
         await database.execute(
             f"delete from inboxd.{table} where (payload ->> 'n')::int > $1", above
@@ -57,12 +61,11 @@ async def forget(database: Database, above: int = 0) -> None:
 
 
 def body(number: int) -> bytes:
-    """Of a message."""
     return b'{"n": %d}' % number
 
 
 async def stored(database: Database, count: int) -> list[int]:
-    """Wait until so many events are there, or were; their numbers, sorted."""
+    """Wait until there are `count` events, settled or not; their numbers, sorted."""
 
     async def find() -> list[int]:
         found = await numbers(database)
@@ -81,7 +84,7 @@ async def settled(database: Database) -> None:
 
 
 async def is_told(database: Database, *states: str) -> None:
-    """Wait until the workers tell these states of sources."""
+    """Wait until the workers report these states of sources."""
 
     async def told() -> bool:
         rows = await database.fetch("select state from inboxd.message_readers order by state")
@@ -92,7 +95,7 @@ async def is_told(database: Database, *states: str) -> None:
 
 @asynccontextmanager
 async def slow_commit(database: Database) -> AsyncIterator[None]:
-    """A page that is stored meanwhile is committed at the end, and not before."""
+    """Pages that are stored meanwhile commit at the end, and not before."""
     async with database.connect() as other:
         transaction = other.transaction()
         await transaction.start()

@@ -1,4 +1,9 @@
-"""Workers in a test's own loop that read from the mock of Kafka, and what is published there."""
+"""Workers in a test's own loop that read from the mock of Kafka, and messages for them.
+
+async with reading(database, kafka, topic):
+    await publish(kafka, topic, 1, 10)
+    await stored(database, 10)
+"""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -17,7 +22,7 @@ KEYS = 12
 
 @asynccontextmanager
 async def reading(database: Database, kafka: MockKafka, topic: str) -> AsyncIterator[None]:
-    """A worker in the test's own loop reads a Kafka topic; settled at once, twice shows."""
+    """A worker in the test's own loop reads a Kafka topic, and settles its events at once."""
     broker = {"kind": "kafka", "servers": [*kafka.servers], "connect_timeout": "2s"}
     source = {"kafka_topics": [topic], "kafka_group": topic, "page_rows": 100}
     config = consuming(broker, source)
@@ -32,14 +37,14 @@ async def reading(database: Database, kafka: MockKafka, topic: str) -> AsyncIter
 
     @handlers.event("test.noop")
     async def pass_by(event: Event[Any], ctx: EventContext) -> None:
-        """What is stored twice shows."""
+        """Settled at once, so that an event which is stored twice shows."""
 
     async with worker(settings, handlers=[handlers]):
         yield
 
 
 async def publish(kafka: MockKafka, topic: str, start: int, end: int) -> None:
-    """Publish numbers, of twelve keys."""
+    """Publish numbers `start` to `end`, with twelve keys."""
     async with publisher_to(kafka) as publisher:
         for first in range(start, end + 1, 20):
             page = range(first, min(first + 20, end + 1))

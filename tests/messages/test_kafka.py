@@ -1,4 +1,4 @@
-"""Sources of workers from Kafka: its group divides the partitions, the inbox knows how far each is.
+"""Sources of workers from Kafka: a group divides the partitions, the inbox keeps their positions.
 
 The workers are in the test's own loop, since the mock of Kafka divides partitions only when a
 session would end: here sessions are short.
@@ -31,7 +31,7 @@ def kafka(one_kafka: None) -> Iterator[MockKafka]:
 
 
 async def _is_divided(database: Database, workers: int) -> None:
-    """Wait until so many workers have partitions."""
+    """Wait until this number of workers have partitions."""
 
     async def find() -> bool:
         rows = await database.fetch("select distinct reader from inboxd.stream_positions")
@@ -40,8 +40,8 @@ async def _is_divided(database: Database, workers: int) -> None:
     await eventually(find)
 
 
-async def test_partitions_are_divided_anew_under_load(database: Database, kafka: MockKafka) -> None:
-    """A worker comes, and another goes: each message is stored once, in the order of its key."""
+async def test_partitions_are_rebalanced_under_load(database: Database, kafka: MockKafka) -> None:
+    """A worker joins, another leaves: each message is stored once, in the order of its key."""
     topic = kafka.topic(partitions=6)
     leaves = anyio.Event()
 
@@ -62,7 +62,7 @@ async def test_partitions_are_divided_anew_under_load(database: Database, kafka:
             await settled(database)
     rows = await database.fetch(
         "select (payload ->> 'n')::int as n, ordering_key as key from inboxd.events_history"
-        " order by created_at, 1"  # of a page, all are the same
+        " order by created_at, 1"  # all events of a page have the same time
     )
     by_key = defaultdict(list)
     for row in rows:
@@ -70,10 +70,10 @@ async def test_partitions_are_divided_anew_under_load(database: Database, kafka:
     with safety():
         assert len(by_key) == KEYS
         for numbers in by_key.values():
-            assert numbers == sorted(numbers), "a page is stored whole, and none before another"
+            assert numbers == sorted(numbers), "a page is stored whole, and in its order"
 
 
-async def test_what_the_broker_forgot_stops_the_source(
+async def test_messages_removed_by_the_broker_stop_the_source(
     database: Database, kafka: MockKafka
 ) -> None:
     topic = kafka.topic(partitions=1)
@@ -97,5 +97,5 @@ async def test_what_the_broker_forgot_stops_the_source(
 
 
 def test_sessions_are_short_here() -> None:
-    """Or these tests would take minutes."""
+    """With long sessions these tests would take minutes."""
     assert member._SESSION_MS < 10_000

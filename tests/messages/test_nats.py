@@ -1,5 +1,6 @@
-"""Sources of whole workers from NATS JetStream: each message once, whoever dies when."""
+"""Sources of whole workers from NATS JetStream: each message once, despite any death."""
 
+import json
 from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Any
 from uuid import uuid4
@@ -22,9 +23,10 @@ from tests.messages.consuming import (
     stored,
 )
 from tests.support import Config, Database, StartWorker, eventually
-from tests.support.nats import NatsServer, jetstream, nats_server
+from tests.support.nats import NatsServer, jetstream, nats_client, nats_server
 from tests.support.rows import SQL, daemon_session
 from tests.support.verdicts import safety
+from tests.support.waiting import patient
 
 pytestmark = pytest.mark.anyio
 
@@ -64,7 +66,7 @@ async def _publish(js: JetStreamContext, start: int, end: int, subject: str = "r
         await js.publish(subject, body(number))
 
 
-async def test_a_worker_is_killed_between_commit_and_acknowledgement(
+async def test_a_worker_killed_between_commit_and_acknowledgement_stores_once(
     database: Database, start_worker: StartWorker, js: JetStreamContext, config: Config
 ) -> None:
     worker = await start_worker(mortal(config))
@@ -74,7 +76,7 @@ async def test_a_worker_is_killed_between_commit_and_acknowledgement(
         await _publish(js, 2, 10)
         await being_stored(database)
         worker.kill()
-    await stored(database, 2)  # the server has what it was told, and commits it
+    await stored(database, 2)  # the server has received the statements, and commits
     await start_worker(mortal(config))
     await _publish(js, 11, 12)
     with safety():
@@ -85,8 +87,64 @@ async def test_a_worker_is_killed_between_commit_and_acknowledgement(
         assert position == info.state.last_seq
 
 
+async def test_a_commit_longer_than_ack_wait_stores_once(
+    database: Database,
+    start_worker: StartWorker,
+    nats: NatsServer,
+    js: JetStreamContext,
+    config: Config,
+) -> None:
+    """All messages come again while they are being stored (R0.4)."""
+    worker = await start_worker(config)
+    await _publish(js, 1, 1)
+    await stored(database, 1)
+    await _shorten_ack_wait(nats)
+    async with slow_commit(database):
+        await _publish(js, 2, 10)
+        await being_stored(database)
+
+        async def have_come_again() -> bool:
+            info = await js.consumer_info("RESULTS", "inboxd-results")
+            return (info.num_redelivered or 0) >= 9
+
+        await eventually(have_come_again)
+    await _publish(js, 11, 12)
+    with safety():
+        assert await stored(database, 12) == [*range(1, 13)]
+
+    async def all_are_acknowledged() -> bool:
+        info = await js.consumer_info("RESULTS", "inboxd-results")
+        floor = info.ack_floor
+        return info.num_ack_pending == 0 and floor is not None and floor.stream_seq == 12
+
+    await eventually(all_are_acknowledged)
+    with safety():
+        assert await numbers(database) == [*range(1, 13)]
+    failures = 'inboxd_messages_acknowledge_failures_total{broker="main",source="results"}'
+    assert await worker.metric(failures) == 0
+
+
+async def _shorten_ack_wait(nats: NatsServer) -> None:
+    """Deliver again after 100 ms what is not acknowledged; inboxd asks for many hours."""
+    name, ack_wait = "RESULTS.inboxd-results", 10**8
+    async with nats_client(nats) as client:
+
+        async def ask(what: str, **body: object) -> dict[str, Any]:
+            answer = await client.request(
+                f"$JS.API.CONSUMER.{what}.{name}", json.dumps(body).encode(), timeout=patient()
+            )
+            told: dict[str, Any] = json.loads(answer.data)
+            assert "error" not in told, told
+            return told
+
+        found = await ask("INFO")
+        wanted = {**found["config"], "ack_wait": ack_wait}
+        changed = await ask("DURABLE.CREATE", stream_name="RESULTS", config=wanted)
+    assert (changed["config"]["ack_wait"], changed["created"]) == (ack_wait, found["created"])
+
+
 @pytest.mark.long
-async def test_workers_are_killed_under_load(
+async def test_workers_killed_under_load_store_each_message_once(
     database: Database, start_worker: StartWorker, js: JetStreamContext, config: Config
 ) -> None:
     config = mortal(config)
@@ -104,7 +162,7 @@ async def test_workers_are_killed_under_load(
 
 
 async def _reader(database: Database) -> int:
-    """The process that reads the stream."""
+    """The pid of the process that reads the stream."""
     found: int = await database.fetchval(
         "select w.pid from inboxd.stream_positions s join inboxd.workers w on w.id = s.reader"
     )
@@ -114,7 +172,7 @@ async def _reader(database: Database) -> int:
 async def test_a_worker_that_was_stopped_past_its_lease_stores_nothing(
     database: Database, start_worker: StartWorker, js: JetStreamContext, config: Config
 ) -> None:
-    """Messages that it has received, or finds in its socket, are another worker's by then."""
+    """Messages that it has received, or that wait in its socket, are another worker's by then."""
     first = await start_worker(mortal(config))
     await _publish(js, 1, 1)
     await stored(database, 1)
@@ -129,7 +187,7 @@ async def test_a_worker_that_was_stopped_past_its_lease_stores_nothing(
         assert await stored(database, 60) == [*range(1, 61)]
 
 
-async def test_a_database_from_a_backup_gets_again_what_came_since(
+async def test_a_database_from_a_backup_gets_later_messages_again(
     database: Database, start_worker: StartWorker, js: JetStreamContext, config: Config
 ) -> None:
     worker = await start_worker(config)
@@ -168,7 +226,7 @@ async def test_a_stream_that_was_made_anew_stops_its_source_until_it_is_reset(
     assert await worker.metric(lost) == 0
 
 
-async def test_a_reset_is_obeyed_while_it_reads(
+async def test_a_reset_takes_effect_in_a_running_worker(
     database: Database, start_worker: StartWorker, js: JetStreamContext, config: Config
 ) -> None:
     await start_worker(config)
@@ -195,7 +253,7 @@ async def test_a_reset_is_obeyed_while_it_reads(
         assert await stored(database, 6) == [1, 2, 3, 4, 5, 6]
 
 
-async def test_a_broker_that_is_stopped_and_started_under_load(
+async def test_a_broker_restarted_under_load_brings_each_message_once(
     database: Database, start_worker: StartWorker
 ) -> None:
     with nats_server() as server:
@@ -254,10 +312,10 @@ async def test_a_stop_stores_and_acknowledges_what_was_received(
     (consumer,) = await js.consumers_info("RESULTS")
     assert consumer.ack_floor is not None
     with safety():
-        assert consumer.ack_floor.stream_seq == len(found) > 1, "what is stored is acknowledged"
+        assert consumer.ack_floor.stream_seq == len(found) > 1, "stored messages are acknowledged"
 
 
-async def test_a_source_whose_broker_is_not_there_says_so_without_its_secret(
+async def test_a_source_without_its_broker_reports_it_without_the_secret(
     database: Database, start_worker: StartWorker
 ) -> None:
     secret = uuid4().hex

@@ -1,14 +1,9 @@
-"""Sources of whole workers from RabbitMQ: of queues message ids tell what came before."""
+"""Sources of whole workers from RabbitMQ: in queues, message ids show what came before."""
 
-import uuid
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
-from typing import Any
 
-import aio_pika
 import anyio
 import pytest
-from aio_pika.abc import AbstractChannel
 
 from inboxd import operations
 from inboxd.brokers.rabbitmq.stream import FollowedRabbitMQStream
@@ -16,8 +11,6 @@ from inboxd.settings import Broker, MessageSource
 from inboxd.store.session import Session
 from tests.messages.consuming import (
     being_stored,
-    body,
-    consuming,
     forget,
     is_told,
     mortal,
@@ -26,69 +19,26 @@ from tests.messages.consuming import (
     slow_commit,
     stored,
 )
-from tests.support import Config, Database, StartWorker, eventually
-from tests.support.rabbitmq import PASSWORD, USER, RabbitMQServer, plain_channel
+from tests.messages.rabbitmq_reading import Queue, following, made_queue, reading
+from tests.support import Database, StartWorker, eventually
+from tests.support.rabbitmq import RabbitMQServer
 from tests.support.rows import SQL, daemon_session
 from tests.support.verdicts import safety
 
 pytestmark = pytest.mark.anyio
 
 
-@dataclass(frozen=True)
-class Queue:
-    """A queue of the test's own, through a plain client."""
-
-    channel: AbstractChannel
-    name: str
-
-    async def publish(self, start: int, end: int) -> None:
-        """Publish numbers, each with an id of its own."""
-        for number in range(start, end + 1):
-            await self.put(body(number), f"m-{number}")
-
-    async def put(self, body: bytes, id: str) -> None:
-        """Publish one message."""
-        message = aio_pika.Message(body, message_id=id)
-        await self.channel.default_exchange.publish(message, self.name)
-
-    async def is_empty(self) -> None:
-        """Wait until nothing is ready."""
-
-        async def empty() -> bool:
-            declared = await self.channel.declare_queue(self.name, durable=True, passive=True)
-            return declared.declaration_result.message_count == 0
-
-        await eventually(empty)
-
-    async def is_left(self) -> None:
-        """Wait until nobody consumes it."""
-
-        async def left() -> bool:
-            declared = await self.channel.declare_queue(self.name, durable=True, passive=True)
-            return declared.declaration_result.consumer_count == 0
-
-        await eventually(left)
-
-
 @pytest.fixture
 async def queue(rabbitmq: RabbitMQServer) -> AsyncIterator[Queue]:
-    """One that is empty."""
-    async with plain_channel(rabbitmq) as channel:
-        name = uuid.uuid4().hex
-        await channel.declare_queue(name, durable=True)
-        yield Queue(channel, name)
+    """An empty queue of the test's own."""
+    async with made_queue(rabbitmq) as made:
+        yield made
 
 
-def _reading(rabbitmq: RabbitMQServer, queue: Queue, **source: Any) -> Config:
-    broker = {"kind": "rabbitmq", "servers": [rabbitmq.address]}
-    login = {"user": USER, "password": PASSWORD}
-    return consuming({**broker, **login}, {"rabbitmq_queue": queue.name, **source})
-
-
-async def test_a_worker_is_killed_between_commit_and_acknowledgement(
+async def test_a_worker_killed_between_commit_and_acknowledgement_stores_once(
     database: Database, start_worker: StartWorker, rabbitmq: RabbitMQServer, queue: Queue
 ) -> None:
-    config = mortal(_reading(rabbitmq, queue))
+    config = mortal(reading(rabbitmq, queue))
     worker = await start_worker(config)
     await queue.publish(1, 1)
     await stored(database, 1)
@@ -105,13 +55,13 @@ async def test_a_worker_is_killed_between_commit_and_acknowledgement(
     assert await worker.metric(redelivered) >= 1
 
 
-async def test_a_commit_that_takes_longer_than_consumer_timeout(
+async def test_a_commit_longer_than_consumer_timeout_stores_once(
     database: Database, start_worker: StartWorker, rabbitmq: RabbitMQServer, queue: Queue
 ) -> None:
-    """RabbitMQ closes the channel, and all comes again: stored once (R0.4)."""
+    """RabbitMQ closes the channel, and all messages come again: stored once (R0.4)."""
     rabbitmq.evaluate("application:set_env(rabbit, consumer_timeout, 300)")
     try:
-        worker = await start_worker(_reading(rabbitmq, queue))
+        worker = await start_worker(reading(rabbitmq, queue))
         await queue.publish(1, 1)
         await stored(database, 1)
         async with slow_commit(database):
@@ -125,7 +75,7 @@ async def test_a_commit_that_takes_longer_than_consumer_timeout(
     await worker.logged("raise RabbitMQ's consumer_timeout")
     failures = 'inboxd_messages_acknowledge_failures_total{broker="main",source="results"}'
     assert await worker.metric(failures) == 1
-    await queue.is_empty()  # so what came again is stored, or was
+    await queue.is_empty()  # messages that came again are stored, or were before
     with safety():
         assert await stored(database, 5) == [1, 2, 3, 4, 5]
 
@@ -133,10 +83,10 @@ async def test_a_commit_that_takes_longer_than_consumer_timeout(
 async def test_every_message_delivered_twice_is_one_event(
     database: Database, start_worker: StartWorker, rabbitmq: RabbitMQServer, queue: Queue
 ) -> None:
-    worker = await start_worker(_reading(rabbitmq, queue))
+    worker = await start_worker(reading(rabbitmq, queue))
     await queue.publish(1, 50)
     await stored(database, 50)
-    await settled(database)  # so that nothing but the dedup keys knows of them
+    await settled(database)  # so that only the dedup keys know them
     await queue.publish(1, 51)
     with safety():
         assert await stored(database, 51) == [*range(1, 52)]
@@ -148,14 +98,14 @@ async def test_every_message_delivered_twice_is_one_event(
     await eventually(are_counted)
 
 
-async def test_poison_in_the_middle_of_a_page(
+async def test_poison_in_the_middle_of_a_page_stops_no_other_message(
     database: Database, start_worker: StartWorker, rabbitmq: RabbitMQServer, queue: Queue
 ) -> None:
     async with slow_commit(database):
         await queue.publish(1, 3)
         await queue.put(b"<poison/>", "p")
         await queue.publish(5, 6)
-    await start_worker(_reading(rabbitmq, queue))
+    await start_worker(reading(rabbitmq, queue))
     with safety():
         assert await stored(database, 5) == [1, 2, 3, 5, 6]
     (dead,) = await database.fetch("select * from inboxd.events where status = 'failed'")
@@ -164,10 +114,10 @@ async def test_poison_in_the_middle_of_a_page(
     await queue.is_empty()
 
 
-async def test_another_worker_goes_on_when_one_stops(
+async def test_another_worker_continues_when_one_stops(
     database: Database, start_worker: StartWorker, rabbitmq: RabbitMQServer, queue: Queue
 ) -> None:
-    config = _reading(rabbitmq, queue)
+    config = reading(rabbitmq, queue)
     first = await start_worker(config)
     await is_told(database, "reading")
     await start_worker(config)
@@ -182,25 +132,16 @@ async def test_another_worker_goes_on_when_one_stops(
 
 @pytest.fixture
 async def stream(rabbitmq: RabbitMQServer) -> AsyncIterator[Queue]:
-    """A stream that is empty."""
-    async with plain_channel(rabbitmq) as channel:
-        name = uuid.uuid4().hex
-        await channel.declare_queue(name, durable=True, arguments={"x-queue-type": "stream"})
-        yield Queue(channel, name)
-        await channel.queue_delete(name)
-
-
-def _following(rabbitmq: RabbitMQServer, stream: Queue) -> Config:
-    broker = {"kind": "rabbitmq", "servers": [rabbitmq.address], "connect_timeout": "2s"}
-    login = {"user": USER, "password": PASSWORD}
-    return consuming({**broker, **login}, {"rabbitmq_stream": stream.name, "page_rows": 50})
+    """An empty stream of the test's own."""
+    async with made_queue(rabbitmq, stream=True) as made:
+        yield made
 
 
 async def test_a_stream_is_stored_once_though_its_database_is_set_back(
     database: Database, start_worker: StartWorker, rabbitmq: RabbitMQServer, stream: Queue
 ) -> None:
-    """Its position is stored with the events: nobody asks RabbitMQ what was acknowledged."""
-    config = mortal(_following(rabbitmq, stream))
+    """Its position is stored with the events: RabbitMQ's acknowledgements do not count."""
+    config = mortal(following(rabbitmq, stream))
     worker = await start_worker(config)
     await stream.publish(0, 0)
     await stored(database, 1)
@@ -228,8 +169,8 @@ async def test_a_stream_is_stored_once_though_its_database_is_set_back(
 
 
 async def _identity_at(rabbitmq: RabbitMQServer, stream: Queue, position: int) -> str:
-    """What is stored beside a position: of the message that stands there."""
-    given = _following(rabbitmq, stream)
+    """The identity that is stored beside a position: that of the message there."""
+    given = following(rabbitmq, stream)
     settings = MessageSource.model_validate(given["inbound"]["messages"]["results"])
     broker = Broker.model_validate(given["brokers"]["main"])
     followed = FollowedRabbitMQStream("main", broker, "results", settings)
@@ -240,7 +181,7 @@ async def _identity_at(rabbitmq: RabbitMQServer, stream: Queue, position: int) -
 async def test_a_stream_that_was_made_anew_stops_its_source_until_it_is_reset(
     database: Database, start_worker: StartWorker, rabbitmq: RabbitMQServer, stream: Queue
 ) -> None:
-    config = _following(rabbitmq, stream)
+    config = following(rabbitmq, stream)
     worker = await start_worker(config)
     await stream.publish(0, 4)
     await stored(database, 5)

@@ -1,9 +1,9 @@
 """Sources after the database has lost commits: a base backup, a standby that was promoted.
 
-In both the position is as old as the rows, so what the broker has behind it comes again, each once.
+In both the position is as old as the rows, so later messages of the broker come again, each once.
 """
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from functools import partial
 
 import pytest
@@ -14,6 +14,7 @@ from inboxd.embedded import Server
 from tests.brokers.kafka.conftest import quick_groups
 from tests.messages.consuming import body, consuming, mortal, numbers, stored
 from tests.messages.kafka_reading import publish, reading
+from tests.messages.rabbitmq_reading import Queue, following, made_queue
 from tests.support import (
     Config,
     Database,
@@ -25,6 +26,7 @@ from tests.support import (
 from tests.support.kafka import MockKafka, mock_kafka
 from tests.support.nats import NatsServer, jetstream, nats_server
 from tests.support.ports import held_port
+from tests.support.rabbitmq import RabbitMQServer
 from tests.support.verdicts import safety
 
 pytestmark = pytest.mark.anyio
@@ -66,8 +68,15 @@ def config(nats: NatsServer) -> Config:
 
 
 @pytest.fixture
+async def stream(rabbitmq: RabbitMQServer) -> AsyncIterator[Queue]:
+    """An empty RabbitMQ stream of the test's own."""
+    async with made_queue(rabbitmq, stream=True) as made:
+        yield made
+
+
+@pytest.fixture
 def copy() -> Iterator[ServerCopy]:
-    """What is left when the server is gone."""
+    """A copy of the server, to run after the server is lost."""
     with server_copy() as made:
         yield made
 
@@ -86,7 +95,7 @@ async def _restored(server: Server, database: Database, copy: ServerCopy) -> Non
 
 
 async def _followed(server: Server, database: Database, copy: ServerCopy) -> None:
-    """A standby has all that there is, and nothing that comes from now on."""
+    """A standby has all commits so far, and none from now on."""
     await to_thread.run_sync(partial(copy.take, server, follows=True))
     with held_port() as held:
         standby = await to_thread.run_sync(copy.start, held.getsockname()[1])
@@ -106,18 +115,49 @@ async def _promoted(server: Server, database: Database, copy: ServerCopy) -> Non
     """The server is lost, and its standby is the primary in its place."""
     await database.end_sessions()
     await to_thread.run_sync(server.stop, "immediate")
-    # Nobody to follow: what it lacks is nowhere any more.
+    # It follows no other server: the commits that it lacks are lost.
     await to_thread.run_sync(partial(copy.start, server.port, primary_conninfo=""))
     assert await database.fetchval("select pg_promote()")
     assert await numbers(database) == [*range(1, BEFORE + 1)], "the standby lacks the last commits"
 
 
 async def _position(database: Database) -> int:
-    """Up to where the streams are stored, all together."""
+    """The stored positions of all streams, added."""
     found: int = await database.fetchval(
         "select sum(position + 1)::int from inboxd.stream_positions"
     )
     return found
+
+
+async def _read_over_a_loss(
+    server: Server,
+    database: Database,
+    start_worker: StartWorker,
+    config: Config,
+    publish: Callable[[int, int], Awaitable[None]],
+    copy: ServerCopy,
+    *,
+    promoted: bool,
+) -> None:
+    """A worker reads before and after the database has lost commits: each message is one event.
+
+    promoted: a standby is promoted; otherwise a base backup is restored.
+    """
+    worker = await start_worker(config)
+    await publish(1, BEFORE)
+    await stored(database, BEFORE)
+    if promoted:
+        await _followed(server, database, copy)
+    else:
+        await to_thread.run_sync(copy.take, server)
+    await publish(BEFORE + 1, LOST)
+    await stored(database, LOST)
+    worker.kill()
+    await (_promoted if promoted else _restored)(server, database, copy)
+    await start_worker(config)
+    await publish(LOST + 1, ALL)
+    with safety():
+        assert await stored(database, ALL) == [*range(1, ALL + 1)]
 
 
 async def test_a_base_backup_is_restored_after_more_came_from_nats(
@@ -128,18 +168,8 @@ async def test_a_base_backup_is_restored_after_more_came_from_nats(
     config: Config,
     copy: ServerCopy,
 ) -> None:
-    worker = await start_worker(config)
-    await _publish(js, 1, BEFORE)
-    await stored(restartable_database, BEFORE)
-    await to_thread.run_sync(copy.take, restartable_server)
-    await _publish(js, BEFORE + 1, LOST)
-    await stored(restartable_database, LOST)
-    worker.kill()
-    await _restored(restartable_server, restartable_database, copy)
-    await start_worker(config)
-    await _publish(js, LOST + 1, ALL)
-    with safety():
-        assert await stored(restartable_database, ALL) == [*range(1, ALL + 1)]
+    given = (restartable_server, restartable_database, start_worker)
+    await _read_over_a_loss(*given, config, partial(_publish, js), copy, promoted=False)
     with safety():
         assert await _position(restartable_database) == ALL + 1
 
@@ -152,26 +182,47 @@ async def test_a_standby_that_lacked_the_last_commits_is_promoted_beside_nats(
     config: Config,
     copy: ServerCopy,
 ) -> None:
-    worker = await start_worker(config)
-    await _publish(js, 1, BEFORE)
-    await stored(restartable_database, BEFORE)
-    await _followed(restartable_server, restartable_database, copy)
-    await _publish(js, BEFORE + 1, LOST)
-    await stored(restartable_database, LOST)
-    worker.kill()
-    await _promoted(restartable_server, restartable_database, copy)
-    await start_worker(config)
-    await _publish(js, LOST + 1, ALL)
-    with safety():
-        assert await stored(restartable_database, ALL) == [*range(1, ALL + 1)]
+    given = (restartable_server, restartable_database, start_worker)
+    await _read_over_a_loss(*given, config, partial(_publish, js), copy, promoted=True)
     with safety():
         assert await _position(restartable_database) == ALL + 1
+
+
+async def test_a_base_backup_is_restored_after_more_came_from_a_stream_of_rabbitmq(
+    restartable_server: Server,
+    restartable_database: Database,
+    start_worker: StartWorker,
+    rabbitmq: RabbitMQServer,
+    stream: Queue,
+    copy: ServerCopy,
+) -> None:
+    """The message at the stored position is read again, and shows that it is the same stream."""
+    config = mortal(following(rabbitmq, stream))
+    given = (restartable_server, restartable_database, start_worker)
+    await _read_over_a_loss(*given, config, stream.publish, copy, promoted=False)
+    with safety():
+        assert await _position(restartable_database) == ALL
+
+
+async def test_a_standby_that_lacked_the_last_commits_is_promoted_beside_rabbitmq(
+    restartable_server: Server,
+    restartable_database: Database,
+    start_worker: StartWorker,
+    rabbitmq: RabbitMQServer,
+    stream: Queue,
+    copy: ServerCopy,
+) -> None:
+    config = mortal(following(rabbitmq, stream))
+    given = (restartable_server, restartable_database, start_worker)
+    await _read_over_a_loss(*given, config, stream.publish, copy, promoted=True)
+    with safety():
+        assert await _position(restartable_database) == ALL
 
 
 async def test_a_base_backup_is_restored_after_more_came_from_kafka(
     restartable_server: Server, restartable_database: Database, kafka: MockKafka, copy: ServerCopy
 ) -> None:
-    """The group has committed further than what is stored then."""
+    """The group has committed offsets beyond the position that is stored then."""
     topic = kafka.topic(partitions=2)
     async with reading(restartable_database, kafka, topic):
         await publish(kafka, topic, 1, BEFORE)

@@ -1,4 +1,4 @@
-"""What brokers have beside the stored positions and the rows: gaps are named, and nothing else."""
+"""Brokers compared with stored positions and rows: gaps are named, and only gaps."""
 
 import uuid
 from collections.abc import AsyncIterator, Iterator
@@ -74,7 +74,7 @@ async def _read_and_stopped(
     await worker.stop()
 
 
-async def test_what_is_whole_is_told_with_what_waits(
+async def test_a_stream_without_gaps_is_reported_with_its_waiting_messages(
     database: Database, start_worker: StartWorker, js: JetStreamContext, config: Config
 ) -> None:
     await _publish(js, 1, 10)
@@ -103,7 +103,7 @@ async def test_messages_without_rows_are_named(
     assert "inboxd messages reset results RESULTS --to 3" in found.remedy
 
 
-async def test_what_a_dedup_key_may_know_is_no_gap(
+async def test_a_message_that_a_dedup_key_may_know_is_no_gap(
     database: Database, start_worker: StartWorker, js: JetStreamContext, config: Config
 ) -> None:
     await _publish(js, 1, 3)
@@ -114,7 +114,7 @@ async def test_what_a_dedup_key_may_know_is_no_gap(
     assert (found.verdict, found.missing, found.looked) == (Verdict.OK, [], 3)
 
 
-async def test_what_followed_the_position_and_is_gone_is_a_gap(
+async def test_removed_messages_behind_the_position_are_a_gap(
     database: Database, start_worker: StartWorker, js: JetStreamContext, config: Config
 ) -> None:
     await _publish(js, 1, 5)
@@ -128,7 +128,7 @@ async def test_what_followed_the_position_and_is_gone_is_a_gap(
     assert (found.oldest, found.position) == (8, 5)
 
 
-async def test_a_broker_that_is_away_is_no_gap_and_is_told(
+async def test_a_broker_that_is_away_is_reported_and_is_no_gap(
     database: Database, config: Config
 ) -> None:
     config["brokers"]["main"]["servers"] = ["127.0.0.1:1"]
@@ -143,7 +143,7 @@ def _kafka(kafka: MockKafka, topic: str) -> Config:
 
 
 async def _positions(database: Database, topic: str, stored: dict[int, int]) -> None:
-    """As a worker has left them, with an identity that a broker without ids has."""
+    """Positions as a worker has left them, with the identity of a broker without ids."""
     for partition, position in stored.items():
         await database.execute(
             "insert into inboxd.stream_positions (source, stream, position, identity)"
@@ -154,7 +154,7 @@ async def _positions(database: Database, topic: str, stored: dict[int, int]) -> 
 
 
 async def _put(kafka: MockKafka, topic: str) -> None:
-    """Some messages into each partition: as many as their keys bring there."""
+    """Put messages into each partition: as many as their keys bring there."""
     async with publisher_to(kafka) as publisher:
         messages = [outgoing(topic, body(n), key=f"k{n}") for n in range(40)]
         assert not await published(publisher, messages)
@@ -169,7 +169,7 @@ async def test_partitions_of_kafka_are_compared(database: Database, kafka: MockK
     first, second = await _verified(database, _kafka(kafka, topic))
     assert (first.stream, first.position, first.end) == (f"{topic}/0", 2, counts[0] - 1)
     assert (first.waiting, second.waiting) == (counts[0] - 3, counts[1])
-    assert (first.looked, first.missing) == (3, [0, 1, 2]), "nobody has stored them"
+    assert (first.looked, first.missing) == (3, [0, 1, 2]), "they were never stored"
     assert first.verdict is Verdict.WARNING
     assert (second.position, second.verdict) == (None, Verdict.OK)
     kafka.forget(topic, 0, 5)
@@ -213,4 +213,7 @@ async def test_a_stream_of_rabbitmq_is_compared(
         assert (found.verdict, found.looked, found.missing) == (Verdict.OK, 10, [])
         await channel.queue_delete(name)
         (found,) = await _verified(database, config)
-        assert (found.verdict, "there is none" in found.found) == (Verdict.CRITICAL, True)
+        assert (found.verdict, "the stream does not exist" in found.found) == (
+            Verdict.CRITICAL,
+            True,
+        )

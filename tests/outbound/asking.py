@@ -1,4 +1,8 @@
-"""What tests ask."""
+"""Requests of tests to targets on this machine.
+
+answer = await client.ask(an_ask(target.url("/status/200")))
+assert answer.status == 200
+"""
 
 from collections.abc import Mapping
 
@@ -18,5 +22,5 @@ def an_ask(
     most_answer: int = 1_000_000,
     allowed: Allowed = LOOPBACK,
 ) -> TargetRequest:
-    """A request that may go to this machine."""
+    """A request that is allowed to reach this machine."""
     return TargetRequest(method, url, headers or {}, body, timeout, most_answer, allowed)

@@ -1,4 +1,4 @@
-"""What tests of webhooks out share."""
+"""Fixtures for tests of webhooks out."""
 
 from collections.abc import AsyncIterator
 
@@ -9,6 +9,6 @@ from tests.support.customer import Customer, serving
 
 @pytest.fixture
 async def customer() -> AsyncIterator[Customer]:
-    """A customer's server."""
+    """The server of a customer who receives webhooks."""
     async with serving() as found:
         yield found

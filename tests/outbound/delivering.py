@@ -1,4 +1,8 @@
-"""Sending webhooks to a customer's server, and waiting for what becomes of them."""
+"""Sends webhooks to a customer's server, and waits for their deliveries.
+
+await send(database, {"id": 7})
+await delivered(database, "acme", 1)
+"""
 
 import json
 from typing import Any
@@ -7,16 +11,16 @@ from tests.support import Config, Database, Worker, eventually
 from tests.support.waiting import WITHIN
 
 OTHER = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"
-# Farther away than anything is waited for, so that no poll helps.
+# Longer than any wait of the tests, so that no delivery depends on a poll.
 NO_POLL: Config = {
     "worker": {"poll_interval": "1h"},
-    # ::1 is loopback too, and refused here.
+    # ::1 is also loopback, but is refused here.
     "outbound": {
         "http": {"keep_answer": 200},
         "webhooks": {"enabled": True, "timeout": "10m", "allow": ["127.0.0.0/8"]},
     },
 }
-# Attempts that follow each other at once.
+# Attempts without a wait between them.
 QUICK: Config = {
     **NO_POLL,
     "types": {"webhook.deliver": {"retry": {"kind": "fixed", "base": "50ms", "attempts": 1000}}},
@@ -33,12 +37,12 @@ async def send(database: Database, data: object = None, **options: object) -> No
 
 
 async def rows(database: Database, sql: str, *arguments: Any) -> list[tuple[Any, ...]]:
-    """The rows of a query."""
+    """The rows of a query, as tuples."""
     return [tuple(row) for row in await database.fetch(sql, *arguments)]
 
 
 async def delivered(database: Database, endpoint: str, count: int, within: float = WITHIN) -> None:
-    """Wait until so many deliveries of an endpoint have succeeded."""
+    """Wait until this many deliveries of an endpoint have succeeded."""
 
     async def are() -> bool:
         found = await database.fetchval(
@@ -52,6 +56,6 @@ async def delivered(database: Database, endpoint: str, count: int, within: float
 
 
 def logged(worker: Worker, text: str) -> list[dict[str, Any]]:
-    """The lines of a worker's log that say this."""
+    """The lines of a worker's log with this text."""
     lines = [json.loads(each) for each in worker.output().splitlines() if each.startswith("{")]
     return [each for each in lines if text in each.get("message", "")]

@@ -1,4 +1,4 @@
-"""A target is asked: what is sent, what comes back, and that nothing is kept between two asks."""
+"""Requests to a target: what is sent, what comes back, and that no state is kept between them."""
 
 import asyncio
 import gc
@@ -29,7 +29,7 @@ async def client() -> AsyncIterator[TargetClient]:
         yield client
 
 
-async def test_an_answer_has_all_that_came(target: Target, client: TargetClient) -> None:
+async def test_an_answer_has_status_headers_and_body(target: Target, client: TargetClient) -> None:
     url = target.url("/status/404?x-one=1&X-Two=b&body=gone")
     answer = await client.ask(an_ask(url))
     assert (answer.status, answer.body, answer.cut) == (404, b"gone", False)
@@ -46,7 +46,7 @@ async def test_an_answer_has_all_that_came(target: Target, client: TargetClient)
         (b"\xed\xa0\x80", "\ufffd\ufffd\ufffd"),
     ],
 )
-async def test_whatever_bytes_a_header_has_are_text_that_can_be_stored(
+async def test_any_bytes_of_a_header_become_storable_text(
     client: TargetClient, raw: bytes, text: str
 ) -> None:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -61,12 +61,12 @@ async def test_whatever_bytes_a_header_has_are_text_that_can_be_stored(
     assert answered.headers["x-a"] == text
 
 
-async def test_what_is_sent_is_what_was_asked(target: Target, client: TargetClient) -> None:
+async def test_a_request_is_sent_unchanged(target: Target, client: TargetClient) -> None:
     body = bytes(range(256))
     await client.ask(an_ask(target.url("/ok?a=%2F&b=1"), body=body, headers={"X-A": "1"}))
     (seen,) = target.seen
     assert (seen.method, seen.path, seen.body) == ("POST", "/ok?a=%2F&b=1", body)
-    # It says neither what the body is nor that the answer may be packed.
+    # Neither the type of the body nor an accepted encoding is added.
     assert set(seen.headers) == {"host", "accept", "x-a", "content-length"}
 
 
@@ -78,7 +78,7 @@ async def test_each_method_is_sent(target: Target, client: TargetClient, method:
     assert target.seen[0].method == method
 
 
-async def test_a_connection_is_used_again(target: Target, client: TargetClient) -> None:
+async def test_a_connection_is_reused(target: Target, client: TargetClient) -> None:
     for size in (0, 3, 100_000):
         answer = await client.ask(an_ask(target.url(f"/ok?size={size}")))
         assert len(answer.body) == size
@@ -86,7 +86,7 @@ async def test_a_connection_is_used_again(target: Target, client: TargetClient) 
 
 
 @pytest.mark.parametrize("most", [0, 1, 999_999])
-async def test_a_long_answer_is_cut_and_its_connection_closed(
+async def test_a_too_long_answer_is_cut_and_its_connection_closed(
     target: Target, client: TargetClient, most: int
 ) -> None:
     answer = await client.ask(an_ask(target.url("/ok?size=5000000"), most_answer=most))
@@ -96,7 +96,7 @@ async def test_a_long_answer_is_cut_and_its_connection_closed(
     assert target.connections == 2
 
 
-async def test_an_answer_of_exactly_the_bound_is_whole(
+async def test_an_answer_of_exactly_the_maximum_is_whole(
     target: Target, client: TargetClient
 ) -> None:
     answer = await client.ask(an_ask(target.url("/ok?size=1000"), most_answer=1000))
@@ -113,7 +113,7 @@ async def test_a_redirect_is_an_answer(target: Target, client: TargetClient) -> 
     assert len(target.seen) == 1
 
 
-async def test_no_cookie_is_kept(target: Target, client: TargetClient) -> None:
+async def test_cookies_are_not_kept(target: Target, client: TargetClient) -> None:
     await client.ask(an_ask(target.url("/cookie", host="localhost")))
     await client.ask(an_ask(target.url("/ok", host="localhost")))
     assert "cookie" not in target.seen[1].headers
@@ -134,21 +134,21 @@ async def test_the_environment_is_not_used(
     assert os.environ["NETRC"] == str(netrc)
 
 
-async def test_a_closed_client_leaves_nothing_and_asks_nothing(target: Target) -> None:
+async def test_a_closed_client_has_no_connections_and_sends_nothing(target: Target) -> None:
     before = asyncio.all_tasks()
     client = TargetClient()
     await client.ask(an_ask(target.url()))
     await client.close()
     await client.close()
-    with pytest.raises(TargetUnreachable, match="nothing is asked any more"):
+    with pytest.raises(TargetUnreachable, match="it sends no more requests"):
         await client.ask(an_ask(target.url()))
     del client
-    gc.collect()  # a connection that is not closed would warn here, which fails the test
+    gc.collect()  # an unclosed connection would warn here, which fails the test
     await target.until(lambda: target.open == 0)
     assert {task for task in asyncio.all_tasks() if not task.done()} <= before
 
 
-async def test_an_ask_that_runs_while_the_client_closes_fails(target: Target) -> None:
+async def test_a_request_in_progress_fails_when_the_client_closes(target: Target) -> None:
     client = TargetClient()
     asking = asyncio.create_task(client.ask(an_ask(target.url("/silent"))))
     await target.until(lambda: len(target.seen) == 1)
@@ -157,7 +157,9 @@ async def test_an_ask_that_runs_while_the_client_closes_fails(target: Target) ->
         await asking
 
 
-async def test_a_cancelled_ask_closes_its_connection(target: Target, client: TargetClient) -> None:
+async def test_a_cancelled_request_closes_its_connection(
+    target: Target, client: TargetClient
+) -> None:
     for path in ("/silent", "/drip"):
         target.seen.clear()
         asking = asyncio.create_task(client.ask(an_ask(target.url(path), timeout=60)))
@@ -168,7 +170,7 @@ async def test_a_cancelled_ask_closes_its_connection(target: Target, client: Tar
         await target.until(lambda: target.open == 0)
 
 
-async def test_each_of_many_gets_its_own_answer(target: Target) -> None:
+async def test_each_of_many_requests_gets_its_own_answer(target: Target) -> None:
     async with TargetClient() as client:
         answers = await asyncio.gather(
             *(client.ask(an_ask(target.url(f"/ok?body={number}"))) for number in range(50))
@@ -187,7 +189,7 @@ async def test_each_of_many_gets_its_own_answer(target: Target) -> None:
         f"http://{'a' * 64}.example/",
     ],
 )
-async def test_a_url_that_is_wrong_is_refused(client: TargetClient, url: str) -> None:
+async def test_an_invalid_url_is_refused(client: TargetClient, url: str) -> None:
     with pytest.raises(TargetRefused) as caught:
         await client.ask(an_ask(url))
     assert "word" not in str(caught.value).replace("password", "")
@@ -203,7 +205,7 @@ async def test_a_url_that_is_wrong_is_refused(client: TargetClient, url: str) ->
         *(("Expect", "100-continue"), ("TE", "trailers"), ("Proxy-Authorization", "Basic x")),
     ],
 )
-async def test_a_header_that_is_wrong_is_refused(
+async def test_an_invalid_header_is_refused(
     target: Target, client: TargetClient, name: str, value: str
 ) -> None:
     with pytest.raises(TargetRefused):
@@ -212,14 +214,12 @@ async def test_a_header_that_is_wrong_is_refused(
 
 
 @pytest.mark.parametrize("method", ["CONNECT", "TRACE", "post", "GET / HTTP/1.1\r\nX:", ""])
-async def test_a_method_that_is_wrong_is_refused(client: TargetClient, method: str) -> None:
+async def test_an_invalid_method_is_refused(client: TargetClient, method: str) -> None:
     with pytest.raises(TargetRefused, match="The method"):
         await client.ask(an_ask("http://127.0.0.1/", method=method))
 
 
-async def test_nothing_secret_is_in_a_repr_or_an_error(
-    target: Target, client: TargetClient
-) -> None:
+async def test_reprs_and_errors_have_no_secret(target: Target, client: TargetClient) -> None:
     ask = an_ask(
         target.url("/close?token=hidden"), headers={"Authorization": "hidden"}, body=b"hidden"
     )

@@ -1,4 +1,4 @@
-"""Events that are emitted reach the endpoints that ask for them: however written, each once."""
+"""Emitted events reach the endpoints that want events, each once, however they are written."""
 
 import json
 from typing import Any
@@ -21,7 +21,7 @@ ASKED = "select type, tenant, ordered from inboxd.emitted_types order by 1, 2"
 
 
 async def told(database: Database) -> list[dict[str, Any]]:
-    """The commands of which deliveries are made, in the order in which they were written."""
+    """The commands that make deliveries, in the order in which they were written."""
     found = await database.fetch(
         "select * from inboxd.commands where type = 'webhook.emitted' order by id"
     )
@@ -37,7 +37,7 @@ async def all_settled(database: Database) -> None:
     await eventually(are)
 
 
-async def test_however_it_is_written_it_reaches_who_asks_for_it(
+async def test_an_event_reaches_its_endpoints_however_it_is_written(
     database: Database, start_worker: StartWorker, customer: Customer
 ) -> None:
     await add(database, "facts", "order.*", url=customer.url("/facts"), events=True)
@@ -74,23 +74,23 @@ async def test_however_it_is_written_it_reaches_who_asks_for_it(
         assert len(customer.at("/facts")) == 4
 
 
-async def test_where_nobody_asks_nothing_is_written(database: Database) -> None:
+async def test_an_event_that_no_endpoint_wants_writes_no_command(database: Database) -> None:
     await add(database, "sent")
     await database.fetch(EMIT, "order.paid", "{}", uuid4())
     assert await told(database) == []
     assert await database.fetch(ASKED) == []
 
 
-async def test_an_id_that_was_told_is_not_told_again(
+async def test_an_event_id_that_was_delivered_is_not_delivered_again(
     database: Database, start_worker: StartWorker, customer: Customer
 ) -> None:
-    """An event_id that has settled may be emitted once more: endpoints have that message."""
+    """A settled event_id may be emitted again: the endpoints have that message already."""
     await add(database, "facts", url=customer.url(), events=True)
     await start_worker(NO_POLL)
     first, last = uuid4(), uuid4()
     await database.fetch(EMIT, "a.b", "{}", first)
     await delivered(database, "facts", 1)
-    await database.execute("delete from inboxd.events")  # as if it had settled
+    await database.execute("delete from inboxd.events")  # the state after it has settled
     await database.fetch(EMIT, "a.b", "{}", first)
     await database.fetch(EMIT, "a.b", "{}", last)
     await delivered(database, "facts", 2)
@@ -99,7 +99,7 @@ async def test_an_id_that_was_told_is_not_told_again(
         assert [each.id for each in customer.at("/")] == [str(first), str(last)]
 
 
-async def test_of_an_event_for_several_topics_one_is_told(database: Database) -> None:
+async def test_an_event_for_several_topics_is_delivered_once(database: Database) -> None:
     await add(database, "facts", events=True)
     await database.execute(
         "insert into inboxd.subscriptions (type, topic) select 'a.b', t from"
@@ -114,15 +114,17 @@ async def test_of_an_event_for_several_topics_one_is_told(database: Database) ->
     assert set(found.items()) <= set(events)
 
 
-async def test_what_is_not_written_and_what_contradicts_is_not_told(database: Database) -> None:
+async def test_duplicates_and_contradictions_are_not_delivered(database: Database) -> None:
     await add(database, "facts", events=True)
     for body in ('{"n": 1}', '{"n": 1}', '{"n": 2}'):
         await database.fetch("select inboxd.emit_event('a.b', $1, dedup_key => 'k')", body)
     assert [row["payload"]["data"] for row in await told(database)] == [{"n": 1}]
-    assert await database.fetchval("select count(*) from inboxd.events") == 2, "one dead letter"
+    assert await database.fetchval("select count(*) from inboxd.events") == 2, (
+        "one event and one dead letter"
+    )
 
 
-async def test_what_was_received_is_not_emitted(database: Database) -> None:
+async def test_received_events_are_not_delivered(database: Database) -> None:
     await add(database, "facts", events=True)
     await database.fetch(
         "select * from inboxd.write_received(null, array[inboxd.new_uuid()], array['bank'],"
@@ -133,8 +135,8 @@ async def test_what_was_received_is_not_emitted(database: Database) -> None:
     assert await told(database) == []
 
 
-async def test_emitted_events_with_a_source_are_told(database: Database) -> None:
-    """Schedules and notices have one, too; and a transaction that receives may emit as well."""
+async def test_emitted_events_with_a_source_are_delivered(database: Database) -> None:
+    """Events of schedules and notices have one. A transaction that receives may emit as well."""
     await add(database, "facts", events=True)
     insert = "insert into inboxd.events (type, source) values ('a.b', 'schedule nightly')"
     await database.execute(insert)
@@ -149,10 +151,10 @@ async def test_emitted_events_with_a_source_are_told(database: Database) -> None
     assert [row["payload"]["type"] for row in await told(database)] == ["a.b", "a.b"]
 
 
-async def test_what_moves_to_topics_that_were_declared_later_was_told_before(
+async def test_an_event_taken_into_a_later_topic_is_not_delivered_again(
     database: Database,
 ) -> None:
-    """Also when its deliveries were made meanwhile; and the session tells what it writes next."""
+    """Its deliveries may be made already; the session goes on to emit its later events."""
     await add(database, "facts", events=True)
     await database.execute("insert into inboxd.events (type) values ('a.b')")
     assert len(await told(database)) == 1
@@ -169,7 +171,7 @@ async def test_what_moves_to_topics_that_were_declared_later_was_told_before(
     assert [row["payload"]["type"] for row in await told(database)] == ["a.c"]
 
 
-async def test_a_session_may_write_what_customers_must_not_get(database: Database) -> None:
+async def test_a_session_can_switch_deliveries_off(database: Database) -> None:
     await add(database, "facts", events=True)
     async with database.connect() as connection:
         await connection.execute("set inboxd.webhooks = 'off'")
@@ -180,7 +182,7 @@ async def test_a_session_may_write_what_customers_must_not_get(database: Databas
     assert len(await told(database)) == 1
 
 
-async def test_a_transaction_that_rolls_back_tells_nothing(database: Database) -> None:
+async def test_a_rolled_back_transaction_delivers_nothing(database: Database) -> None:
     await add(database, "facts", events=True)
     async with database.connect() as connection:
         transaction = connection.transaction()
@@ -190,7 +192,7 @@ async def test_a_transaction_that_rolls_back_tells_nothing(database: Database) -
     assert await told(database) == []
 
 
-async def test_a_producer_may_emit_though_endpoints_are_not_its_to_read(
+async def test_a_producer_may_emit_without_access_to_endpoints(
     database: Database,
 ) -> None:
     await add(database, "facts", events=True)
@@ -213,7 +215,7 @@ async def test_a_producer_may_emit_though_endpoints_are_not_its_to_read(
         ("user", ["user"]),
     ],
 )
-async def test_types_match_as_for_what_is_sent(
+async def test_types_match_as_for_sent_webhooks(
     database: Database, asked: str, emitted: list[str]
 ) -> None:
     await add(database, "facts", asked, events=True)
@@ -228,7 +230,7 @@ async def test_types_match_as_for_what_is_sent(
     assert matching == emitted
 
 
-async def test_what_no_tenant_asks_for_is_not_told(database: Database) -> None:
+async def test_an_event_that_no_tenant_wants_is_not_delivered(database: Database) -> None:
     await add(database, "acme", tenant="acme", events=True)
     insert = "insert into inboxd.events (type, tenant) values ('a.b', $1)"
     for tenant in (None, "other", "acme"):
@@ -239,7 +241,7 @@ async def test_what_no_tenant_asks_for_is_not_told(database: Database) -> None:
     assert [row["tenant"] for row in await told(database)] == ["acme", None]
 
 
-async def test_what_is_asked_for_follows_the_endpoints(database: Database) -> None:
+async def test_wanted_types_follow_the_endpoints(database: Database) -> None:
     await add(database, "one", "a.b", "c.*", events=True)
     await add(database, "two", "a.b", events=True, ordered=True)
     await add(database, "acme", "a.b", tenant="acme", events=True)
@@ -266,7 +268,7 @@ async def test_what_is_asked_for_follows_the_endpoints(database: Database) -> No
         assert await rows(database, ASKED) == [(*each, False) for each in left], change
 
 
-async def test_it_continues_the_story_of_its_event(
+async def test_a_delivery_continues_the_story_of_its_event(
     database: Database, start_worker: StartWorker, customer: Customer
 ) -> None:
     await add(database, "facts", url=customer.url(), events=True)
@@ -293,7 +295,7 @@ async def test_it_continues_the_story_of_its_event(
     assert (story, about) == ("story", "order7")
 
 
-async def test_a_large_payload_arrives_whole(
+async def test_a_large_payload_is_delivered_whole(
     database: Database, start_worker: StartWorker, customer: Customer
 ) -> None:
     await add(database, "facts", url=customer.url(), events=True)
@@ -304,7 +306,7 @@ async def test_a_large_payload_arrives_whole(
     assert json.loads(got.body)["data"] == data
 
 
-async def test_an_ordering_key_goes_along_where_an_order_is_wanted(database: Database) -> None:
+async def test_an_ordering_key_is_kept_for_ordered_endpoints(database: Database) -> None:
     emit = "insert into inboxd.events (type, ordering_key) values ('a.b', 'order 7')"
     await add(database, "facts", events=True)
     await database.execute(emit)
@@ -315,7 +317,7 @@ async def test_an_ordering_key_goes_along_where_an_order_is_wanted(database: Dat
     assert {row["queue"] for row in await told(database)} == {"webhooks"}
 
 
-async def test_what_has_one_key_is_told_in_order(
+async def test_events_of_one_key_are_delivered_in_order(
     database: Database, start_worker: StartWorker, customer: Customer
 ) -> None:
     await add(database, "facts", url=customer.url(), events=True, ordered=True)
@@ -334,10 +336,10 @@ async def test_what_has_one_key_is_told_in_order(
             assert [n for n in numbers if n % 2 == key] == list(range(key, 30, 2))
 
 
-async def test_an_endpoint_that_asks_for_no_events_gets_what_is_sent(
+async def test_an_endpoint_without_events_gets_sent_webhooks_only(
     database: Database, start_worker: StartWorker, customer: Customer
 ) -> None:
-    """Both kinds beside each other: what is emitted goes to the one, what is sent to both."""
+    """Emitted events go to one endpoint, sent webhooks to both."""
     await add(database, "facts", url=customer.url("/facts"), events=True)
     await add(database, "sent", url=customer.url("/sent"))
     await start_worker(NO_POLL)
@@ -351,7 +353,7 @@ async def test_an_endpoint_that_asks_for_no_events_gets_what_is_sent(
         assert [each.id for each in customer.at("/sent")] == ["m1"]
 
 
-async def test_one_that_is_sent_by_the_id_of_its_event_is_that_one(
+async def test_a_webhook_sent_with_its_event_s_id_is_delivered_once(
     database: Database, start_worker: StartWorker, customer: Customer
 ) -> None:
     await add(database, "facts", url=customer.url(), events=True)
@@ -366,7 +368,7 @@ async def test_one_that_is_sent_by_the_id_of_its_event_is_that_one(
         assert [each.id for each in customer.at("/")].count(str(event)) == 1
 
 
-def test_what_becomes_of_a_fact_is_what_it_was() -> None:
+def test_a_webhook_has_the_fields_of_its_event() -> None:
     fact = FactToTell(
         str(UUID(int=1)), "a.b", "2026-01-02T03:04:05.000006Z", {"n": 10**30, "t": "é"}, "key"
     )

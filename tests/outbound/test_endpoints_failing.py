@@ -1,4 +1,4 @@
-"""Two workers and one endpoint: what each of them knows of it, and what the table says then."""
+"""Two workers with one endpoint: the state in each worker, and the state in the table."""
 
 import time
 from typing import Any
@@ -25,8 +25,8 @@ pytestmark = pytest.mark.anyio
 STATE = "select enabled, failing_since is null as well from inboxd.endpoints"
 
 
-class Knowing:
-    """What one worker knows of its only endpoint."""
+class WorkerEndpoints:
+    """One worker's state of its only endpoint."""
 
     def __init__(self, pool: Pool) -> None:
         registry, metrics = build_registry([]), Metrics("0")
@@ -37,27 +37,25 @@ class Knowing:
 
     @property
     def endpoint(self) -> ServedEndpoint:
-        """As it knows it."""
         (one,) = self.of.book.endpoints
         return one
 
     async def turn(self) -> None:
-        """Read, and write what that brought; and the other way round."""
+        """Read the table and write changes, twice."""
         for _ in range(2):
             self.of.on_notify()
             await self.of.turn(self._pool, SQL)
 
     async def finish(self) -> None:
-        """The worker ends."""
         await self.of.finish(self._pool, SQL)
 
     def failed(self, ago: float) -> None:
-        """A delivery failed, as all have for so many seconds."""
+        """Record a failed delivery, `ago` seconds in the past."""
         self.endpoint.failed(500, "busy", time.monotonic() - ago)
         self.of.book.failed(self.endpoint, 500, "busy")
 
     def succeeded(self, ago: float) -> None:
-        """A delivery succeeded, so many seconds ago."""
+        """Record a successful delivery, `ago` seconds in the past."""
         self.endpoint.succeeded(200, time.monotonic() - ago)
 
 
@@ -66,16 +64,16 @@ async def state(database: Database) -> Any:
 
 
 @pytest.mark.parametrize("noted", [True, False])
-async def test_a_failure_that_is_written_after_a_success_elsewhere_is_over(
+async def test_a_failure_written_after_another_worker_s_success_is_over(
     database: Database, noted: bool
 ) -> None:
-    """X fails, Y succeeds, and X writes its failure later, when Y has no delivery any more."""
+    """X fails, Y succeeds, and X writes its failure later, when Y has no more deliveries."""
     await add(database, "acme")
     async with daemon_pool(database) as pool:
-        x, y = Knowing(pool), Knowing(pool)
+        x, y = WorkerEndpoints(pool), WorkerEndpoints(pool)
         await x.turn()
         await y.turn()
-        if not noted:  # since one of just before is
+        if not noted:  # a recent success in the table delays the next record
             y.succeeded(ago=50)
             await y.turn()
         x.failed(ago=40)
@@ -92,11 +90,11 @@ async def test_a_failure_that_is_written_after_a_success_elsewhere_is_over(
 
 
 @pytest.mark.parametrize("before", ["none", "its own", "another worker's"])
-async def test_a_success_whose_worker_has_ended_counts(database: Database, before: str) -> None:
-    """Also where it was not noted at once: the table had one of the minute before."""
+async def test_a_success_of_an_ended_worker_counts(database: Database, before: str) -> None:
+    """It counts even if the table had a success of the minute before, which delayed its record."""
     await add(database, "acme")
     async with daemon_pool(database) as pool:
-        x, y = Knowing(pool), Knowing(pool)
+        x, y = WorkerEndpoints(pool), WorkerEndpoints(pool)
         await x.turn()
         await y.turn()
         if before != "none":
@@ -110,10 +108,10 @@ async def test_a_success_whose_worker_has_ended_counts(database: Database, befor
         await x.turn()
         with safety():
             assert await state(database) == (True, True)
-        assert x.endpoint.unwritten(time.monotonic()) is None, "nor is it tried again"
+        assert x.endpoint.unwritten(time.monotonic()) is None, "the change is not written again"
 
 
-async def test_what_the_worker_had_last_is_noted_when_it_stops(
+async def test_a_stopping_worker_writes_its_last_success(
     database: Database, start_worker: StartWorker, customer: Customer
 ) -> None:
     await add(database, "acme", url=customer.url())
@@ -135,10 +133,10 @@ async def test_what_the_worker_had_last_is_noted_when_it_stops(
 
 
 @pytest.mark.parametrize("header", ["content-type", "location", "x-request-id"])
-async def test_whatever_bytes_its_answer_has_a_delivery_that_succeeded_did(
+async def test_a_delivery_with_any_bytes_in_its_answer_succeeds(
     database: Database, start_worker: StartWorker, customer: Customer, header: str
 ) -> None:
-    """A dead letter would be delivered twice by who replays it."""
+    """A dead letter would be delivered twice after a replay."""
 
     async def reply(_got: Got) -> bytes | None:
         return answer(200, b"\xff").replace(

@@ -1,4 +1,4 @@
-"""Several endpoints, and several workers: none waits for another, each key keeps its order."""
+"""Several endpoints and workers: no endpoint delays another, and each key keeps its order."""
 
 import asyncio
 import json
@@ -22,10 +22,10 @@ from tests.support.verdicts import safety
 pytestmark = pytest.mark.anyio
 
 
-async def test_one_that_is_down_stops_only_itself(
+async def test_an_endpoint_that_is_down_stops_only_itself(
     database: Database, start_worker: StartWorker, customer: Customer
 ) -> None:
-    """Its breaker opens, what waits is not claimed and spends nothing; the others go on."""
+    """Its breaker opens, so its deliveries are not claimed and spend no attempts."""
     customer.replies["/down"] = 503
     await add(database, "down", "down.*", url=customer.url("/down"))
     await add(database, "up", "user.*", url=customer.url("/up"))
@@ -53,7 +53,7 @@ async def test_one_that_is_down_stops_only_itself(
         return await one.metric('inboxd_breaker_state{name="webhooks.down"}') == 2
 
     await eventually(is_shown)
-    # It comes back: all are delivered once.
+    # The endpoint recovers: all webhooks are delivered once.
     customer.replies["/down"] = 204
     await database.execute(
         "update inboxd.breakers set open_until = now(), version = version + 1"
@@ -65,7 +65,7 @@ async def test_one_that_is_down_stops_only_itself(
     assert len(good) == len(set(good)) == 503
 
 
-async def test_a_slow_one_leaves_room_for_the_others(
+async def test_a_slow_endpoint_leaves_room_for_others(
     database: Database, start_worker: StartWorker, customer: Customer
 ) -> None:
     held = asyncio.Event()
@@ -90,10 +90,10 @@ async def test_a_slow_one_leaves_room_for_the_others(
     await delivered(database, "slow", 100)
 
 
-async def test_slow_ones_hold_up_neither_other_commands_nor_other_endpoints(
+async def test_slow_endpoints_delay_neither_other_commands_nor_endpoints(
     database: Database, start_worker: StartWorker, customer: Customer
 ) -> None:
-    """Ten that took their time had all places of a worker: every other command waited for them."""
+    """Ten slow deliveries once occupied a whole worker, and blocked all other commands."""
     held = asyncio.Event()
     now = 0
 
@@ -136,10 +136,10 @@ async def test_slow_ones_hold_up_neither_other_commands_nor_other_endpoints(
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-async def test_an_ordered_one_gets_each_key_in_order_over_retries(
+async def test_an_ordered_endpoint_gets_each_key_in_order_over_retries(
     database: Database, start_worker: StartWorker, customer: Customer, workers: int
 ) -> None:
-    """An earlier delivery that is tried again holds its key, and no other."""
+    """A delivery that is retried blocks its own key only."""
     failures = {("a", 3): 3, ("b", 0): 2, ("c", 9): 1}
     good: dict[str, list[int]] = {key: [] for key in "abc"}
     begun: set[str] = set()
@@ -172,10 +172,10 @@ async def test_an_ordered_one_gets_each_key_in_order_over_retries(
     assert set(failures.values()) == {0}
 
 
-async def test_a_change_is_obeyed_at_once_without_a_restart(
+async def test_a_changed_endpoint_is_used_at_once_without_a_restart(
     database: Database, customer: Customer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By its notification: the worker reads all endpoints again after an hour."""
+    """A notification does that: the worker polls the endpoints only once an hour."""
     monkeypatch.setattr(endpoints, "_READ_EVERY", 3600.0)
     known: list[int] = []
     take_over = EndpointBook.take_over
@@ -203,7 +203,7 @@ async def test_a_change_is_obeyed_at_once_without_a_restart(
         await send(database)
         (got,) = await customer.has(1, "/new")
         assert (got.is_signed_by(OTHER), got.is_signed_by(SECRET)) == (True, False)
-        # One that is added is known at once to who sends to it.
+        # A new endpoint is known at once to a delivery that is sent to it.
         await add(database, "late", url=customer.url("/late"))
         await send(database)
         await customer.has(1, "/late")
@@ -211,7 +211,7 @@ async def test_a_change_is_obeyed_at_once_without_a_restart(
 
 
 @pytest.mark.long
-async def test_a_rate_is_kept_over_two_workers(
+async def test_a_rate_holds_over_two_workers(
     database: Database, start_worker: StartWorker, customer: Customer
 ) -> None:
     await add(database, "acme", url=customer.url(), rate="50/s")
@@ -231,7 +231,7 @@ async def test_a_rate_is_kept_over_two_workers(
         assert most_in_a_second(claims) <= 50
 
 
-async def test_no_transaction_is_open_while_an_endpoint_is_asked(
+async def test_no_transaction_is_open_during_a_delivery(
     database: Database, start_worker: StartWorker, customer: Customer
 ) -> None:
     asked, held = asyncio.Event(), asyncio.Event()
@@ -262,7 +262,7 @@ async def test_no_transaction_is_open_while_an_endpoint_is_asked(
 
 
 @pytest.mark.long
-async def test_what_a_killed_worker_was_asking_is_delivered_again(
+async def test_a_delivery_of_a_killed_worker_is_repeated(
     database: Database, start_worker: StartWorker, customer: Customer
 ) -> None:
     async def never(_got: Got) -> bytes | None:

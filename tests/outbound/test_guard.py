@@ -1,4 +1,4 @@
-"""No address is connected to that is not public or allowed, whatever leads to it."""
+"""No connection is made to an address that is neither public nor allowed."""
 
 import errno
 import socket
@@ -50,8 +50,10 @@ def test_a_public_address_is_permitted(address: str) -> None:
 
 
 def test_a_public_address_of_this_machine_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A host with a public interface has its other services there, as its metrics."""
-    monkeypatch.setattr(addresses, "_NOT_PUBLIC", ())  # so that loopback is a public one of ours
+    """The host's other services, such as metrics, may listen on its public interface."""
+    monkeypatch.setattr(
+        addresses, "_NOT_PUBLIC", ()
+    )  # so that loopback counts as a public address of this machine
     monkeypatch.setattr(addresses, "_GIVEN_OUT", ip_network("::/0"))
     with socket.socket(socket.AF_INET6) as probe:
         has_ipv6 = probe.connect_ex(("::1", 1)) not in (errno.EADDRNOTAVAIL, errno.ENETUNREACH)
@@ -61,18 +63,18 @@ def test_a_public_address_of_this_machine_is_refused(monkeypatch: pytest.MonkeyP
     assert NOTHING.permits("192.0.2.77")
 
 
-def test_an_address_of_another_machine_is_not_ones_own() -> None:
+def test_an_address_of_another_machine_is_not_an_own_one() -> None:
     assert not any(is_own(ip_address(each.partition("%")[0])) for each in PUBLIC)
 
 
 @given(st.ip_addresses())
-def test_what_is_permitted_is_global_for_python_too(address: Any) -> None:
+def test_a_permitted_address_is_global_for_python_too(address: Any) -> None:
     if NOTHING.permits(str(address)) and not getattr(address, "sixtofour", None):
         assert address.is_global
 
 
 @given(st.ip_addresses(v=4))
-def test_an_ipv4_address_is_judged_alike_however_ipv6_writes_it(address: Any) -> None:
+def test_each_ipv6_form_of_an_ipv4_address_is_judged_like_it(address: Any) -> None:
     number = int(address)
     for written in (f"::ffff:{address}", f"64:ff9b::{address}"):
         assert NOTHING.permits(written) == NOTHING.permits(str(address))
@@ -80,7 +82,7 @@ def test_an_ipv4_address_is_judged_alike_however_ipv6_writes_it(address: Any) ->
     assert NOTHING.permits(to) == NOTHING.permits(str(address))
 
 
-def test_allowed_ranges_are_permitted_and_nothing_beside_them() -> None:
+def test_only_allowed_ranges_are_permitted() -> None:
     allowed = Allowed(["10.1.0.0/16", "fd00::/8"])
     permitted = ["10.1.2.3", "::ffff:10.1.2.3", "fd12::1", "8.8.8.8"]
     assert [each for each in [*permitted, "10.2.0.1", "fe80::1"] if allowed.permits(each)] == (
@@ -115,7 +117,9 @@ async def client() -> AsyncIterator[TargetClient]:
         *("[fe80::1%25lo]", "[64:ff9b::7f00:1]", "①②⑦.0.0.1", "ⓛocalhost", "127。0。0。1"),
     ],
 )
-async def test_this_machine_is_not_asked(target: Target, client: TargetClient, host: str) -> None:
+async def test_requests_to_this_machine_are_refused(
+    target: Target, client: TargetClient, host: str
+) -> None:
     with pytest.raises((TargetRefused, TargetUnreachable)) as caught:
         await client.ask(an_ask(target.url(host=host), allowed=NOTHING))
     assert target.connections == 0
@@ -133,13 +137,12 @@ async def test_a_refusal_names_the_address_and_the_setting(
 
 
 class _Names:
-    """Leads names to addresses that change; a public one leads nowhere."""
+    """Resolves names to changing addresses."""
 
     def __init__(self) -> None:
         self.addresses: list[str] = []
 
     def look_up(self, host: str, port: int, *_: object) -> list[tuple[Any, ...]]:
-        """As `socket.getaddrinfo`."""
         assert host.endswith(".example")
         kinds = [socket.AF_INET6 if ":" in each else socket.AF_INET for each in self.addresses]
         return [
@@ -152,17 +155,17 @@ class _Names:
 def names(monkeypatch: pytest.MonkeyPatch) -> Iterator[_Names]:
     names = _Names()
     monkeypatch.setattr(socket, "getaddrinfo", names.look_up)
-    monkeypatch.setattr("inboxd.outbound.client._DNS_KEPT", 0)
+    monkeypatch.setattr("inboxd.outbound.client._DNS_SECONDS", 0)
     return iter([names])
 
 
 @pytest.mark.anyio
-async def test_a_name_that_leads_elsewhere_the_next_time_is_refused_then(
+async def test_a_name_with_a_new_forbidden_address_is_refused(
     target: Target, client: TargetClient, names: Iterator[_Names]
 ) -> None:
     (found,) = names
     url = target.url(host="rebinding.example")
-    # First to where it may be, by a range that is allowed; then to this machine's other address.
+    # First an allowed address, then another address of this machine.
     allowed = Allowed(["127.0.0.1/32"])
     found.addresses = ["127.0.0.1"]
     target.plan.append("/status/200?connection=close")
@@ -173,7 +176,7 @@ async def test_a_name_that_leads_elsewhere_the_next_time_is_refused_then(
 
 
 @pytest.mark.anyio
-async def test_of_a_names_addresses_only_those_are_tried_that_may_be(
+async def test_only_allowed_addresses_of_a_name_are_tried(
     target: Target, client: TargetClient, names: Iterator[_Names]
 ) -> None:
     (found,) = names
@@ -186,7 +189,7 @@ async def test_of_a_names_addresses_only_those_are_tried_that_may_be(
 
 
 @pytest.mark.anyio
-async def test_a_connection_is_not_used_by_those_who_may_not_reach_it(
+async def test_a_connection_is_not_reused_without_its_allowed_range(
     target: Target, client: TargetClient
 ) -> None:
     await client.ask(an_ask(target.url(), allowed=LOOPBACK))

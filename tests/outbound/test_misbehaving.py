@@ -1,4 +1,4 @@
-"""Whatever a target does, an ask ends in time, in bounds, and with words that name the cause."""
+"""Misbehaving targets: a request ends in time, within bounds, and its error names the cause."""
 
 import asyncio
 import contextlib
@@ -36,7 +36,7 @@ async def client() -> AsyncIterator[TargetClient]:
 @pytest.mark.parametrize(
     "path", ["/silent", "/slow", "/drip", "/drip/head", "/endless", "/endless/length"]
 )
-async def test_an_ask_ends_in_time(target: Target, client: TargetClient, path: str) -> None:
+async def test_a_request_ends_in_time(target: Target, client: TargetClient, path: str) -> None:
     began = time.monotonic()
     with bounded(), pytest.raises(TargetUnreachable, match=r"^127.0.0.1 did not answer within 1 s"):
         await client.ask(an_ask(target.url(path), timeout=1, most_answer=10**12))
@@ -44,7 +44,9 @@ async def test_an_ask_ends_in_time(target: Target, client: TargetClient, path: s
     await target.until(lambda: target.open == 0)
 
 
-async def test_informational_answers_are_no_answer(target: Target, client: TargetClient) -> None:
+async def test_informational_answers_are_not_the_answer(
+    target: Target, client: TargetClient
+) -> None:
     with pytest.raises(TargetUnreachable):
         await client.ask(an_ask(target.url("/informational"), timeout=0.3))
     await target.until(lambda: target.open == 0)
@@ -61,7 +63,7 @@ async def test_an_endless_answer_takes_bounded_memory(
     finally:
         tracemalloc.stop()
     assert (answer.cut, len(answer.body)) == (True, 1_000_000)
-    assert peak < 8_000_000, "the answer, its pieces, and what is under way"
+    assert peak < 8_000_000, "the answer, its pieces, and data in transit"
     await target.until(lambda: target.open == 0)
 
 
@@ -73,13 +75,13 @@ async def test_an_endless_answer_takes_bounded_memory(
         ("/reset/body", "within its answer|was lost"),
         ("/close", "it closed the connection without an answer"),
         ("/short", "it closed the connection within its answer"),
-        ("/garbage", "what it answered is not valid HTTP"),
+        ("/garbage", "its answer is not valid HTTP"),
         ("/garbage/chunks", "within its answer|not valid HTTP"),
-        ("/headers", "or has more headers or longer ones than are read"),
-        ("/headers/long", "or has more headers or longer ones than are read"),
+        ("/headers", "or has too many or too long headers"),
+        ("/headers/long", "or has too many or too long headers"),
     ],
 )
-async def test_a_broken_answer_is_temporary_and_says_why(
+async def test_a_broken_answer_is_a_temporary_failure_with_its_cause(
     target: Target, client: TargetClient, path: str, reason: str
 ) -> None:
     with pytest.raises(TargetUnreachable, match=reason) as caught:
@@ -88,7 +90,7 @@ async def test_a_broken_answer_is_temporary_and_says_why(
     await target.until(lambda: target.open == 0)
 
 
-async def test_bytes_behind_an_answer_are_not_the_next_one(
+async def test_bytes_behind_an_answer_are_not_the_next_answer(
     target: Target, client: TargetClient
 ) -> None:
     assert (await client.ask(an_ask(target.url("/long")))).body == b"ok"
@@ -96,20 +98,20 @@ async def test_bytes_behind_an_answer_are_not_the_next_one(
     assert target.connections == 2
 
 
-async def test_nobody_listens(client: TargetClient) -> None:
+async def test_a_port_without_a_listener_is_unreachable(client: TargetClient) -> None:
     async with Target() as target:
         url = target.url()
-    with pytest.raises(TargetUnreachable, match="it cannot be connected to"):
+    with pytest.raises(TargetUnreachable, match="the connection failed"):
         await client.ask(an_ask(url))
 
 
-async def test_nobody_accepts() -> None:
+async def test_a_listener_that_does_not_accept_is_unreachable() -> None:
     listening = socket.socket()
     fillers = []
     with contextlib.closing(listening):
         listening.bind(("127.0.0.1", 0))
         listening.listen(0)
-        for _ in range(3):  # the queue is full: what connects now gets no reply
+        for _ in range(3):  # the queue is full: further connections get no reply
             fillers.append(filler := socket.socket())
             filler.setblocking(False)
             filler.connect_ex(listening.getsockname())
@@ -126,17 +128,17 @@ async def test_nobody_accepts() -> None:
 
 @pytest.mark.parametrize("method", ["POST", "PATCH"])
 @pytest.mark.parametrize("path", ["/close", "/reset", "/short"])
-async def test_what_may_not_be_repeated_is_sent_once(
+async def test_a_post_is_sent_once(
     target: Target, client: TargetClient, method: str, path: str
 ) -> None:
     await client.ask(an_ask(target.url()))
-    with pytest.raises(TargetUnreachable):  # on the connection that was kept
+    with pytest.raises(TargetUnreachable):  # on the reused connection
         await client.ask(an_ask(target.url(path), method=method))
     assert [each.method for each in target.seen] == ["POST", method]
     assert [each.connection for each in target.seen] == [1, 1]
 
 
-async def test_what_may_be_repeated_is_sent_twice_at_most(
+async def test_an_idempotent_method_is_sent_at_most_twice(
     target: Target, client: TargetClient
 ) -> None:
     with pytest.raises(TargetUnreachable):
@@ -146,7 +148,7 @@ async def test_what_may_be_repeated_is_sent_twice_at_most(
     assert (await client.ask(an_ask(target.url("/x"), method="GET", body=b""))).status == 200
 
 
-async def test_a_target_that_closes_behind_each_answer(
+async def test_a_target_that_closes_after_each_answer_is_asked_again(
     target: Target, client: TargetClient
 ) -> None:
     for number in range(1, 6):
@@ -156,7 +158,7 @@ async def test_a_target_that_closes_behind_each_answer(
         assert len(target.seen) == number
 
 
-async def test_the_target_runs_as_a_process_too(client: TargetClient) -> None:
+async def test_the_test_target_also_runs_as_a_process(client: TargetClient) -> None:
     process = subprocess.Popen(  # noqa: ASYNC220 - it is there at once
         [sys.executable, "-m", "tests.support.http_target"], stdout=subprocess.PIPE
     )

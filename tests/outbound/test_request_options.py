@@ -1,4 +1,4 @@
-"""`http.request`: what a payload and its target may ask for, as a target sees it."""
+"""`http.request`: the options of payloads and targets, as the target sees them."""
 
 import base64
 import json
@@ -28,7 +28,7 @@ TEMPLATE = {
 
 @pytest.fixture
 async def target() -> AsyncIterator[Target]:
-    """A target that answers 200, or what its plan says."""
+    """A target that answers 200, or follows its plan."""
     async with Target() as served:
         yield served
 
@@ -39,7 +39,7 @@ def settings(
     worker: dict[str, Any] | None = None,
     **own: Any,
 ) -> Config:
-    """With the target "bank", and leave to ask this machine by URL; the first failure is enough."""
+    """Settings with the target "bank" and URLs to this machine; one failure opens a breaker."""
     down = {"consecutive_failures": 1, "first_break": "1h", "longest_break": "1h"}
     return {
         "worker": {"poll_interval": "1s", **(worker or {})},
@@ -51,7 +51,7 @@ def settings(
 
 
 async def ask(database: Database, queue: str = "http.bank", **payload: Any) -> int:
-    """Send one request, to the bank unless it says otherwise."""
+    """Send one request, to the bank by default."""
     if "url" not in payload:
         payload = {"target": "bank", "path": "/ok", **payload}
     return int(
@@ -64,7 +64,7 @@ async def ask(database: Database, queue: str = "http.bank", **payload: Any) -> i
 
 
 async def until_status(database: Database, id_: int, status: str) -> Any:
-    """Wait until a command has this status; its row."""
+    """Wait until a command has this status; returns its row."""
     found: list[Any] = []
 
     async def has() -> bool:
@@ -82,7 +82,7 @@ async def until_status(database: Database, id_: int, status: str) -> Any:
 
 
 async def until_put_off(database: Database, ids: list[int]) -> None:
-    """Wait until these wait for a later time; no attempt is spent."""
+    """Wait until these commands are deferred without spending an attempt."""
 
     async def are() -> bool:
         rows = await database.fetch(
@@ -96,7 +96,7 @@ async def until_put_off(database: Database, ids: list[int]) -> None:
 
 
 def accepts(seen: Seen, scheme: str, secret: str, **options: Any) -> bool:
-    """Whether a target that has this key lets the request in."""
+    """Whether a target with this key accepts the request's signature."""
     signed = SignedRequest(seen.headers, seen.body, seen.path)
     by = verifier(scheme, [Key("k", secret.encode())], tolerance=60, options=options)
     try:
@@ -132,7 +132,7 @@ async def test_each_current_key_signs_each_attempt(
     assert not any(secret in worker.output() for secret in (NEW, OLD, GONE))
 
 
-async def test_a_signature_as_the_target_describes_it(
+async def test_a_signature_has_the_form_of_the_target_s_settings(
     database: Database, start_worker: StartWorker, target: Target
 ) -> None:
     keys = [{"id": "new", "secret": NEW}, {"id": "old", "secret": OLD}]
@@ -145,7 +145,7 @@ async def test_a_signature_as_the_target_describes_it(
     assert not accepts(seen, "hmac", OLD, **TEMPLATE)
 
 
-async def test_a_misspelt_key_asks_nothing(
+async def test_a_misspelt_option_sends_no_request(
     database: Database, start_worker: StartWorker, target: Target
 ) -> None:
     await start_worker(settings(target))
@@ -155,7 +155,7 @@ async def test_a_misspelt_key_asks_nothing(
     assert target.seen == []
 
 
-async def test_bytes_arrive_as_they_are(
+async def test_a_body_in_base64_is_sent_as_bytes(
     database: Database, start_worker: StartWorker, target: Target
 ) -> None:
     await start_worker(settings(target))
@@ -171,7 +171,7 @@ async def test_bytes_arrive_as_they_are(
 
 
 @pytest.mark.parametrize("way", ["url", "another queue"])
-async def test_outside_its_own_queue_a_request_is_put_off_while_the_target_is_down(
+async def test_a_request_in_another_queue_is_deferred_while_the_target_is_down(
     database: Database, start_worker: StartWorker, target: Target, way: str
 ) -> None:
     await start_worker(settings(target))
@@ -193,7 +193,7 @@ async def test_outside_its_own_queue_a_request_is_put_off_while_the_target_is_do
     assert spent == 1
 
 
-async def test_a_host_is_asked_no_oftener_than_its_rate(
+async def test_a_host_s_rate_is_not_exceeded(
     database: Database, start_worker: StartWorker, target: Target
 ) -> None:
     await start_worker(settings(target, http={"host_rate": "2/h"}))
@@ -201,7 +201,7 @@ async def test_a_host_is_asked_no_oftener_than_its_rate(
         await until_status(database, await ask(database, "http", url=target.url()), "succeeded")
     await until_put_off(database, [await ask(database, "http", url=target.url()) for _ in range(3)])
     assert len(target.seen) == 2
-    # A target in its own queue has the rate of that queue.
+    # A target's own queue has the target's rate.
     for _ in range(3):
         await until_status(database, await ask(database), "succeeded")
     assert len(target.seen) == 5
@@ -210,7 +210,7 @@ async def test_a_host_is_asked_no_oftener_than_its_rate(
 @pytest.mark.parametrize(
     ("drain", "status", "asked"), [("1h", "succeeded", 1), ("100ms", "pending", 0)]
 )
-async def test_a_stop_lets_a_request_end_or_gives_it_back(
+async def test_a_request_ends_or_is_released_at_a_stop(
     database: Database,
     start_worker: StartWorker,
     target: Target,
@@ -228,4 +228,4 @@ async def test_a_stop_lets_a_request_end_or_gives_it_back(
     assert len(target.seen) == 1
     assert target.open == 0
     state = await database.fetchval("select state from inboxd.breakers where name = 'http.bank'")
-    assert state == "closed", "an end of ours is no failure of the target"
+    assert state == "closed", "a stop of the worker is not a failure of the target"

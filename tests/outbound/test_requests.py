@@ -1,4 +1,4 @@
-"""`http.request`: what a target answers, and what becomes of the command; it is asked once."""
+"""`http.request`: the answer of a target decides what happens to the command."""
 
 import asyncio
 import json
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Service:
-    """A target: answers as it is told, and counts what it did by Idempotency-Key."""
+    """A target with planned answers; counts its effects by Idempotency-Key."""
 
     def __init__(self) -> None:
         self.answers: list[tuple[int, dict[str, str], str]] = []
@@ -69,7 +69,7 @@ async def service() -> AsyncIterator[Service]:
 
 
 def settings(service: Service, **target: Any) -> Config:
-    """With one target that nobody but this machine may reach."""
+    """Settings with one target, which is on this machine."""
     own = {"url": f"http://127.0.0.1:{service.port}/v1/", "allow": ["127.0.0.0/8"]}
     return {
         "worker": {"poll_interval": "1s"},
@@ -92,7 +92,7 @@ async def ask(database: Database, queue: str = "http.bank", **payload: Any) -> i
 
 
 async def ended(database: Database, id_: int) -> Any:
-    """The settled command."""
+    """Wait until a command has ended; returns its row."""
     rows: list[Any] = []
 
     async def is_there() -> bool:
@@ -108,7 +108,7 @@ async def ended(database: Database, id_: int) -> Any:
     return rows[0]
 
 
-async def test_what_a_target_answers_decides(
+async def test_the_target_s_answer_decides_about_the_command(
     database: Database, start_worker: StartWorker, service: Service
 ) -> None:
     worker = await start_worker(settings(service))
@@ -162,7 +162,7 @@ async def test_a_retry_after_of_zero_does_not_spend_all_attempts_at_once(
     assert len(service.heads) == 1
 
 
-async def test_a_correlation_id_that_no_header_can_carry_is_written_as_in_a_url(
+async def test_a_correlation_id_is_percent_encoded_for_its_header(
     database: Database, start_worker: StartWorker, service: Service
 ) -> None:
     await start_worker(settings(service))
@@ -176,7 +176,7 @@ async def test_a_correlation_id_that_no_header_can_carry_is_written_as_in_a_url(
         assert service.heads[-1]["x-correlation-id"] == sent
 
 
-async def test_a_traceparent_that_is_none_is_left_out(
+async def test_an_invalid_traceparent_is_left_out(
     database: Database, start_worker: StartWorker, service: Service
 ) -> None:
     await start_worker(settings(service))
@@ -191,7 +191,7 @@ async def test_a_traceparent_that_is_none_is_left_out(
         assert service.heads[-1].get("traceparent") == sent
 
 
-async def test_no_transaction_is_open_while_a_target_is_asked(
+async def test_no_transaction_is_open_during_a_request(
     database: Database, start_worker: StartWorker, service: Service
 ) -> None:
     await start_worker(settings(service, timeout="10m"))
@@ -205,7 +205,7 @@ async def test_no_transaction_is_open_while_a_target_is_asked(
     asked = await database.fetchval("select clock_timestamp()")
 
     async def none_is_older() -> bool:
-        """Of those that were open when it was asked; the leader's tasks come and go."""
+        """Of transactions that were open during the request; the leader's tasks are short."""
         found = await database.fetchval(
             "select count(*) from pg_stat_activity where datname = current_database() "
             "and pid <> pg_backend_pid() and state like 'idle in transaction%' and xact_start < $1",
@@ -219,7 +219,7 @@ async def test_no_transaction_is_open_while_a_target_is_asked(
 
 
 @pytest.mark.long
-async def test_a_target_that_is_down_loses_nothing_over_restarts(
+async def test_no_request_is_lost_over_restarts_of_the_target(
     database: Database, start_worker: StartWorker, service: Service
 ) -> None:
     await service.down()

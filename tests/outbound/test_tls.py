@@ -1,4 +1,4 @@
-"""Certificates are verified: by the name that is asked, and by who is trusted."""
+"""Certificates are verified: their names, and their authorities."""
 
 import shutil
 import ssl
@@ -24,7 +24,7 @@ def _openssl(*arguments: str, folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with an authority, and certificates of it: `good`, `other` and `old`."""
+    """A folder with a certificate authority, and its certificates `good`, `other` and `old`."""
     folder = tmp_path_factory.mktemp("authority")
     own = ("-keyout", "ca.key", "-out", "ca.pem", "-subj", "/CN=Authority of tests")
     _openssl("req", "-x509", *_KEY, *own, "-days", "2", folder=folder)
@@ -68,7 +68,7 @@ async def test_a_certificate_of_a_trusted_authority_is_accepted(authority: Path)
         ("old", "localhost", True, "certificate has expired"),
     ],
 )
-async def test_a_wrong_certificate_is_temporary_and_says_why(
+async def test_a_wrong_certificate_is_a_temporary_failure_with_its_cause(
     authority: Path, name: str, host: str, trusts: bool, reason: str
 ) -> None:
     context = ssl.create_default_context(cafile=authority / "ca.pem") if trusts else None
@@ -80,7 +80,7 @@ async def test_a_wrong_certificate_is_temporary_and_says_why(
         assert target.seen == []
 
 
-async def test_a_target_that_speaks_no_tls_ends_with_the_time_to_connect() -> None:
+async def test_a_target_without_tls_fails_at_the_connect_timeout() -> None:
     async with Target() as target, TargetClient(connect_timeout=0.2) as client:
         url = target.url(host="localhost").replace("http:", "https:")
         with pytest.raises(TargetUnreachable, match="accepted no connection"):

@@ -1,4 +1,4 @@
-"""Webhooks out, by real workers to a real server: signed, retried, stopped, disabled."""
+"""Webhooks out from real workers to a real server: signed, retried, stopped, disabled."""
 
 import json
 from itertools import pairwise
@@ -17,7 +17,7 @@ from tests.support.verdicts import safety
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_delivery_is_what_was_signed_by_every_current_secret(
+async def test_a_delivery_is_signed_with_every_current_secret(
     database: Database, start_worker: StartWorker, customer: Customer
 ) -> None:
     secrets = [{"secret": OTHER}, {"secret": SECRET}]
@@ -40,7 +40,7 @@ async def test_a_delivery_is_what_was_signed_by_every_current_secret(
     assert json.loads(result)["status"] == 204
 
 
-async def test_whatever_is_no_2xx_is_tried_again_under_the_same_id(
+async def test_every_answer_but_2xx_is_retried_with_the_same_id(
     database: Database, start_worker: StartWorker, customer: Customer
 ) -> None:
     replies = [
@@ -73,7 +73,7 @@ async def test_whatever_is_no_2xx_is_tried_again_under_the_same_id(
         assert str(status) in told["error"], told
 
 
-async def test_the_time_is_that_of_the_attempt(
+async def test_a_signature_has_the_time_of_its_attempt(
     database: Database, start_worker: StartWorker, customer: Customer
 ) -> None:
     statuses = [500, 500, 204]
@@ -93,7 +93,7 @@ async def test_the_time_is_that_of_the_attempt(
     assert all(abs(at - each.at) < 2 for at, each in zip(times, got, strict=True))
 
 
-async def test_gone_disables_at_once_and_what_waits_goes_when_it_is_enabled(
+async def test_a_410_disables_and_waiting_deliveries_resume_when_enabled(
     database: Database, start_worker: StartWorker, customer: Customer
 ) -> None:
     async def gone(_got: Got) -> bytes:
@@ -113,8 +113,8 @@ async def test_gone_disables_at_once_and_what_waits_goes_when_it_is_enabled(
 
     await eventually(is_disabled)
     asked = len(customer.at("/"))
-    assert asked <= 3  # it may have been asked again until that was written
-    # Nothing new is written for it, and what waits is left alone.
+    assert asked <= 3  # further requests until the table was written
+    # No new delivery is written for it, and waiting ones are not claimed.
     await send(database)
     await delivered(database, "other", 2)
     waiting = "select status, attempts from inboxd.commands where queue = 'webhooks.acme'"
@@ -127,7 +127,9 @@ async def test_gone_disables_at_once_and_what_waits_goes_when_it_is_enabled(
     why = "it answered 410"
     assert await rows(database, audit) == [("inboxd", "disable", "endpoint acme", 1, why)]
     shown = "select disabled_reason from inboxd.endpoints where name = 'acme'"
-    assert await rows(database, shown) == [(why,)], "viewers read it, and no contents"
+    assert await rows(database, shown) == [(why,)], (
+        "viewers may read the reason, so it has no contents"
+    )
     kept = "select last_failure from inboxd.endpoints where name = 'acme'"
     ((quoted,),) = await rows(database, kept)
     assert "no anna@example.org here" in quoted
@@ -138,7 +140,7 @@ async def test_gone_disables_at_once_and_what_waits_goes_when_it_is_enabled(
 
 
 async def enable(database: Database, name: str) -> None:
-    """What an operator does."""
+    """Enable an endpoint, as an operator does."""
     await database.execute(
         "update inboxd.endpoints set enabled = true, disabled_at = null, disabled_by = null,"
         " disabled_reason = null, failing_since = null, version = version + 1 where name = $1",
@@ -146,7 +148,7 @@ async def enable(database: Database, name: str) -> None:
     )
 
 
-async def test_it_is_not_asked_before_it_asks_for_it(
+async def test_an_endpoint_is_not_asked_before_its_retry_after(
     database: Database, start_worker: StartWorker, customer: Customer
 ) -> None:
     replies = [answer(429, retry_after="2"), answer(503, retry_after="0"), answer(204)]
@@ -163,7 +165,7 @@ async def test_it_is_not_asked_before_it_asks_for_it(
     assert third.at - second.at >= 0.05
 
 
-async def test_what_is_kept_of_an_answer_is_cut_and_has_no_secret(
+async def test_a_stored_answer_is_cut_and_has_no_secret(
     database: Database, start_worker: StartWorker, customer: Customer
 ) -> None:
     replies = [
@@ -192,10 +194,10 @@ async def test_what_is_kept_of_an_answer_is_cut_and_has_no_secret(
         assert SECRET.removeprefix("whsec_") not in text
 
 
-async def test_an_address_that_is_not_public_is_not_asked(
+async def test_a_delivery_to_a_private_address_is_not_sent(
     database: Database, start_worker: StartWorker, customer: Customer
 ) -> None:
-    """It is tried again: whoever mends the URL, or allows the address, need replay nothing."""
+    """The delivery is retried: a correction of the URL or the settings needs no replay."""
     urls = [f"http://[::1]:{customer.port}/", "http://169.254.169.254/latest"]
     for place, url in enumerate(urls):
         await add(database, f"inside{place}", url=url)
@@ -214,7 +216,7 @@ async def test_an_address_that_is_not_public_is_not_asked(
     await delivered(database, "inside1", 1)
 
 
-async def test_nothing_but_failures_for_its_time_disables_it_once(
+async def test_an_endpoint_that_only_fails_is_disabled_once(
     database: Database, start_worker: StartWorker, customer: Customer
 ) -> None:
     customer.replies["/"] = 503
@@ -229,7 +231,7 @@ async def test_nothing_but_failures_for_its_time_disables_it_once(
         found = await rows(database, "select disabled_by, failing_since from inboxd.endpoints")
         return found[0][0] == "failures" and found[0][1] is not None
 
-    async def is_told() -> bool:  # a moment after it is written
+    async def is_told() -> bool:  # logged a moment after the table is written
         return any(logged(each, "endpoint is disabled") for each in workers)
 
     await eventually(is_disabled)
@@ -246,10 +248,10 @@ async def test_nothing_but_failures_for_its_time_disables_it_once(
     assert await rows(database, "select failing_since from inboxd.endpoints") == [(None,)]
 
 
-async def test_a_success_between_keeps_it_enabled(
+async def test_a_success_between_failures_keeps_an_endpoint_enabled(
     database: Database, start_worker: StartWorker, customer: Customer
 ) -> None:
-    """It fails and succeeds in turns for far longer than its time."""
+    """It alternates between failure and success for far longer than `disable_after`."""
     count = 0
 
     async def reply(_got: Got) -> bytes | None:
@@ -269,10 +271,10 @@ async def test_a_success_between_keeps_it_enabled(
 
 
 @pytest.mark.parametrize("message_id", ["a.1", "", "a b", "é", "x" * 256])
-async def test_a_message_id_that_was_not_checked_is_not_signed(
+async def test_an_invalid_message_id_is_not_signed(
     database: Database, start_worker: StartWorker, customer: Customer, message_id: str
 ) -> None:
-    """Of a.1 a part could be taken for the time: whoever wrote the row, it is not sent."""
+    """A part of the id a.1 could be taken for the time, so the row is refused."""
     await add(database, "acme", url=customer.url())
     payload = {"endpoint": "acme", "id": message_id, "type": "t", "timestamp": "t", "data": {}}
     await database.execute(
@@ -291,7 +293,7 @@ async def test_a_message_id_that_was_not_checked_is_not_signed(
         assert customer.at("/") == []
 
 
-async def test_http_is_not_delivered_to_where_https_is_asked_for(
+async def test_a_delivery_over_http_is_not_sent_if_https_is_required(
     database: Database, start_worker: StartWorker, customer: Customer
 ) -> None:
     await add(database, "acme", url=customer.url())
@@ -302,7 +304,7 @@ async def test_http_is_not_delivered_to_where_https_is_asked_for(
 
     async def has_failed() -> bool:
         found = await rows(database, "select errors::text from inboxd.commands where attempts > 0")
-        return bool(found) and "outbound.webhooks.require_https asks for" in found[0][0]
+        return bool(found) and "outbound.webhooks.require_https requires" in found[0][0]
 
     await eventually(has_failed)
     with safety():

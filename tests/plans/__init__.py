@@ -1,1 +1,1 @@
-"""Plans: what each statement reads, whatever the planner believes of the tables."""
+"""The pages that each statement reads, whatever the planner believes of the tables."""

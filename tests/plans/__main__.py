@@ -1,4 +1,4 @@
-"""Print what each statement touches in each state of statistics: python -m tests.plans 10000."""
+"""Print the pages of each statement in each state of statistics: python -m tests.plans 10000."""
 
 import sys
 
@@ -9,7 +9,7 @@ from tests.support import create_migrated, temporary_server
 
 
 def main() -> None:
-    """On a server of its own."""
+    """Measure on a temporary server, and print the table."""
     rows = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
     with temporary_server() as server:
         template = create_migrated(server)

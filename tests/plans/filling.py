@@ -1,6 +1,11 @@
-"""Tables to ask: full of what others left there, with ten rows of each kind to work on.
+"""Full tables to query, with ten rows of each kind to work on.
 
-Owns how they are filled and emptied. Promises that nobody vacuums or analyzes them but who says so.
+    await leave_alone(database)
+    await fill(database, rows=50_000, dead=20)
+    await look_up(database, known := Known())
+    ids = known.of("events big")
+
+Owns how tables are filled and emptied. Promises that only the test vacuums and analyzes them.
 """
 
 from dataclasses import dataclass, field
@@ -18,10 +23,10 @@ _OTHERS = (
     *("dedup", "duplicates", "stats", "audit", "replays", "bodies", "key_rates"),
     *("stats_written", "stats_series", "stats_minutes", "stats_hours", "stats_days"),
     *("stats_tenants", "stats_tenant_hours", "stats_tenant_days"),
-    *("batches", "batch_progress", "dependencies", "steps"),
+    *("batches", "batch_progress", "batch_changes", "batch_totals", "dependencies", "steps"),
     *("receipts", "held_receipts", "held_sources", "stream_positions", "sent_webhooks"),
 )
-# As the function index_partition makes them.
+# The indexes that the function index_partition makes.
 _OF_DAYS = {
     "type": "type, (id + 0)",
     "tenant": "tenant, (id + 0)",
@@ -107,8 +112,8 @@ insert into inboxd.commands_history (id, command_id, queue, type, schema_version
            false, 'event', gen_random_uuid(), now(), now(), now() from generate_series(1, {rows}) n;
 """
 
-# A day of samples every ten seconds, and 13 days of minutes; a day of 50 lanes. They are filled in
-# once and not emptied: no time is sampled twice, so a chart has no dead rows to pass.
+# A day of samples every ten seconds, and 13 days of minutes; a day of 50 lanes. They are inserted
+# once and not deleted: each time is sampled once, so a chart has no dead rows to pass over.
 _ROWS += """
 insert into inboxd.samples
     select at, n, n, 1, 0, 0, 0, 0, 1, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1, of_minute
@@ -172,6 +177,12 @@ insert into inboxd.batches (name, status, created_at, finished_at, closed_at)
       from generate_series(1, 500);
 insert into inboxd.batches (name, status, finished_at, closed_at)
     select 'new', 'succeeded', now(), now() from generate_series(1, {rows} / 2);
+insert into inboxd.batch_changes (kind, type, tenant, status, rows)
+    select 'batch', 't' || n % 1000, 'n' || n % 1000, 'pending', 1
+      from generate_series(1, {rows}) n;
+insert into inboxd.batch_totals (kind, apart, type, tenant, status, rows)
+    select 'batch', 'both', 't' || n, 'n' || n, 'pending', n % 100
+      from generate_series(1, {rows}) n on conflict do nothing;
 insert into inboxd.dependencies (needs, waiting)
     select gen_random_uuid(), gen_random_uuid() from generate_series(1, {rows});
 insert into inboxd.batch_progress (batch_id, succeeded)
@@ -205,14 +216,14 @@ insert into inboxd.dependencies (needs, waiting)
 """
 
 
-# Rows are updated in the order of ids, whatever the planner believes of the tables. If it believes
-# them empty, it compares each row with all others; a hash join has another order each time.
+# Update rows in the order of ids, whatever the planner believes of the tables. If it believes them
+# empty, nested loops compare each row with all others; a hash join has another order each time.
 _MERGED = "set local enable_nestloop = off; set local enable_hashjoin = off; "
 
 
 @dataclass
 class Known:
-    """Rows to work on, found once the tables are full; before that, nobody's."""
+    """Rows to work on, found once the tables are full; before that, placeholders."""
 
     ids: dict[str, list[int]] = field(default_factory=dict)
     uuids: dict[str, UUID] = field(default_factory=dict)
@@ -226,12 +237,12 @@ class Known:
         return self.ids.get(name, [1, 2, 3])
 
     def one(self, table: str) -> UUID:
-        """The uuid of some row."""
+        """The uuid of one row of the table."""
         return self.uuids.get(table, UUID(int=7))
 
 
 async def index_today(database: Database) -> None:
-    """Give today the indexes of days that are over, so that all is planned beside them."""
+    """Give today the indexes of past days, so that plans can choose them."""
     for table in ("events_history", "commands_history"):
         today = f"{table}_{datetime.now(UTC):%Y%m%d}"
         for name, columns in _OF_DAYS.items():
@@ -239,9 +250,9 @@ async def index_today(database: Database) -> None:
 
 
 async def leave_alone(database: Database) -> None:
-    """Nobody vacuums or analyzes but the test, however long it takes.
+    """Switch autovacuum off, however long the test takes.
 
-    Who is at it already is waited for: pages are counted of all sessions together.
+    Waits for a running autovacuum, since pages are counted over all sessions.
     """
     tables = await database.fetch(
         "select oid::regclass::text from pg_class"
@@ -253,7 +264,7 @@ async def leave_alone(database: Database) -> None:
 
 
 async def _is_alone(database: Database) -> bool:
-    """Whether none of the server's own processes is at work in this database."""
+    """Whether no autovacuum worker runs in this database."""
     there = await database.fetchval(
         "select count(*) from pg_stat_activity"
         " where datname = current_database() and backend_type = 'autovacuum worker'"
@@ -301,7 +312,7 @@ async def look_up(database: Database, known: Known) -> None:
 
 
 async def fill(database: Database, rows: int, dead: int) -> None:
-    """So many rows of what a table may be full of, `dead` dead letters, and a few of all else."""
+    """Insert `rows` rows of each large kind, `dead` dead letters, and a few rows of all others."""
     text = _ROWS.format(rows=rows, dead=dead, worker=WORKER)
     for statement in text.strip(";\n").split(";\n"):
         merged = _MERGED if statement.startswith("update") else ""
@@ -309,7 +320,7 @@ async def fill(database: Database, rows: int, dead: int) -> None:
 
 
 async def empty(database: Database) -> int:
-    """Delete all that was filled in; says how many rows."""
+    """Delete all inserted rows; returns their number."""
     deleted = 0
     for table in (*TABLES, *_OTHERS):
         tag = await database.execute(f"delete from inboxd.{table}")

@@ -1,4 +1,12 @@
-"""The sessions that are asked, as the daemon, operators, producers and handlers have theirs."""
+"""Sessions to measure: with the settings of the daemon, operators, producers and handlers.
+
+    async with sessions(database) as stand:
+        await stand.plan(known)
+        for name, session, case in stand.cases():
+            await stand.undone(session, case(session, known))
+
+`pooled_sessions` has the daemon's session behind a pooler.
+"""
 
 from collections.abc import AsyncIterator, Awaitable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -11,15 +19,16 @@ from tests.plans.statements import DAEMON, HANDLER, OPERATOR, PRODUCER, Case
 from tests.support import Database
 from tests.support.rows import settings_of
 
-# From the sixth time on a plan is kept by sessions whose planner is left alone.
+# Sessions with the default planner settings keep a plan from the sixth time on.
 _TIMES = 7
 
 
 @dataclass(frozen=True)
 class Stand:
-    """Sessions on one database.
+    """Sessions of each user on one database.
 
-    preamble: what the daemon begins each transaction with; behind a pooler, its settings.
+    preamble: the statement with which the daemon begins each transaction; behind a pooler, its
+    settings.
     """
 
     daemon: Connection
@@ -29,11 +38,11 @@ class Stand:
     preamble: str = ""
 
     async def undone(self, session: Connection, work: Awaitable[object]) -> None:
-        """Do it in a transaction as that session has them, and roll it back."""
+        """Run `work` in a transaction like the session's own, and roll it back."""
         await undone(session, work, self.preamble if session is self.daemon else "")
 
     def cases(self) -> Iterator[tuple[str, Connection, Case]]:
-        """Every statement, with the session that runs it."""
+        """The cases of all statements, with the sessions that run them."""
         for session, cases in (
             (self.daemon, DAEMON),
             (self.operator, OPERATOR),
@@ -44,9 +53,9 @@ class Stand:
                 yield name, session, case
 
     async def count(self) -> list[int]:
-        """Let the server count what these did: a session waits up to ten seconds with that.
+        """Let the server count the pages of these sessions at once, not within ten seconds.
 
-        Returns their process ids.
+        Returns the process ids of the sessions.
         """
         return [
             await session.fetchval("select pg_backend_pid() from pg_stat_force_next_flush()")
@@ -54,9 +63,9 @@ class Stand:
         ]
 
     async def plan(self, known: Known) -> None:
-        """Plan every statement as the tables are now, and keep the plans.
+        """Plan every statement for the tables as they are now, so that sessions keep the plans.
 
-        Not so operators: each of their errands has a session of its own.
+        Operators' statements are left out: each command of theirs has a session of its own.
         """
         for _, session, case in self.cases():
             if session is not self.operator:
@@ -83,7 +92,7 @@ async def sessions(database: Database) -> AsyncIterator[Stand]:
 
 @asynccontextmanager
 async def pooled_sessions(database: Database) -> AsyncIterator[Stand]:
-    """New sessions, those of the daemon as it has them behind a pooler: nothing is kept in one."""
+    """New sessions; those of the daemon as behind a pooler, where a session keeps nothing."""
     pooled = settings_of(database).model_copy(update={"transaction_pooler": True})
     async with AsyncExitStack() as stack:
         stand = await stack.enter_async_context(sessions(database))
@@ -94,7 +103,7 @@ async def pooled_sessions(database: Database) -> AsyncIterator[Stand]:
 
 
 async def undone(connection: Connection, work: Awaitable[object], preamble: str = "") -> None:
-    """Do it and roll it back."""
+    """Run `work` in a transaction, and roll it back."""
     transaction = connection.transaction()
     await transaction.start()
     try:

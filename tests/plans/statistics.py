@@ -1,13 +1,13 @@
-"""What each statement touches, whatever the planner believes of the tables.
+"""The pages that each statement reads, whatever the planner believes of the tables.
 
-Owns the states of statistics: how a table comes into each, when the plans are made, and when they
-are run; a generic plan lives on, so the two differ. Pages are counted by the server's own counters,
-which know what EXPLAIN hides of data-modifying WITH; time is not measured.
+Owns the states of statistics: how a table gets into each, when plans are made, and when they run; a
+generic plan is kept, so the two differ. The server's own counters give the pages, also those that
+EXPLAIN hides for data-modifying WITH; time is not measured.
 
     python -m tests.plans 10000        # a table of all statements, states and pages
 
-Known limit: what was deleted while a snapshot is held stays in the indexes, and who looks from the
-beginning walks over it once, whatever the plan.
+Known limit: rows deleted under a held snapshot stay in the indexes, and a statement that reads from
+the beginning passes over them once, whatever its plan is.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Mapping
@@ -24,9 +24,9 @@ from tests.support import Database, create, drop, eventually
 from tests.support.databases import AnyServer
 from tests.support.rows import join
 
-# The state that others are compared with: full, analyzed, planned then.
+# The state that other states are compared with: full, analyzed, and planned in that state.
 GOOD = "full and analyzed"
-# Ways to come into states; a word is a step of `_Site`, a phrase in quotes the state's name.
+# Courses into states: a word is a step of `_Site`, a phrase in quotes is a state's name.
 Courses: TypeAlias = tuple[tuple[tuple[str, str], ...], ...]
 COURSES: Courses = (
     (("plan fill", "never analyzed"),),
@@ -51,14 +51,7 @@ COURSES: Courses = (
     ),
 )
 STATES = tuple(name for course in COURSES for _, name in course)
-# Two that differ most: plans that were made while all was empty, in full tables.
-FEW = (
-    (
-        ("fill vacuum analyze new", GOOD),
-        ("empty few vacuum new plan empty fill", "planned when emptied and vacuumed"),
-    ),
-)
-# Behind a pooler a statement is planned each time: with what is believed of the tables then.
+# Behind a pooler a statement is planned each time, by the statistics of that moment.
 POOLED = (
     (
         ("fill vacuum analyze pooled", GOOD),
@@ -80,7 +73,7 @@ select coalesce(sum(heap_blks_read + heap_blks_hit + coalesce(idx_blks_read + id
 
 @dataclass
 class Touched:
-    """Pages that each statement touched in each state, and how many rows were dead there."""
+    """The pages of each statement in each state, and the number of dead rows there."""
 
     pages: dict[str, dict[str, int]] = field(default_factory=dict)
     dead: dict[str, int] = field(default_factory=dict)
@@ -88,7 +81,7 @@ class Touched:
 
 @dataclass
 class _Site:
-    """One database on its way through a course of states."""
+    """A database on its way through a course of states."""
 
     database: Database
     rows: int
@@ -101,10 +94,10 @@ class _Site:
     deleted: int = 0
 
     async def step(self, word: str) -> None:
-        """Do what a word of a course says."""
+        """Run one step of a course."""
         match word:
             case "plan":
-                if self.known.worker == WORKER:  # who is not there claims nothing
+                if self.known.worker == WORKER:  # a worker that has not joined claims nothing
                     self.known.worker = await join(self.observer)
                 await self.stand.plan(self.known)
             case "new" | "pooled":
@@ -115,7 +108,7 @@ class _Site:
                 rows = self.rows if word == "fill" else _ROWS_WHEN_FEW
                 await fill(self.database, rows, _DEAD_LETTERS)
                 await look_up(self.database, self.known)
-                self.deleted += rows  # half as many events, half as many commands
+                self.deleted += rows  # half of it events, half commands
             case "empty":
                 self.deleted += await empty(self.database)
             case "hold":
@@ -127,7 +120,7 @@ class _Site:
                 self.deleted = 0 if word == "vacuum" else self.deleted
 
     async def measure(self) -> dict[str, int]:
-        """Pages that each statement touches now; the first time, it is planned if it must be."""
+        """The pages of each statement now; it runs twice, so that the first run makes its plan."""
         found = {}
         await self._all_is_counted()
         for name, session, case in self.stand.cases():
@@ -137,7 +130,7 @@ class _Site:
         return found
 
     async def _all_is_counted(self) -> None:
-        """Wait until the server has counted all that was done before: a session that ends, too."""
+        """Wait until the server has counted all earlier pages, also those of ended sessions."""
         await self.database.end_sessions()
         ours = [*self.old, *await self.stand.count()]
         ours += [each.get_server_pid() for each in (self.observer, self.holder)]
@@ -146,10 +139,10 @@ class _Site:
             " and pid <> all ($1)"
         )
 
-        async def nobody_else_is_there() -> bool:
+        async def others_are_gone() -> bool:
             return bool(await self.observer.fetchval(others, ours) == 0)
 
-        await eventually(nobody_else_is_there)
+        await eventually(others_are_gone)
 
     async def _pages_of(self, session: Connection, work: Awaitable[object]) -> int:
         await session.execute("select pg_stat_force_next_flush()")
@@ -163,7 +156,7 @@ class _Site:
 async def touched(
     server: AnyServer, template: Database, rows: int, courses: Courses = COURSES
 ) -> Touched:
-    """Go all courses with so many rows."""
+    """Run all courses with tables of `rows` rows."""
     found = Touched()
     for course in courses:
         async with _site(server, template, rows) as site:
@@ -192,7 +185,7 @@ async def _site(server: AnyServer, template: Database, rows: int) -> AsyncIterat
 
 
 def table(found: Touched) -> str:
-    """All that was found, as Markdown, the states as numbers."""
+    """All results as Markdown, the states as numbers."""
     lines = [f"{number}. {state}" for number, state in enumerate(STATES, 1)]
     lines += ["", "| statement | " + " | ".join(str(n + 1) for n in range(len(STATES))) + " |"]
     lines.append("|---" * (len(STATES) + 1) + "|")

@@ -1,9 +1,9 @@
-"""A crowd behind an open breaker: the others' claims touch no more pages than without it.
+"""A crowd behind an open breaker: claims of other rows read no more pages than without it.
 
-The sources of claims are a worker's own, with breakers that are read from the database; they claim
-until nothing is left, before the crowd came and beside it. Pages are counted by the server's own
-counters, of all tables and indexes. Known limit: lines of sequential topics and chunks are not
-among the others; what a drain beside a crowd costs is in `tests/daemon/test_large_backlogs.py`.
+The sources of claims are a worker's own, with breakers read from the database; they claim until no
+row is left, before the crowd is inserted and beside it. The server's own counters give the pages of
+all tables and indexes. Known limit: lines of sequential topics and chunks are not among the other
+rows; `tests/daemon/test_large_backlogs.py` measures a drain beside a crowd.
 """
 
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -41,17 +41,18 @@ from tests.support.rows import SQL, daemon_pool, join
 
 pytestmark = pytest.mark.anyio
 
-# Rows of a queue or topic and a type, with a key in so many of them if with any, due so long ago.
+# $1: queue or topic; $2: type; $3: whether rows have one of 1,000 keys; $4: rows; $5: due for this
+# long.
 _ROWS = (
     " select $1, $2, case when $3 then $2 || $5::interval || n % 1000 end, now() - $5::interval"
     " from generate_series(1, $4) n"
 )
 _COMMANDS = "insert into inboxd.commands (queue, type, ordering_key, run_at)" + _ROWS
 _EVENTS = "insert into inboxd.events (topic, type, ordering_key, run_at)" + _ROWS
-# The crowd comes first by its names and is due after the others, as cursors have it: who walks over
-# it has to walk over all of it.
+# The crowd comes first by its names, and is due after the others: a claim that walks over it has to
+# walk over all of it.
 LONG_DUE, DUE, LATER = timedelta(hours=1), timedelta(seconds=1), timedelta(days=-1)
-# The crowds: of commands or events, where, of which type, and whether they have keys.
+# The crowds: insert statement, queue or topic, type, and whether rows have keys.
 CROWDS = {
     "a type": (_COMMANDS, "default", "a.crowd", False),
     "a type, keyed": (_COMMANDS, "default", "a.crowd", True),
@@ -61,10 +62,10 @@ CROWDS = {
     "events": (_EVENTS, "default", "a.crowd", False),
     "events in lines": (_EVENTS, "a.lines", "a.line", True),
 }
-# What is claimed beside them, in claims of so many: the last one finds less, and looks on.
+# Number of rows claimed beside a crowd, and rows of one claim: the last claim finds fewer.
 OTHERS, PAGE = 30, 20
-# As many of the crowd's kind that are due tomorrow wait all the time: indexes are as high without
-# the crowd, to within the level that twice as many rows may add to one.
+# The same number of rows of the crowd's kind are due tomorrow all the time, so that indexes have
+# the same height without the crowd, up to the level that twice as many rows may add.
 MARGIN = 1.10
 
 
@@ -92,14 +93,14 @@ def _registry() -> Registry:
 
 @dataclass
 class Site:
-    """A worker's sources of claims, on the one session of its pool."""
+    """A worker's sources of claims, on the only session of its pool."""
 
     session: Connection
     parts: Any
     worker: Any
 
     async def others(self) -> None:
-        """Let as many come as before, of each kind; those of before are gone."""
+        """Replace the other rows by new ones, the same number of each kind."""
         await self.session.execute(
             "delete from inboxd.events where topic = 'default' and type = 'b.few';"
             "delete from inboxd.commands where queue in ('default', 'keyed') and type = 'b.few'"
@@ -113,7 +114,7 @@ class Site:
         await self.session.execute("vacuum analyze inboxd.commands, inboxd.events")
 
     async def claim(self) -> tuple[int, int]:
-        """Claim until nothing is left: the pages that the claims touched, and the rows they got."""
+        """Claim until no row is left; returns the pages that were read, and the number of rows."""
         commands, events = await self._looked()
         before = await self._pages()
         rows = 0
@@ -126,7 +127,7 @@ class Site:
         return await self._pages() - before, rows
 
     async def _looked(self) -> tuple[Sequence[PlainLanes | LimitedQueues], SingleSource]:
-        """New sources, which have looked at everything from its beginning."""
+        """New sources that have surveyed everything from the beginning."""
         parts = self.parts
         upkeep = BreakerUpkeep(parts.breakers, parts.pool, SQL, self.worker, parts.metrics)
         await upkeep.turn()
@@ -160,7 +161,7 @@ async def _page(sources: Sequence[PlainLanes | LimitedQueues]) -> int:
 
 @pytest.fixture
 async def site(server: Server | ExternalServer, template: Database) -> AsyncIterator[Site]:
-    """It, on a database that nobody vacuums or analyzes."""
+    """A site on a database without autovacuum."""
     database = create(server, template.name)
     try:
         await leave_alone(database)
@@ -196,7 +197,7 @@ def _parts(pool: Pool, worker: Any) -> Any:
 
 
 def _cases() -> Iterator[Any]:
-    """All crowds with few rows, one with a million; the others of a million are the same again."""
+    """All crowds with few rows; with a million rows one crowd, and the others in the soak."""
     for name in CROWDS:
         yield pytest.param(name, 20_000, id=f"{name}-20000")
         marks = [pytest.mark.long, pytest.mark.timeout(900)]
@@ -209,7 +210,7 @@ async def test_claims_beside_a_crowd_touch_no_more_pages(site: Site, name: str, 
     session, (insert, *crowd) = site.session, CROWDS[name]
     await session.execute(insert, *crowd, rows, LATER)
     await site.others()
-    await site.claim()  # plans are made
+    await site.claim()  # makes the plans
     await site.others()
     alone, claimed = await site.claim()
     assert claimed == 3 * OTHERS

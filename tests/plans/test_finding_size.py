@@ -1,9 +1,9 @@
-"""Lists of millions of rows in sixty days: each page reads few blocks, whatever it looks for.
+"""Lists of millions of rows in sixty days: each page reads few blocks, whatever its filter is.
 
-Counted are all blocks of our tables and indexes that the server read for a page, those of planning
-included: of the first page and of the hundredth, by every filter, for what is common, rare or
-absent; with the indexes of days that are over, and without. By default there are as many rows as
-fit into some minutes; INBOXD_TEST_ROWS_A_DAY chooses others.
+The test counts all blocks of our tables and indexes that the server reads for a page, also for its
+planning: for the first page and the hundredth, by every filter, for common, rare and absent values;
+with the indexes of past days, and without. By default the rows fit into some minutes;
+INBOXD_TEST_ROWS_A_DAY sets another number.
 """
 
 from collections.abc import AsyncIterator
@@ -23,7 +23,7 @@ from inboxd.store.session import Session, open_session
 from tests.plans.filling import leave_alone
 from tests.plans.statistics import PAGES
 from tests.support import Database, ExternalServer, create, drop, eventually
-from tests.support.large_history import fill, rows_a_day
+from tests.support.large_history import count_days, fill, rows_a_day
 from tests.support.rows import settings_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.long, pytest.mark.timeout(1800)]
@@ -68,7 +68,7 @@ FILTERS = {
     ),
     "ten minutes": Filter(since=datetime.now(UTC) - timedelta(minutes=10), type="none"),
 }
-_PAGE = 20  # rows of a page, unless another number is asked for
+_PAGE = 20  # rows of a page, if no limit is given
 TO_THE_HUNDREDTH = ("common type", "rare tenant", "common error", "commands succeeded")
 OF_COMMANDS = {
     "commands succeeded": Filter(commands=["succeeded"]),
@@ -79,7 +79,7 @@ OF_COMMANDS = {
 
 @dataclass(frozen=True)
 class Large:
-    """A large history, a session that lists it, and one that counts what it reads."""
+    """A large history, a session that lists it, and one that counts its blocks."""
 
     session: Session
     observer: Connection
@@ -89,13 +89,14 @@ class Large:
 async def large(
     request: pytest.FixtureRequest, server: Server | ExternalServer, template: Database
 ) -> AsyncIterator[Large]:
-    """The history; the indexes are the leader's doing."""
+    """A large history, with the leader's indexes or without."""
     database = create(server, template.name)
     try:
         await fill(database, "events", DAYS, ROWS_A_DAY)
         await fill(database, "commands", DAYS, ROWS_A_DAY // 10)
         if request.param == "with indexes":
             await _index(database)
+        await count_days(database)
         await leave_alone(database)
         observer = await asyncpg.connect(database.dsn)
         async with open_session(settings_of(database)) as session:
@@ -106,7 +107,7 @@ async def large(
 
 
 async def _is_indexed(database: Database, part: str, what: str) -> bool:
-    """An index that was made; a vacuum that is in the way is left alone, as by the leader."""
+    """Make the index; false if a vacuum is in the way, which is left alone, as by the leader."""
     try:
         await database.execute(f"select inboxd.index_partition('{part}', '{what}')")
     except asyncpg.LockNotAvailableError:
@@ -115,7 +116,7 @@ async def _is_indexed(database: Database, part: str, what: str) -> bool:
 
 
 async def _index(database: Database) -> None:
-    """As the leader does, but for today's."""
+    """Make indexes as the leader does, for all days but today."""
     days = "select part from inboxd.partitions where parent <> 'bodies' and high < now()"
     for (part,) in await database.fetch(days):
         for what in ("type", "tenant", "entity"):
@@ -135,7 +136,7 @@ async def _blocks(large: Large, wanted: Filter, below: int | None, **more: Any) 
 
 @pytest.mark.parametrize("name", [*FILTERS, *OF_COMMANDS])
 async def test_every_page_reads_few_blocks(large: Large, name: str) -> None:
-    """The first pages, and those far back; the hundredth of some lists is enough."""
+    """The first pages, and pages far back; up to the hundredth for some lists."""
     wanted = (FILTERS | OF_COMMANDS)[name]
     read = await _read(large, wanted, None, 100 if name in TO_THE_HUNDREDTH else 3)
     for part in (0.9, 0.5, 0.02):
@@ -144,7 +145,7 @@ async def test_every_page_reads_few_blocks(large: Large, name: str) -> None:
 
 
 async def _read(large: Large, wanted: Filter, below: int | None, pages: int) -> list[int]:
-    """What each of so many pages from there on reads, until the end."""
+    """The blocks of each of the next `pages` pages, or up to the end."""
     read = []
     for _ in range(pages):
         blocks, found = await _blocks(large, wanted, below)
@@ -155,10 +156,10 @@ async def _read(large: Large, wanted: Filter, below: int | None, pages: int) -> 
 
 
 @pytest.mark.parametrize("name", ["rare type", "rare tenant", "entity"])
-async def test_what_is_rare_is_found_at_once_in_days_that_have_indexes(
+async def test_rare_rows_are_found_at_once_in_days_with_indexes(
     large: Large, name: str, request: pytest.FixtureRequest
 ) -> None:
-    """Below the days that have none yet, no page ends before it is full, but the last."""
+    """Below the days without indexes, every page but the last is full."""
     short, below = 0, int(DAYS * ROWS_A_DAY * 0.9)
     for _ in range(100):
         _, found = await _blocks(large, FILTERS[name], below)
@@ -169,11 +170,11 @@ async def test_what_is_rare_is_found_at_once_in_days_that_have_indexes(
         assert below is None
         assert short == 0
     else:
-        assert short > 15, "what the indexes are for"
+        assert short > 15, "pages are full even without indexes"
 
 
-async def test_an_hour_is_found_without_looking_through_the_days_since(large: Large) -> None:
+async def test_hour_long_ago_is_found_without_reading_newer_days(large: Large) -> None:
     wanted = replace(FILTERS["an hour long ago"], type="none")
     _, found = await _blocks(large, wanted, None)
-    assert found.next is None, "it was found on the first page"
+    assert found.next is None, "more than one page was needed"
     assert found.looked < ROWS_A_DAY

@@ -1,7 +1,7 @@
-"""Totals, counts and statements of many rows in sixty days: true, and from few blocks.
+"""Totals, counts and statements of many rows in sixty days are true, and read few blocks.
 
-Some thousand rows by default, which CI has time for; `make test-large` has ten million in the same
-sixty days. What must not grow with them is how many blocks a look reads.
+By default there are some thousand rows, which fit into the time of CI; `make test-large` has ten
+million in the same sixty days. The blocks of a query must not grow with the rows.
 """
 
 from collections.abc import AsyncIterator, Awaitable
@@ -36,20 +36,20 @@ pytestmark = [pytest.mark.anyio, pytest.mark.timeout(7200)]
 BLOCKS = 2_000
 DAYS, ROWS_A_DAY = 60, rows_a_day(200)
 ROWS = DAYS * ROWS_A_DAY
-# A day of which all is settled: of each, one row of 997 is settled two days later.
+# A day whose rows are all settled: one row of 997 is settled two days later.
 STATED = datetime.now(UTC).date() - timedelta(days=10)
 
 
 @dataclass(frozen=True)
 class Large:
-    """A large history that is counted, a session that looks, and one that counts what it reads."""
+    """A large history with counts, a session that queries it, and one that counts its blocks."""
 
     database: Database
     session: Session
     observer: Connection
 
     async def blocks(self, look: Awaitable[object]) -> int:
-        """The blocks that a look reads."""
+        """The number of blocks that the query reads."""
         await self.session.connection.execute("select pg_stat_force_next_flush()")
         before = await self.observer.fetchval(PAGES)
         await look
@@ -81,7 +81,7 @@ async def large(server: Server | ExternalServer, template: Database) -> AsyncIte
 
 
 async def _count(database: Database) -> None:
-    """As the leader does: each day once; then the statement."""
+    """Count each day once as the leader does, then make the statement."""
     async with daemon_pool(database, 2) as pool:
         context = MaintenanceContext(pool, SQL, Metrics("0"), uuid4())
         statements = DailyStatement(context, _leads)
@@ -95,7 +95,7 @@ async def _count(database: Database) -> None:
         await eventually(is_made, 3600)
 
 
-async def test_totals_are_those_of_a_full_count(large: Large) -> None:
+async def test_totals_match_a_full_count(large: Large) -> None:
     for type_ in (None, "order.created", "rare.type", "none"):
         found = await count_all(large.session, "events", type_=type_)
         real = await large.database.fetchval(
@@ -103,12 +103,12 @@ async def test_totals_are_those_of_a_full_count(large: Large) -> None:
         )
         if found.total.exactness is Exactness.EXACT:
             assert found.total == Number(real), type_
-        else:  # today has more rows than are looked at
+        else:  # today has more rows than are read
             assert real - ROWS_A_DAY <= found.total.value <= real, type_
         assert await large.blocks(count_all(large.session, "events", type_=type_)) <= BLOCKS
 
 
-async def test_the_statement_adds_up_and_is_read_at_once(large: Large) -> None:
+async def test_statement_adds_up_and_reads_few_blocks(large: Large) -> None:
     found = await statement(large.session, STATED)
     assert found["total"]["received"] == ROWS_A_DAY
     assert found["total"]["difference"] == 0
@@ -130,7 +130,7 @@ FILTERS = {
 
 @pytest.mark.parametrize("name", FILTERS)
 async def test_lists_and_counts_read_few_blocks_and_miss_nothing(large: Large, name: str) -> None:
-    """The first page, and the hundredth; a count says how far it came."""
+    """The first page and the hundredth; the count names the time up to which it read."""
     wanted, below = FILTERS[name], None
     for page in range(100):
         found = await find(large.session, "events", wanted, below=below)

@@ -1,11 +1,12 @@
-"""One way to each row (ADR 16): where a table is believed to be empty, no second plan is as good.
+"""One way to each row (ADR 16): where a table is believed empty, no second plan is as good.
 
-Every statement is planned in tables that were emptied and analyzed. Then each index that it uses is
-dropped, in a transaction that is undone, and it is planned again: what takes its place must cost
-more by far, or be disabled. Costs are told apart there by the height of an index alone, which is
-what names and keys of some length change; so this asks the planner, and needs no such names.
-Known limit: a table is known by its alias. Of several with the same one, the server numbers those
-in joined subqueries by the order of the joins, which may change with an index: each needs its own.
+Every statement is planned in emptied and analyzed tables. Then each index that it uses is dropped
+in a transaction that is rolled back, and the statement is planned again: the new plan must cost
+much more, or be disabled. In such tables costs differ only by the height of an index, which depends
+on the length of names and keys; this test asks the planner, so it needs no such names. Known limit:
+a table is recognized by its alias. If several tables in joined subqueries have the same alias, the
+server numbers them by the order of joins, which may change with an index: so each needs its own
+alias.
 """
 
 import json
@@ -29,17 +30,17 @@ pytestmark = pytest.mark.anyio
 Plans = dict[str, dict[str, Any]]
 Emptied = tuple[Stand, Known, dict[str, str]]
 
-# A level of an index costs 1.5 % of a look-up here, and there are few levels.
+# One level of an index costs 1.5 % of a lookup here, and there are few levels.
 _AS_GOOD = 1.12
-# What the server adds to the cost of a disabled step, up to version 17.
+# The cost that the server adds to a disabled step, up to version 17.
 _DISABLED = 1e9
-# Both of these look up the members of one batch.
+# Both indexes find the members of one batch.
 _EQUAL = {("commands_held_up", "commands_batch")}
 
 
 @pytest.fixture(scope="module")
 async def emptied(server: Server | ExternalServer, template: Database) -> AsyncIterator[Emptied]:
-    """Sessions on tables that are believed to be empty, and how each index is dropped."""
+    """Sessions on tables that are believed empty, and the statement that drops each index."""
     database = create(server, template.name)
     try:
         await leave_alone(database)
@@ -71,7 +72,7 @@ async def _drops(database: Database) -> dict[str, str]:
 
 
 async def _plans(session: Connection, case: Case, known: Known, before: str = "") -> Plans:
-    """The plans of a case's statements, functions' included; it may fail for want of rows."""
+    """The plans of a case's statements, also inside functions; it may fail for lack of rows."""
     heard: list[str] = []
 
     def hear(_: object, message: asyncpg.PostgresLogMessage) -> None:
@@ -83,7 +84,7 @@ async def _plans(session: Connection, case: Case, known: Known, before: str = ""
         try:
             await case(session, known)
         except asyncpg.PostgresError:
-            assert before, "it fails for want of an index alone"
+            assert before, "the case may fail only without an index"
 
     session.add_log_listener(hear)
     await undone(session, work())
@@ -96,11 +97,11 @@ def _ways(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """The steps that read a table by an index, and are not disabled."""
     for node in nodes_of(plan):
         if "Index Name" in node and not node.get("Disabled") and node["Total Cost"] < _DISABLED:
-            yield {"Alias": "", **node}  # a bitmap's part has none
+            yield {"Alias": "", **node}  # a part of a bitmap has no alias
 
 
 def _as_good(plan: dict[str, Any], index: str, other: dict[str, Any]) -> Iterator[str]:
-    """What reads the same table in place of `index`, and costs as little."""
+    """The indexes that read the same table in place of `index` at a similar cost."""
     known = {(way["Alias"], way["Index Name"]) for way in _ways(plan)}
     for way in _ways(plan):
         if way["Index Name"] == index:

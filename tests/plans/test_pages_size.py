@@ -1,11 +1,11 @@
-"""Pages of the screens on two months of history, beside a worker that is never without rows.
+"""Pages of the screens on two months of history, beside a worker that always has rows.
 
-Counted are the statements of a page, and all blocks that the server read for them, planning
-included, on a session that has asked before: the screens have a role of their own, so that what
-the worker and the producer read is not among them. What visitors share (the overview, totals,
-figures) is read before, and counted apart; an examination of the doctor's is bounded all the same.
-Known limits: a story reads level by level, as much as its levels need; here it has two. Rows that
-the worker has just settled are read past until no snapshot has them.
+The test counts the statements of a page, and all blocks that the server reads for them, also for
+planning, on a session that has read the page before. The screens have a role of their own, so that
+blocks of the worker and the producer are not included. Data that visitors share (the overview,
+totals, figures) is read before, and counted separately; an examination by the doctor has a limit of
+its own. Known limits: a story reads level by level, as much as its levels need; here it has two.
+Rows that the worker has just settled are passed over until no snapshot needs them.
 """
 
 import sys
@@ -34,16 +34,17 @@ from tests.support.rows import create_ledger, emit, send
 pytestmark = [pytest.mark.anyio, pytest.mark.long, pytest.mark.timeout(1800)]
 
 BLOCKS, STATEMENTS = 2_000, 8
-# An examination looks at each table of a day in the catalog; of ours it reads no more than a page.
+# An examination reads each day's tables in the catalogue; of our tables it reads no more than a
+# page.
 EXAMINED = 30_000
-# Of the seconds that 95 % of the pages take; on a machine that does nothing else it is a fifth.
+# Seconds for 95 % of the pages; on an idle machine they take a fifth of it.
 SLOWEST = 1.0
 DAYS, ROWS_A_DAY = 60, rows_a_day(5_000)
 ACTIONS = 300_000
-# The producer keeps as many rows of each kind waiting.
+# The producer keeps this number of rows of each kind waiting.
 WAITING, AT_ONCE = 500, 100
 _SCREENS = Path(__file__).parents[1] / "screens"
-# An event that enqueued a command; and how long ago that was.
+# Ids of an event that enqueued a command: an old one and a new one.
 _OLD, _NEW = 10 * ROWS_A_DAY, DAYS * ROWS_A_DAY - 100
 _COUNTED = """
 select coalesce(sum(calls), 0)::int as statements,
@@ -54,7 +55,7 @@ select coalesce(sum(calls), 0)::int as statements,
 
 @dataclass(frozen=True)
 class Cost:
-    """What a page cost the server, and how long whoever asked waited."""
+    """The cost of a page for the server, and the seconds until its answer."""
 
     statements: int
     blocks: int
@@ -63,7 +64,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class Visited:
-    """The screens of a large history, and what their pages cost so far."""
+    """The screens of a large history, and the costs of their pages so far."""
 
     client: httpx.AsyncClient
     database: Database
@@ -71,13 +72,13 @@ class Visited:
     costs: dict[str, Cost] = field(default_factory=dict)
 
     async def cost(self, path: str) -> Cost:
-        """What a page costs that was read before, by another than who has it open."""
+        """The cost of a page that another visitor has read before."""
         await self.client.get(path)
         self.costs[path] = found = await self.cost_at_first(path)
         return found
 
     async def cost_at_first(self, path: str) -> Cost:
-        """What a page costs that was not read before, with what is shared."""
+        """The cost of a page that was not read before, with the shared data."""
         await self.database.execute("select pg_stat_statements_reset()")
         begun = perf_counter()
         answer = await self.client.get(path)
@@ -87,7 +88,7 @@ class Visited:
         return Cost(found["statements"], found["blocks"], seconds)
 
     async def settled(self) -> int:
-        """How many events and commands the worker settled since pages are asked for."""
+        """The number of events and commands that the worker has settled since the first page."""
         both = " union all ".join(
             f"select from inboxd.{table}_history where finished_at > $1 and type = 'test.ledger'"
             for table in ("events", "commands")
@@ -97,14 +98,14 @@ class Visited:
 
 @pytest.fixture(scope="module")
 def counting() -> Iterator[Database]:
-    """On a server that counts what each role's statements read."""
+    """A database on a server that counts what each role's statements read."""
     with temporary_server(shared_preload_libraries="pg_stat_statements") as server:
         yield create_migrated(server)
 
 
 @pytest.fixture(scope="module")
 async def database(anyio_backend: object, counting: Database) -> AsyncIterator[Database]:
-    """With all there is to see, and a role for who looks."""
+    """A database with data for all pages, and a role for the screens."""
     await counting.execute(
         "create extension pg_stat_statements; create role screens login in role inboxd_operator;"
         " alter role screens set pg_stat_statements.track_planning = on;"
@@ -122,7 +123,7 @@ async def database(anyio_backend: object, counting: Database) -> AsyncIterator[D
 async def worker(
     database: Database, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Worker]:
-    """It is never without rows."""
+    """A worker that always has rows."""
     config = {"history": {"events": "90d"}}
     worker = Worker(tmp_path_factory.mktemp("worker"), database.dsn, config)
     try:
@@ -136,7 +137,7 @@ async def worker(
 
 
 async def _produce(database: Database) -> None:
-    """Write rows as fast as they are handled."""
+    """Write rows as fast as the worker handles them."""
 
     async def few_wait() -> bool:
         waiting = "(select id from inboxd.{} where type = 'test.ledger' limit {})"
@@ -155,7 +156,7 @@ async def _produce(database: Database) -> None:
 
 @pytest.fixture(scope="module")
 async def visited(database: Database, worker: Worker) -> AsyncIterator[Visited]:
-    """The screens, by a role of their own."""
+    """The screens, with a role of their own."""
     dsn = urlsplit(database.dsn)
     own = dsn._replace(netloc=f"screens@{dsn.netloc.rpartition('@')[2]}").geturl()
     settings = Settings.model_validate({"database": {"dsn": own}})
@@ -167,7 +168,7 @@ async def visited(database: Database, worker: Worker) -> AsyncIterator[Visited]:
 
 
 async def _operate(database: Database) -> None:
-    """What pages of how the inbox runs show beside it, with many actions of operators."""
+    """Write data for pages about operation, with many actions of operators."""
     await school.fill(database)
     await database.execute((_SCREENS / "operating.sql").read_text())
     await database.execute(
@@ -179,20 +180,28 @@ async def _operate(database: Database) -> None:
 
 @pytest.fixture(autouse=True)
 def shared_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What visitors share is not read again, however slow the machine is."""
+    """Keep the data that visitors share, however slow the machine is."""
     for name in (
-        *("rows._TOTALS", "rows._FIGURES", "rows._NAMES", "batches._TOTALS"),
-        *("titles._FRESH", "doctor._FRESH", "markers._FRESH", "failures._FRESH"),
+        *("rows._TOTALS_SECONDS", "rows._FIGURES_SECONDS", "rows._NAMES_SECONDS"),
+        *("batches._TOTALS_SECONDS", "batches._FIGURES_SECONDS"),
+        *("titles._FRESH_SECONDS", "doctor._FRESH_SECONDS"),
+        *(
+            "markers._FRESH_SECONDS",
+            "failures._FRESH_SECONDS",
+            "row._ACTS_SECONDS",
+            "matches._FRESH_SECONDS",
+        ),
     ):
         monkeypatch.setattr(f"inboxd.admin.screens.pages.{name}", 3600.0)
-    monkeypatch.setattr("inboxd.admin.screens.writing._SURE", 3600.0)
-    for name in ("_FRESH", "_COMPLETED"):
+    monkeypatch.setattr("inboxd.admin.screens.writing._CHECK_SECONDS", 3600.0)
+    for name in ("_FRESH_SECONDS", "_COMPLETED_SECONDS"):
         monkeypatch.setattr(f"inboxd.admin.screens.snapshot.{name}", 3600.0)
     monkeypatch.setattr("inboxd.store.session._RIGHTS", 3600.0)
 
 
 PATHS = (
     *("/", "/events", "/commands", f"/events?below={_OLD}", "/events?limit=100"),
+    *("/events?span=week", "/commands?span=quarter"),
     *("/events?type=order.created", "/events?type=rare.type", "/events?type=none"),
     *("/events?commands=succeeded", "/events?tenant=tiny", "/events?error=none"),
     *("/commands?status=failed", f"/events/{_NEW}", f"/events/{_OLD}", "/commands/40"),
@@ -223,7 +232,7 @@ def test_each_page_of_the_router_is_measured() -> None:
 
 @pytest.mark.parametrize("path", PATHS)
 async def test_a_page_reads_few_blocks(visited: Visited, path: str) -> None:
-    """Rows that are dead, but still in a snapshot of somebody's, are looked at once more."""
+    """Dead rows that some snapshot still needs may be read once more."""
 
     async def reads_few() -> bool:
         cost = await visited.cost(path)
@@ -237,7 +246,7 @@ async def test_a_page_reads_few_blocks(visited: Visited, path: str) -> None:
 async def test_an_examination_reads_few_blocks(
     visited: Visited, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("inboxd.admin.screens.pages.doctor._FRESH", 0.0)
+    monkeypatch.setattr("inboxd.admin.screens.pages.doctor._FRESH_SECONDS", 0.0)
     assert (await visited.cost_at_first("/doctor")).blocks <= EXAMINED
 
 
@@ -245,7 +254,7 @@ async def test_pages_are_quick_while_the_worker_goes_on(visited: Visited) -> Non
     for path in PATHS:
         await visited.cost(path)
     for path, cost in sorted(visited.costs.items(), key=lambda each: -each[1].blocks):
-        sys.stdout.write(f"{path}: {cost}\n")  # shown with `-s`, or where this fails
+        sys.stdout.write(f"{path}: {cost}\n")  # shown with `-s`, or if the test fails
     seconds = sorted(each.seconds for each in visited.costs.values())
     most = seconds[int(len(seconds) * 0.95)]
     sys.stdout.write(f"of {len(seconds)} pages 95 % took at most {most:.3f} s\n")

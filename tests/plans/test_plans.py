@@ -1,11 +1,11 @@
 """Plans: each statement reads few rows, however many others wait, were settled, or are dead.
 
-The server tells the plan of every statement as it ran (auto_explain), with its session's settings,
-inside functions too. Here the tables are full and analyzed, as planners like them; what they make
-of other statistics is in `test_statistics`. The worst of those is a long test, at a million rows a
-soak: each session made its plans while all was empty, the tables have grown since, a third of rows
-is dead, and nothing was vacuumed or analyzed. Known limit: what is dead in front of a cursor must
-be walked over once, so in that state only the indexes are held, not the pages that were touched.
+The server reports the plan of every statement as it ran (auto_explain), with its session's
+settings, also inside functions. Here the tables are full and analyzed, the best case for planners;
+`test_statistics` has other statistics. The worst of those is a long test, and with a million rows a
+soak: each session made its plans for empty tables, the tables have grown since, a third of the rows
+is dead, and there was no vacuum or analyze. Known limit: a statement must pass over dead rows
+before its cursor once, so in that state only the indexes are checked, not the pages.
 """
 
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -26,13 +26,13 @@ pytestmark = pytest.mark.anyio
 
 Cases = Mapping[str, tuple[Case, tuple[str, ...]]]
 
-# A statement that takes a page of 10 may touch each row's heap page, index pages and a few more;
-# one that returns more, so many for each row: two topics with lines have 128 buckets to survey.
+# A statement for a page of 10 may read each row's heap page, index pages and a few more; one that
+# returns more rows, 6 for each: two topics with lines have 128 buckets to survey.
 BUFFERS = 420
 BUFFERS_A_ROW = 6
-# These look at all heads of a topic, or ask each day of history for each of twenty rows; or survey
-# the buckets of all topics, and give one row for a topic; or move rows, write others in their
-# places and move their edges, all within one call.
+# These read all heads of a topic, or each day of history for each of twenty rows; or survey the
+# buckets of all topics, and return one row per topic; or move rows, write others in their places
+# and move their edges, all in one call.
 MORE = {
     "flush_chunks": 1_500,
     "batch_steps": 1_500,
@@ -40,13 +40,13 @@ MORE = {
     "events_there": 2_000,  # a hundred ids, each by an index of each day
     "take_events": 900,
     "status_lines": 900,
-    "replay_commands": 720,  # ten, with what waits for them locked before
+    "replay_commands": 720,  # ten rows, with their dependents locked before
 }
 
 
 @dataclass(frozen=True)
 class Full:
-    """Sessions on a full database; `worst`: see the module's head."""
+    """Sessions on a full database; `worst`: see the head of this module."""
 
     stand: Stand
     known: Known
@@ -66,7 +66,7 @@ def _states() -> Iterator[Any]:
 async def full(
     request: pytest.FixtureRequest, server: Server | ExternalServer, template: Database
 ) -> AsyncIterator[Full]:
-    """Full tables, and the sessions that will be asked."""
+    """Full tables, and the sessions to measure."""
     rows, worst = request.param
     database = create(server, template.name)
     known = Known()
@@ -76,8 +76,8 @@ async def full(
             await index_today(database)
             if worst:
                 await stand.plan(known)
-            # Who has no statistics takes few for none, and any index of them for another; so does
-            # who has a sample that none of them is in.
+            # Without statistics, or with a sample that has none of them, the planner takes a few
+            # rows for none, and then any index of these rows is as good as another.
             await fill(database, rows, dead=20 if worst else rows // 250)
             if not worst:
                 await database.execute("vacuum analyze")
@@ -89,8 +89,8 @@ async def full(
 
 async def _ask(full: Full, session: Connection, cases: Cases, name: str) -> None:
     case, indexes = cases[name]
-    # The first time the driver asks for types, and planning reads the catalog, within what is told;
-    # an operator's statement is planned the second time too.
+    # In the first run the driver reads types, and planning reads the catalogue; an operator's
+    # statement is planned in the second run too.
     if not full.worst or session is full.stand.operator:
         await undone(session, case(session, full.known))
     nodes = await told(session, undone(session, case(session, full.known)))
@@ -102,7 +102,7 @@ async def _ask(full: Full, session: Connection, cases: Cases, name: str) -> None
 
 
 def _hold(nodes: list[dict[str, Any]], indexes: tuple[str, ...]) -> None:
-    """These indexes are used, and no large table is read from end to end."""
+    """Check that these indexes are used, and that no large table is read from end to end."""
     scanned = {n.get("Relation Name", "") for n in nodes if n["Node Type"] == "Seq Scan"}
     large = {
         t
@@ -110,35 +110,35 @@ def _hold(nodes: list[dict[str, Any]], indexes: tuple[str, ...]) -> None:
         if t.startswith(("events", "commands", "dedup", "duplicates", "receipts", "held"))
     }
     filled = {t for t in large if _rows_of(nodes, t) > 1000}
-    assert not filled, "read from end to end"
+    assert not filled, "tables are read from end to end"
     used = {n.get("Index Name") for n in nodes}
     assert set(indexes) <= used
     for what in ("Filter", "Join Filter"):
         removed = sum(n.get(f"Rows Removed by {what}", 0) * n["Actual Loops"] for n in nodes)
-        assert removed < 100, "rows are found by the index, not looked through"
+        assert removed < 100, "rows are filtered, not found by an index"
 
 
 def _rows_of(nodes: list[dict[str, Any]], table: str) -> int:
-    """How many rows the end-to-end readings of a table looked at."""
+    """The number of rows that sequential scans of a table read."""
     scans = [n for n in nodes if n["Node Type"] == "Seq Scan" and n.get("Relation Name") == table]
     return sum(int(n["Actual Rows"] + n.get("Rows Removed by Filter", 0)) for n in scans)
 
 
 @pytest.mark.parametrize("name", DAEMON)
-async def test_the_daemon(full: Full, name: str) -> None:
+async def test_statements_of_the_daemon(full: Full, name: str) -> None:
     await _ask(full, full.stand.daemon, DAEMON, name)
 
 
 @pytest.mark.parametrize("name", OPERATOR)
-async def test_operators(full: Full, name: str) -> None:
+async def test_statements_of_operators(full: Full, name: str) -> None:
     await _ask(full, full.stand.operator, OPERATOR, name)
 
 
 @pytest.mark.parametrize("name", PRODUCER)
-async def test_producers(full: Full, name: str) -> None:
+async def test_statements_of_producers(full: Full, name: str) -> None:
     await _ask(full, full.stand.producer, PRODUCER, name)
 
 
 @pytest.mark.parametrize("name", HANDLER)
-async def test_handlers(full: Full, name: str) -> None:
+async def test_statements_of_handlers(full: Full, name: str) -> None:
     await _ask(full, full.stand.handler, HANDLER, name)

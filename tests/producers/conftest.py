@@ -1,4 +1,4 @@
-"""A connection of every kind that a producer may have, behind one way to use each."""
+"""Producers' connections of every kind, with one way to use them."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -34,7 +34,7 @@ KINDS = (
 
 @dataclass(frozen=True)
 class Producer:
-    """A connection with a transaction open, and how to end it."""
+    """A connection with an open transaction, and how to end it."""
 
     connection: Any
     commit: Callable[[], Any]
@@ -42,13 +42,13 @@ class Producer:
 
 
 async def settled(answer: Any) -> Any:
-    """The result, whether or not it has to be awaited."""
+    """The result of a call, awaited if necessary."""
     return await answer if isawaitable(answer) else answer
 
 
 @pytest.fixture(params=KINDS)
 async def producer(request: pytest.FixtureRequest, database: Database) -> AsyncIterator[Producer]:
-    """One test for each kind of connection."""
+    """A connection of each kind, one test for each."""
     async with _OPEN[request.param](database.dsn) as opened:
         yield opened
 
@@ -72,7 +72,7 @@ async def _asyncpg_pool(dsn: str) -> AsyncIterator[Producer]:
 
 @asynccontextmanager
 async def _psycopg(dsn: str) -> AsyncIterator[Producer]:
-    # A row factory of the caller's own must not matter.
+    # A row factory of the caller must not matter.
     with psycopg.connect(dsn, row_factory=dict_row) as connection:
         yield Producer(connection, connection.commit, connection.rollback)
 
@@ -119,7 +119,7 @@ def _sqlalchemy_async(driver: str, *, session: bool = False) -> Callable[[str], 
 
 @asynccontextmanager
 async def _django(dsn: str) -> AsyncIterator[Producer]:
-    """As Django does without `atomic`: it is no autocommit that opens a transaction."""
+    """Without `atomic`: a transaction is open because autocommit is off."""
     connection = django_connection(dsn)
     connection.set_autocommit(False)
 

@@ -1,4 +1,4 @@
-"""What is written has bounds, whichever way it comes, and a refusal says which and what to do."""
+"""Bounds of written values, in every way to write; a refusal names the bound and the remedy."""
 
 import json
 
@@ -63,8 +63,8 @@ _WAYS = [
 ]
 
 
-async def test_every_text_that_travels_is_refused_by_name(database: Database) -> None:
-    """Just too long, and too long for an index, which must not be the one to say so."""
+async def test_every_long_text_is_refused_by_name(database: Database) -> None:
+    """Just too long, and too long for an index, whose error must not appear."""
     async with database.connect() as connection:
         for statement, column in _WAYS:
             for size in (256, 10_000):
@@ -80,11 +80,11 @@ async def test_every_text_that_travels_is_refused_by_name(database: Database) ->
 
 
 def _varied(size: int) -> list[int]:
-    """What no index can compress."""
+    """Code points that no index can compress."""
     return [33 + (n * n * 7919 + n // 94) % 94 for n in range(size)]
 
 
-async def test_keys_that_are_derived_are_bounded_by_their_hash(database: Database) -> None:
+async def test_derived_keys_are_replaced_by_their_hash_if_too_long(database: Database) -> None:
     await database.execute(
         "insert into inboxd.topics (name, mode, key_path, dedup_path, source) "
         "values ('t', 'sequential', '{a}', '{b}', 'test')"
@@ -101,7 +101,7 @@ async def test_keys_that_are_derived_are_bounded_by_their_hash(database: Databas
 
 
 @pytest.mark.parametrize("kind", ["array", "number", "string", "boolean", "null"])
-async def test_headers_are_an_object(database: Database, kind: str) -> None:
+async def test_headers_that_are_not_an_object_are_refused(database: Database, kind: str) -> None:
     text = {"array": "[1]", "number": "3", "string": '"x"', "boolean": "true", "null": "null"}[kind]
     for statement in (
         "insert into inboxd.events (type, headers) values ('a.b', $1)",
@@ -119,7 +119,7 @@ async def test_headers_are_an_object(database: Database, kind: str) -> None:
 
 
 @pytest.mark.parametrize("few", ["", "1e131000"])
-async def test_headers_have_a_size_as_text(database: Database, few: str) -> None:
+async def test_the_size_of_headers_is_that_of_their_text(database: Database, few: str) -> None:
     """Ten bytes of jsonb may be a number of 100,000 digits."""
     insert = "insert into inboxd.events (type, headers) values ('a.b', $1)"
     text = f'{{"n": {few}}}' if few else f'{{"h": "{"x" * (16_385 - 9)}"}}'
@@ -144,7 +144,7 @@ _PAYLOADS = [
 
 @pytest.mark.parametrize("number", ["1e131071", "-1e131071", "1e-16383", "-1e-16383", "0e-16383"])
 @pytest.mark.parametrize("statement", _PAYLOADS)
-async def test_a_few_bytes_that_are_megabytes_of_digits_are_refused(
+async def test_a_payload_with_megabytes_of_digits_is_refused(
     database: Database, statement: str, number: str
 ) -> None:
     """811 bytes of JSON would be 11.8 MB in a worker."""
@@ -157,8 +157,8 @@ async def test_a_few_bytes_that_are_megabytes_of_digits_are_refused(
 
 
 @pytest.mark.parametrize("table", _TABLES)
-async def test_what_is_large_as_text_is_weighed_as_text(database: Database, table: str) -> None:
-    """What any float holds comes in, and is read when its turn has come."""
+async def test_a_payload_is_weighed_as_text(database: Database, table: str) -> None:
+    """Numbers within the range of a float are accepted, and the payload is stored apart."""
     payload = f"[{', '.join(['1e308'] * 100)}]"
     insert = f"insert into inboxd.{table} (type, payload) values ('a.b', $1)"
     await database.execute(insert, payload)
@@ -170,10 +170,10 @@ async def test_what_is_large_as_text_is_weighed_as_text(database: Database, tabl
 
 
 @pytest.mark.parametrize("table", _TABLES)
-async def test_a_number_that_no_float_holds_is_the_handlers_matter(
+async def test_a_number_out_of_a_floats_range_is_left_to_the_handler(
     database: Database, table: str
 ) -> None:
-    """Where it costs nobody anything: a dead letter says what is wrong with it."""
+    """At a low cost: it becomes a dead letter whose error names it."""
     insert = f"insert into inboxd.{table} (type, payload) values ('a.b', $1)"
     for payload in ('{"n": 1e400}', f'{{"n": 1e400, "text": "{"x" * 5000}"}}'):
         await database.execute(insert, payload)
@@ -181,8 +181,8 @@ async def test_a_number_that_no_float_holds_is_the_handlers_matter(
     assert [row["body_id"] is None for row in rows] == [True, False]
 
 
-async def test_what_a_trace_needs_fits(database: Database) -> None:
-    """The most that W3C asks to be passed on: baggage of 8,192 bytes, tracestate of 512."""
+async def test_headers_of_a_trace_fit(database: Database) -> None:
+    """The maximum that W3C requires to be passed on: baggage of 8,192 bytes, tracestate of 512."""
     headers = {"traceparent": "0" * 55, "tracestate": "x" * 512, "baggage": "b" * 8192}
     await database.execute(
         "select inboxd.emit_event('a.b', headers => to_jsonb($1::json))", json.dumps(headers)
@@ -190,7 +190,7 @@ async def test_what_a_trace_needs_fits(database: Database) -> None:
 
 
 @pytest.mark.parametrize("table", ["events", "commands"])
-async def test_a_payload_left_out_is_an_object(database: Database, table: str) -> None:
+async def test_an_omitted_payload_is_an_empty_object(database: Database, table: str) -> None:
     more = {"queue": "q"} if table == "commands" else {}
     names, values = "".join(f", {n}" for n in more), "".join(f", '{v}'" for v in more.values())
     async with database.connect() as connection:
@@ -218,8 +218,8 @@ async def test_a_payload_left_out_is_an_object(database: Database, table: str) -
         assert row["body_id"] is not None
 
 
-async def test_what_handlers_inherit_from_old_rows_is_written(database: Database) -> None:
-    """A replay and a handler's command; but not what the handler itself would give too long."""
+async def test_values_inherited_from_old_rows_are_written(database: Database) -> None:
+    """By a replay and a handler's command; but not values that the handler itself sets too long."""
     insert = (
         "insert into inboxd.commands (type, queue, tenant, correlation_id, origin_kind, entity_id, "
         "replay_of) values ('a.b', 'q', $1, $1, $2, $3, $4)"

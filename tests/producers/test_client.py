@@ -1,4 +1,4 @@
-"""`inboxd.client` on every kind of connection: one transaction with the producer's own rows."""
+"""`inboxd.client` on every kind of connection: in one transaction with the producer's own rows."""
 
 import json
 import subprocess
@@ -33,7 +33,7 @@ LATER = datetime(2030, 1, 1, tzinfo=UTC)
 
 
 @pytest.mark.anyio
-async def test_what_is_committed_is_there(producer: Producer, database: Database) -> None:
+async def test_committed_rows_are_there(producer: Producer, database: Database) -> None:
     cause = uuid4()
     event = await settled(
         inbox.emit(
@@ -88,7 +88,7 @@ async def test_what_is_committed_is_there(producer: Producer, database: Database
 
 
 @pytest.mark.anyio
-async def test_what_is_rolled_back_is_not(producer: Producer, database: Database) -> None:
+async def test_rolled_back_rows_are_not_there(producer: Producer, database: Database) -> None:
     await settled(inbox.emit(producer.connection, "a.b"))
     await settled(inbox.send_many(producer.connection, [NewCommand("a.b"), NewCommand("a.c")]))
     await settled(producer.rollback())
@@ -97,7 +97,7 @@ async def test_what_is_rolled_back_is_not(producer: Producer, database: Database
 
 
 @pytest.mark.anyio
-async def test_many_keep_their_order(producer: Producer, database: Database) -> None:
+async def test_rows_of_a_bulk_call_keep_their_order(producer: Producer, database: Database) -> None:
     given = (NewEvent("a.b", {"n": n}, tenant="x" if n % 2 else None) for n in range(2500))
     receipts = await settled(inbox.emit_many(producer.connection, given))
     await settled(producer.commit())
@@ -110,7 +110,9 @@ async def test_many_keep_their_order(producer: Producer, database: Database) -> 
 
 
 @pytest.mark.anyio
-async def test_duplicates_are_told_and_not_written(producer: Producer, database: Database) -> None:
+async def test_duplicates_are_reported_and_not_written(
+    producer: Producer, database: Database
+) -> None:
     known, twice = uuid4(), uuid4()
     first = await settled(inbox.emit(producer.connection, "a.b", {"n": 1}, event_id=known))
     again = await settled(inbox.emit(producer.connection, "a.b", {"n": 2}, event_id=known))
@@ -129,13 +131,13 @@ async def test_duplicates_are_told_and_not_written(producer: Producer, database:
 
 
 @pytest.mark.anyio
-async def test_nothing_given_writes_nothing(producer: Producer) -> None:
+async def test_an_empty_bulk_call_writes_nothing(producer: Producer) -> None:
     assert await settled(inbox.emit_many(producer.connection, [])) == []
     assert await settled(inbox.send_many(producer.connection, iter([]))) == []
 
 
 class Model(BaseModel):
-    """A payload as services have them."""
+    """A payload as services define it."""
 
     at: datetime
     price: Decimal
@@ -144,7 +146,7 @@ class Model(BaseModel):
 
 @dataclass
 class Plain:
-    """A payload without pydantic around it."""
+    """A payload that is a plain dataclass."""
 
     key: UUID
     tags: frozenset[str]
@@ -152,7 +154,7 @@ class Plain:
 
 
 @pytest.mark.anyio
-async def test_payloads_of_every_form(database: Database) -> None:
+async def test_payloads_of_every_class_are_encoded(database: Database) -> None:
     key, model = uuid4(), Model(at=LATER, price=Decimal("1.10"))
     payloads = [
         None,
@@ -192,7 +194,7 @@ async def test_a_payload_of_50_mb_arrives(producer: Producer, database: Database
 
 
 @pytest.mark.anyio
-async def test_a_page_ends_with_its_bytes_and_no_page_is_read_ahead_for_long(
+async def test_a_page_is_bounded_by_its_bytes_and_read_shortly_before_it_is_sent(
     database: Database,
 ) -> None:
     alive = 0
@@ -291,7 +293,7 @@ def test_keywords_are_the_drafts_fields() -> None:
     assert ["type", "payload", *CommandFields.__annotations__] == list(commands)
 
 
-def test_imports_the_standard_library_only() -> None:
+def test_the_client_imports_only_the_standard_library() -> None:
     program = (
         "import sys; sys.path.insert(0, sys.argv[1]); before = set(sys.modules); "
         "import inboxd.client; "
@@ -299,14 +301,14 @@ def test_imports_the_standard_library_only() -> None:
         "print(sorted(new - sys.stdlib_module_names))"
     )
     root = str(__import__("inboxd").__path__[0]).removesuffix("/inboxd")
-    # -I -S: no site-packages at all, so a third-party import would fail as well.
+    # -I -S: without site-packages a third-party import would fail as well.
     run = [sys.executable, "-I", "-S", "-c", program, root]
     answer = subprocess.run(run, capture_output=True, text=True, check=True, timeout=patient(60))
     assert answer.stdout.strip() == "['inboxd']"
 
 
 @pytest.mark.anyio
-async def test_a_handlers_own_connection_works_as_well(database: Database) -> None:
+async def test_a_handlers_own_connection_can_be_used(database: Database) -> None:
     async with database.connect() as driver:
 
         async def opened() -> asyncpg.Connection:
@@ -323,7 +325,7 @@ async def test_a_handlers_own_connection_works_as_well(database: Database) -> No
 
 
 class Paid(BaseModel):
-    """An event that says itself what it is."""
+    """An event class that names its type and version."""
 
     inboxd_event: ClassVar[str] = "order.paid"
     inboxd_version: ClassVar[int] = 3
@@ -333,7 +335,7 @@ class Paid(BaseModel):
 
 @dataclass
 class Mail:
-    """A command that says itself what it is."""
+    """A command class that names its type."""
 
     inboxd_command: ClassVar[str] = "shop.mail"
 
@@ -341,7 +343,7 @@ class Mail:
 
 
 @pytest.mark.anyio
-async def test_a_payload_that_names_its_type_stands_for_both(
+async def test_a_payload_that_names_its_type_needs_no_type(
     producer: Producer, database: Database
 ) -> None:
     connection, mail = producer.connection, Mail("ada")
@@ -373,7 +375,7 @@ async def test_a_payload_that_names_its_type_stands_for_both(
 
 
 @pytest.mark.anyio
-async def test_a_payload_of_a_class_that_names_nothing_is_refused(database: Database) -> None:
+async def test_a_payload_whose_class_names_no_type_is_refused(database: Database) -> None:
     async with database.connect() as connection:
         with pytest.raises(UsageError, match="event 0: type must be a str, not Mail, whose class"):
             await inbox.emit(connection, Mail("ada"))  # type: ignore[call-overload]

@@ -24,7 +24,7 @@ def mails(count: int) -> list[NewCommand]:
 
 
 async def waiting(database: Database) -> dict[str, str]:
-    """What waits for a batch, by the condition."""
+    """The commands that wait for a batch, with their conditions."""
     rows = await database.fetch(
         "select c.type, d.condition from inboxd.dependencies d "
         "join inboxd.commands c on c.command_id = d.waiting"
@@ -32,7 +32,7 @@ async def waiting(database: Database) -> dict[str, str]:
     return {row["type"].removeprefix("school."): row["condition"] for row in rows}
 
 
-async def test_a_batch_is_written_with_the_producer_s_rows(
+async def test_a_batch_is_written_with_the_producers_rows(
     producer: Producer, database: Database
 ) -> None:
     cause = uuid4()
@@ -79,7 +79,7 @@ async def test_a_batch_is_written_with_the_producer_s_rows(
     assert await waiting(database) == {"then": "succeeded", "alert": "failed", "end": "finished"}
 
 
-async def test_what_is_larger_than_a_page_is_filled_page_by_page(
+async def test_a_batch_larger_than_a_page_is_filled_page_by_page(
     producer: Producer, database: Database
 ) -> None:
     sent = await settled(
@@ -156,13 +156,13 @@ def test_a_wrong_graph_is_refused_before_anything_is_sent(steps: Any, message: s
 
 
 class _Silent:
-    """A connection to which nothing may be sent."""
+    """A connection that fails when a statement is sent."""
 
     def cursor(self, **_: object) -> Any:
-        pytest.fail("something was sent")
+        pytest.fail("a statement was sent")
 
 
-# As the client tells drivers apart: by name.
+# The client recognizes drivers by these names.
 _Silent.__module__, _Silent.__name__ = "psycopg", "Connection"
 SILENT: Any = _Silent()
 
@@ -170,7 +170,7 @@ SILENT: Any = _Silent()
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        (NewCommand("a", correlation_id="x"), "correlation_id is given to the whole, once"),
+        (NewCommand("a", correlation_id="x"), "correlation_id belongs to the whole"),
         (NewCommand(""), "type has 0 bytes"),
         (NewCommand("a", priority=10**6), "priority must lie between"),
         ({"type": "a"}, "command 0 is a dict"),
@@ -183,7 +183,7 @@ def test_a_bad_member_is_named(command: Any, message: str) -> None:
         inbox.send_batch(SILENT, "b", [], then=[command])
 
 
-def test_what_else_is_wrong_is_named() -> None:
+def test_other_mistakes_are_named() -> None:
     with pytest.raises(PayloadError, match=r"x: .* cannot be stored"):
         inbox.send_batch(SILENT, "b", [NewCommand("a", {"x": "\0"})])
     with pytest.raises(UsageError, match="expires must be longer than 0s"):

@@ -1,6 +1,6 @@
-"""Bad input is refused before the database sees it, with its place and never its value.
+"""Bad input is refused before it reaches the database; errors show its place, never its value.
 
-Every limit that the client knows is written to the database too, so the two cannot drift apart.
+Each limit of the client is also tested against the database, so that the two cannot differ.
 """
 
 import json
@@ -26,7 +26,7 @@ SECRET = "s3cret"
 
 
 class Reading(BaseModel):
-    """A model whose numbers may be no numbers."""
+    """A model whose numbers may be NaN or infinite."""
 
     name: str = SECRET
     value: float = 1.0
@@ -34,7 +34,7 @@ class Reading(BaseModel):
 
 @dataclass
 class Box:
-    """A dataclass with models in it."""
+    """A dataclass that contains models."""
 
     readings: list[Reading]
 
@@ -71,7 +71,9 @@ def endless() -> dict[str, Any]:
         (endless(), None, "no end|nested too deeply"),
     ],
 )
-def test_payloads_that_cannot_be_stored(payload: object, path: str | None, problem: str) -> None:
+def test_payloads_that_cannot_be_stored_are_refused(
+    payload: object, path: str | None, problem: str
+) -> None:
     with pytest.raises(PayloadError, match=problem) as caught:
         encode(payload)
     assert caught.value.path == path
@@ -79,13 +81,13 @@ def test_payloads_that_cannot_be_stored(payload: object, path: str | None, probl
     assert SECRET not in str(caught.value)
 
 
-def test_harmless_look_alikes_pass() -> None:
+def test_harmless_look_alikes_are_accepted() -> None:
     assert encode({"a": "\\u0000 null NaN"}) == '{"a":"\\\\u0000 null NaN"}'
     assert encode(Reading(name="null NaN Infinity")) == '{"name":"null NaN Infinity","value":1.0}'
 
 
 @pytest.mark.anyio
-async def test_nesting_that_python_can_write_postgresql_can_store(database: Database) -> None:
+async def test_postgresql_stores_all_nesting_that_python_writes(database: Database) -> None:
     async with database.connect() as connection:
         await inbox.emit(connection, "a.b", deep(500))
         stored = await connection.fetchval(
@@ -125,7 +127,7 @@ BAD_FIELDS: list[tuple[dict[str, Any], str]] = [
 
 @pytest.mark.anyio
 @pytest.mark.parametrize(("fields", "problem"), BAD_FIELDS)
-async def test_fields_that_cannot_be_stored(
+async def test_fields_that_cannot_be_stored_are_refused(
     database: Database, fields: Mapping[str, Any], problem: str
 ) -> None:
     good = NewEvent("a.b", {"n": 1})
@@ -154,7 +156,7 @@ async def test_commands_have_limits_of_their_own(database: Database) -> None:
 
 
 @pytest.mark.anyio
-async def test_what_just_fits_is_stored(database: Database) -> None:
+async def test_the_largest_values_are_stored(database: Database) -> None:
     last = datetime(9999, 1, 1, tzinfo=UTC) - timedelta(microseconds=1)
     event: dict[str, Any] = {
         "type": "x" * 255,
@@ -201,7 +203,7 @@ async def test_the_database_has_the_same_limits(
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("column", ["type", "topic", "source", "tenant", "entity_id"])
-async def test_the_database_says_it_in_the_same_words(database: Database, column: str) -> None:
+async def test_the_database_refuses_in_the_same_words(database: Database, column: str) -> None:
     words = {"type": "a.b", column: "x" * 256}
     async with database.connect() as connection:
         with pytest.raises(UsageError) as ours:

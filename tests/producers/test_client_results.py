@@ -1,4 +1,4 @@
-"""Waiting for what a command came to: on every kind of connection, for every end."""
+"""Waiting for the result of a command: on every kind of connection, for every end."""
 
 import asyncio
 import time
@@ -41,7 +41,7 @@ async def end(
     result: str | None = None,
     errors: str | None = None,
 ) -> None:
-    """Settle a command, as a worker does."""
+    """Settle a command as a worker does."""
     await database.execute(
         "WITH gone AS (DELETE FROM inboxd.commands WHERE command_id = $1 RETURNING *) "
         "INSERT INTO inboxd.commands_history SELECT (jsonb_populate_record("
@@ -55,19 +55,19 @@ async def end(
     )
 
 
-async def test_a_result_is_given_on_every_kind_of_connection(
+async def test_a_result_is_returned_on_every_kind_of_connection(
     producer: Producer, database: Database
 ) -> None:
     sent = await settled(inbox.send(producer.connection, "a.b"))
     await settled(producer.commit())
     await end(database, sent.command_id, result='{"sum": 12.5, "who": "Olá"}')
-    for _ in range(2):  # no transaction of the first look is left open
+    for _ in range(2):  # the first call leaves no transaction open
         found = await settled(inbox.result(producer.connection, sent.command_id))
         assert found == {"sum": 12.5, "who": "Olá"}
 
 
 async def test_an_open_transaction_is_refused(producer: Producer) -> None:
-    """What it sent has not committed: a wait in it would never end."""
+    """The command has not committed: a wait inside the transaction would never end."""
     sent = await settled(inbox.send(producer.connection, "a.b"))
     with pytest.raises(UsageError, match="a transaction is open on this connection"):
         await settled(inbox.result(producer.connection, sent.command_id))
@@ -124,7 +124,7 @@ async def test_a_pool_or_an_engine_waits_but_does_not_write(
             await settled(inbox.send(pool, "a.b"))
 
 
-async def test_a_pool_has_its_connection_back_between_two_looks(database: Database) -> None:
+async def test_a_pool_gets_its_connection_back_between_two_looks(database: Database) -> None:
     async with asyncpg.create_pool(database.dsn, min_size=1, max_size=1) as pool:
         sent = await pool.fetchval(
             "INSERT INTO inboxd.commands (type) VALUES ('a.b') RETURNING command_id"
@@ -136,10 +136,10 @@ async def test_a_pool_has_its_connection_back_between_two_looks(database: Databa
         assert [each.result() for each in waits] == [7] * 5
 
 
-async def test_an_end_that_comes_meanwhile_is_seen_soon(
+async def test_an_end_during_the_wait_is_noticed_soon(
     database: Database, start_worker: StartWorker
 ) -> None:
-    """A worker runs it; the wait is much shorter than its time-out."""
+    """A worker runs the command; the wait is much shorter than its timeout."""
     await start_worker()
     async with database.connect() as connection:
         sent = await inbox.send(connection, "test.any", {"n": 1})
@@ -155,13 +155,13 @@ async def test_an_end_that_comes_meanwhile_is_seen_soon(
             assert inbox.result(blocking, sent.command_id, timeout="30s") == "a text"
 
 
-async def test_what_has_not_ended_in_time_is_said_with_its_status(database: Database) -> None:
+async def test_a_timeout_names_the_status(database: Database) -> None:
     async with database.connect() as connection:
         sent = await inbox.send(connection, "a.b")
         began = time.monotonic()
         with (
             bounded(),
-            pytest.raises(ResultTimeout, match=r"is pending after [\d.]+ s: it goes on") as late,
+            pytest.raises(ResultTimeout, match=r"is pending after [\d.]+ s: it continues") as late,
         ):
             await inbox.result(connection, sent.command_id, timeout="300ms")
         assert late.value.status == "pending"
@@ -175,7 +175,7 @@ async def test_what_has_not_ended_in_time_is_said_with_its_status(database: Data
 
 @asynccontextmanager
 async def _taken(pool: Any) -> AsyncIterator[None]:
-    """Its only connection is taken."""
+    """Take the pool's only connection."""
     if isinstance(pool, ConnectionPool):
         with pool.connection():
             yield
@@ -185,22 +185,24 @@ async def _taken(pool: Any) -> AsyncIterator[None]:
 
 
 @pytest.mark.parametrize("opened", [_asyncpg, _psycopg, _psycopg_async], ids=lambda f: f.__name__)
-async def test_a_pool_without_a_free_connection_does_not_outlast_the_time(
+async def test_a_pool_without_a_free_connection_does_not_outlast_the_timeout(
     opened: Callable[[str], Any], database: Database
 ) -> None:
-    """The time is said that has really passed."""
+    """The error has the seconds that have really passed."""
     async with opened(database.dsn) as pool, _taken(pool):
         began = time.monotonic()
         with pytest.raises(ResultTimeout, match=r"has not been seen after [\d.]+ s") as late:
             await settled(inbox.result(pool, uuid4(), timeout="100ms"))
-        assert 0.9 <= late.value.seconds <= time.monotonic() - began < 30, "a pool's own time"
+        assert 0.9 <= late.value.seconds <= time.monotonic() - began < 30, (
+            "the pool's own wait counts"
+        )
 
 
-async def test_what_is_left_of_a_longer_time_is_the_pools(
+async def test_a_pool_may_use_the_rest_of_a_longer_timeout(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where the pool would give up earlier by itself."""
-    monkeypatch.setattr("inboxd.client.results._ONE_LOOK", 0.0)
+    """Even if the pool's own timeout is shorter."""
+    monkeypatch.setattr("inboxd.client.results._LEAST_LOOK_SECONDS", 0.0)
     with ConnectionPool(database.dsn, min_size=1, max_size=1, timeout=0.01, open=True) as pool:
         began = time.monotonic()
         with pool.connection(5), pytest.raises(ResultTimeout) as late:
@@ -208,7 +210,7 @@ async def test_what_is_left_of_a_longer_time_is_the_pools(
         assert 0.2 <= late.value.seconds <= time.monotonic() - began
 
 
-async def test_each_end_is_an_error_of_its_own(database: Database) -> None:
+async def test_each_end_raises_an_error_of_its_own(database: Database) -> None:
     async with database.connect() as connection:
         sent = [await inbox.send(connection, "a.b") for _ in range(3)]
         ids = [each.command_id for each in sent]
@@ -229,7 +231,7 @@ async def test_each_end_is_an_error_of_its_own(database: Database) -> None:
             await inbox.result(connection, str(ids[0]))  # type: ignore[call-overload]
 
 
-async def test_a_dead_letter_that_ran_again_is_answered_for_by_its_new_row(
+async def test_a_replayed_command_is_followed_to_its_new_row(
     database: Database,
 ) -> None:
     async with daemon_session(database) as connection:
@@ -252,7 +254,7 @@ async def test_a_dead_letter_that_ran_again_is_answered_for_by_its_new_row(
 
 
 @pytest.mark.parametrize("role", ["inboxd_producer", "inboxd_worker"])
-async def test_a_producer_may_read_it_and_no_table(database: Database, role: str) -> None:
+async def test_a_producer_may_read_results_but_no_table(database: Database, role: str) -> None:
     async with database.connect() as connection:
         await connection.execute(f"SET ROLE {role}")
         sent = await inbox.send(connection, "a.b")

@@ -1,6 +1,6 @@
-"""What a producer's editor shows: a result on a synchronous connection, an awaitable on the others.
+"""Types that a producer's editor shows: results on synchronous connections, awaitables on others.
 
-mypy proves it when it checks this file (`make check`); running it proves that the names exist.
+mypy checks this file (`make check`); running it shows that the names exist.
 """
 
 from collections.abc import Coroutine
@@ -19,7 +19,7 @@ import inboxd
 from inboxd.api.connection import BlockingConnection
 from inboxd.client import Emitted, Inbox, NewCommand, NewEvent, Sent
 
-# As text: these classes take parameters in their stubs only.
+# Strings, since these classes take parameters only in their stubs.
 Now: TypeAlias = "psycopg.Connection[Any] | Connection | Session | BlockingConnection"
 Later: TypeAlias = (
     "asyncpg.Connection[Any] | PoolConnectionProxy[Any] | psycopg.AsyncConnection[Any] "
@@ -53,7 +53,7 @@ async def on_an_async_connection(inbox: Inbox, connection: Later) -> None:
     assert_type(await inbox.send_many(connection, [NewCommand("a.b")]), list[Sent])
 
 
-def test_both_are_checked_by_mypy() -> None:
+def test_both_signatures_are_checked_by_mypy() -> None:
     assert callable(on_a_synchronous_connection)
     assert callable(on_an_async_connection)
     assert callable(on_what_waits_and_does_not_write)

@@ -17,7 +17,7 @@ inbox = Inbox()
 THEN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
-async def test_a_webhook_is_written_with_the_producer_s_rows(
+async def test_a_webhook_is_written_with_the_producers_rows(
     producer: Producer, database: Database
 ) -> None:
     await add(database, "one", "user.*", ordered=True)
@@ -43,7 +43,7 @@ async def test_a_webhook_is_written_with_the_producer_s_rows(
     }
 
 
-async def test_many_at_once(producer: Producer, database: Database) -> None:
+async def test_many_webhooks_are_sent_at_once(producer: Producer, database: Database) -> None:
     await add(database, "one", "user.*")
     webhooks = [
         NewWebhook("user.created", {"n": n}, message_id=f"m{n % 1500}") for n in range(1600)
@@ -65,12 +65,12 @@ async def test_many_at_once(producer: Producer, database: Database) -> None:
         ({"type": "a.b"}, "webhook 1 is a dict"),
     ],
 )
-def test_what_no_webhook_can_be(webhook: Any, problem: str) -> None:
+def test_bad_webhooks_are_refused(webhook: Any, problem: str) -> None:
     with pytest.raises(UsageError, match=problem):
         inbox.send_webhooks(_Refuses(), [NewWebhook("a.b"), webhook])  # type: ignore[call-overload]
 
 
-def test_a_payload_that_is_not_json() -> None:
+def test_a_payload_that_is_not_json_is_refused() -> None:
     with pytest.raises(PayloadError, match=r"webhook 1, type 'a\.b'"):
         inbox.send_webhooks(  # type: ignore[call-overload]
             _Refuses(), [NewWebhook("a.b"), NewWebhook("a.b", {"at": object()})]
@@ -78,7 +78,7 @@ def test_a_payload_that_is_not_json() -> None:
 
 
 class _Refuses:
-    """Looks like a connection of psycopg's, and runs nothing."""
+    """Looks like a connection of psycopg, and runs no statement."""
 
     def cursor(self, **_: Any) -> Any:
         raise AssertionError

@@ -1,4 +1,4 @@
-"""Each event once: races, rollbacks, COPY, contradictions, deadlocks, whichever way it comes."""
+"""Each event once: races, rollbacks, COPY, contradictions, deadlocks, in every way to write."""
 
 import json
 from collections.abc import Callable
@@ -28,7 +28,7 @@ WAYS = pytest.mark.parametrize("way", [INSERT, EMIT, BULK], ids=["insert", "emit
 
 
 @WAYS
-async def test_of_fifty_concurrent_duplicates_one_is_written(database: Database, way: str) -> None:
+async def test_one_of_fifty_concurrent_duplicates_is_written(database: Database, way: str) -> None:
     ready = anyio.Event()
 
     async def send() -> None:
@@ -60,7 +60,9 @@ async def test_a_rollback_leaves_no_record(database: Database, way: str) -> None
     assert await database.fetchval("select count(*) from inboxd.duplicates") == 0
 
 
-async def test_who_waits_for_a_duplicate_that_rolls_back_is_written(database: Database) -> None:
+async def test_an_event_that_waited_for_a_rolled_back_duplicate_is_written(
+    database: Database,
+) -> None:
     async with database.connect() as first, database.connect() as second:
         transaction = first.transaction()
         await transaction.start()
@@ -73,12 +75,12 @@ async def test_who_waits_for_a_duplicate_that_rolls_back_is_written(database: Da
 
 
 @WAYS
-async def test_a_settled_event_is_a_duplicate_still(database: Database, way: str) -> None:
+async def test_a_settled_event_still_has_duplicates(database: Database, way: str) -> None:
     (first,) = await database.fetch(way, "order-7", "{}")
     await database.execute("delete from inboxd.events")
     again = await database.fetch(way, "order-7", "{}")
     assert await database.fetchval(COUNT) == 0
-    assert again == ([] if way is INSERT else [first])  # the answer names the first
+    assert again == ([] if way is INSERT else [first])  # the answer names the first event
 
 
 @WAYS
@@ -90,14 +92,16 @@ async def test_another_source_or_topic_is_another_event(database: Database, way:
 
 
 @WAYS
-async def test_the_same_key_with_another_body_is_a_dead_letter_that_tells_why(
+async def test_a_contradiction_is_a_dead_letter_with_its_reason(
     database: Database, way: str
 ) -> None:
     async with database.connect() as producer:
         heard: list[asyncpg.PostgresLogMessage] = []
         producer.add_log_listener(lambda _, message: heard.append(message))
         (first,) = await producer.fetch(way, "order-7", '{"n": 1, "m": 2}')
-        await producer.fetch(way, "order-7", '{"m": 2, "n": 1}')  # the same, written otherwise
+        await producer.fetch(
+            way, "order-7", '{"m": 2, "n": 1}'
+        )  # the same body, with keys in another order
         assert heard == []
         (second,) = await producer.fetch(way, "order-7", '{"n": 2}')
     (message,) = heard
@@ -114,7 +118,7 @@ async def test_the_same_key_with_another_body_is_a_dead_letter_that_tells_why(
 
 @pytest.mark.parametrize("mode", ["sequential", "batch"])
 async def test_a_contradiction_has_the_bucket_of_its_line(database: Database, mode: str) -> None:
-    """Replayed, it stands in its line, where whoever has the line's lock finds it."""
+    """When it is replayed it joins its line, under the line's lock."""
     await database.execute(
         "insert into inboxd.topics (name, mode, source) values ('stock', $1, 'test')", mode
     )
@@ -132,7 +136,7 @@ async def test_a_contradiction_has_the_bucket_of_its_line(database: Database, mo
 
 
 @pytest.mark.parametrize("way", [EMIT, BULK], ids=["emit", "bulk"])
-async def test_the_answer_says_duplicate_and_conflict(database: Database, way: str) -> None:
+async def test_the_answer_names_duplicate_and_conflict(database: Database, way: str) -> None:
     way = way.replace("new_event_id", "duplicate, conflict").replace("select event_id", "select *")
     answers = [(await database.fetch(way, "k", body))[0] for body in ("{}", "{}", "[1]")]
     told = [(row["duplicate"], row["conflict"]) for row in answers]
@@ -140,9 +144,7 @@ async def test_the_answer_says_duplicate_and_conflict(database: Database, way: s
 
 
 @WAYS
-async def test_a_contradiction_that_is_sent_again_stays_one_dead_letter(
-    database: Database, way: str
-) -> None:
+async def test_a_repeated_contradiction_stays_one_dead_letter(database: Database, way: str) -> None:
     await database.fetch(way, "order-7", "1")
     (letter,) = await database.fetch(way, "order-7", "2")
     again = await database.fetch(way, "order-7", "2")
@@ -153,7 +155,7 @@ async def test_a_contradiction_that_is_sent_again_stays_one_dead_letter(
     assert await database.fetchval(COUNT) == 3
     told = "select array_agg((first_event = $1, conflict)::text order by id) from inboxd.duplicates"
     assert await database.fetchval(told, letter[0]) == ["(f,t)", "(t,f)", "(f,t)"]
-    await database.execute("delete from inboxd.events")  # settled: it is known still
+    await database.execute("delete from inboxd.events")  # settled: the key is still known
     await database.fetch(way, "order-7", "2")
     assert await database.fetchval(COUNT) == 0
 
@@ -172,13 +174,13 @@ WITH_IDS = pytest.mark.parametrize("way", WITH_ID, ids=["insert", "emit", "bulk"
 
 @WITH_IDS
 @pytest.mark.parametrize("recorded", [True, False])
-async def test_a_contradiction_with_an_event_id_of_its_own_is_answered_with_its_dead_letter(
+async def test_a_repeated_contradiction_with_an_event_id_returns_its_dead_letter(
     database: Database, way: str, *, recorded: bool
 ) -> None:
     first, second = uuid4(), uuid4()
     await database.fetch(way, first, "k", "1", "shop")
     (letter,) = await database.fetch(way, second, "k", "2", "shop")
-    if not recorded:  # one from before contradictions were
+    if not recorded:  # as before contradictions were recorded
         await database.execute("delete from inboxd.dedup where key <> 'k'")
     again = await database.fetch(way, second, "k", "2", "shop")
     assert [tuple(row) for row in again] == (
@@ -199,11 +201,13 @@ async def test_a_contradiction_with_the_first_ones_event_id_writes_nothing(
             [] if way is WITH_ID[0] else [(first["id"], event_id, True, True)]
         )
     assert await database.fetchval("select bool_and(conflict) from inboxd.duplicates")
-    await database.fetch(way, uuid4(), "k", "2", "shop")  # it may be a dead letter yet
+    await database.fetch(
+        way, uuid4(), "k", "2", "shop"
+    )  # with an id of its own it can be a dead letter
     assert await database.fetchval("select count(*) from inboxd.events where status = 'failed'")
 
 
-async def test_of_concurrent_contradictions_one_is_a_dead_letter(database: Database) -> None:
+async def test_one_of_concurrent_contradictions_is_a_dead_letter(database: Database) -> None:
     await database.fetch(INSERT, "order-7", "1")
     async with database.connect() as one, database.connect() as other:
         transaction = one.transaction()
@@ -219,7 +223,7 @@ async def test_of_concurrent_contradictions_one_is_a_dead_letter(database: Datab
 @WITH_IDS
 @pytest.mark.parametrize(("source", "key"), [("shop", "l"), ("market", "k")])
 @pytest.mark.parametrize("mode", ["single", "sequential"])
-async def test_an_event_id_that_comes_again_with_another_key_does_not_take_it(
+async def test_a_repeated_event_id_with_another_key_does_not_take_the_key(
     database: Database, way: str, source: str, key: str, mode: str
 ) -> None:
     await database.execute(
@@ -239,7 +243,9 @@ async def test_an_event_id_that_comes_again_with_another_key_does_not_take_it(
 
 
 @pytest.mark.parametrize("way", WITH_ID[1:], ids=["emit", "bulk"])
-async def test_nor_does_it_when_both_come_at_once(database: Database, way: str) -> None:
+async def test_a_concurrent_event_id_with_another_key_does_not_take_the_key(
+    database: Database, way: str
+) -> None:
     event_id = uuid4()
     async with database.connect() as one, database.connect() as other:
         transaction = one.transaction()
@@ -252,7 +258,7 @@ async def test_nor_does_it_when_both_come_at_once(database: Database, way: str) 
     assert await database.fetchval("select array_agg(key) from inboxd.dedup") == ["k"]
 
 
-async def test_a_copy_that_is_not_written_takes_no_key(database: Database) -> None:
+async def test_an_event_that_is_not_written_takes_no_key(database: Database) -> None:
     """One event_id is settled in the first of two topics, and unsettled in the second."""
     await database.execute(
         "insert into inboxd.subscriptions (type, topic) values ('a.b', 'a'), ('a.b', 'b')"
@@ -272,7 +278,7 @@ async def test_a_copy_that_is_not_written_takes_no_key(database: Database) -> No
     assert await database.fetchval(taken) == expected
 
 
-async def test_copy_counts_each_event_once(database: Database) -> None:
+async def test_copy_writes_each_event_once(database: Database) -> None:
     keys = [f"order-{n % 300}" for n in range(900)]
     async with database.connect() as producer:
         await producer.execute("set role inboxd_producer")
@@ -287,7 +293,7 @@ async def test_copy_counts_each_event_once(database: Database) -> None:
     assert await database.fetchval("select count(*) from inboxd.duplicates") == 1500
 
 
-async def test_duplicates_within_one_page(database: Database) -> None:
+async def test_duplicates_within_one_page_are_found(database: Database) -> None:
     one, two = uuid4(), uuid4()
     drafts = [
         NewEvent("a.b", {"n": 1}, event_id=one, dedup_key="k"),
@@ -306,7 +312,7 @@ async def test_duplicates_within_one_page(database: Database) -> None:
     assert await database.fetchval("select count(*) from inboxd.duplicates") == 3
 
 
-async def test_in_a_page_of_known_and_new_keys_each_event_is_told_apart(database: Database) -> None:
+async def test_known_and_new_keys_of_a_page_are_distinguished(database: Database) -> None:
     one = uuid4()
     async with database.connect() as producer:
         (first,) = await Inbox().emit_many(producer, [NewEvent("a.b", {"n": 1}, dedup_key="k")])
@@ -341,7 +347,7 @@ def _by_payload(key: str) -> dict[str, object]:
 @pytest.mark.parametrize(
     ("path", "given"), [("{}", _by_event_id), ("{order,id}", _by_payload)], ids=["id", "payload"]
 )
-async def test_a_topic_declares_what_its_keys_are(
+async def test_a_topic_declares_the_field_of_its_keys(
     database: Database, path: str, given: Callable[[str], dict[str, object]]
 ) -> None:
     await database.execute(
@@ -363,7 +369,7 @@ async def test_a_topic_declares_what_its_keys_are(
     assert await database.fetchval("select array_agg(key) from inboxd.dedup") == [key]
 
 
-async def test_without_the_declared_field_there_is_no_key(database: Database) -> None:
+async def test_an_event_without_the_declared_field_has_no_key(database: Database) -> None:
     await database.execute(
         "insert into inboxd.topics (name, mode, dedup_path, source)"
         " values ('stock', 'single', '{order}', 'test')"
@@ -377,9 +383,7 @@ async def test_without_the_declared_field_there_is_no_key(database: Database) ->
 
 
 @pytest.mark.parametrize("mode", ["single", "sequential"])
-async def test_no_key_is_recorded_for_an_event_that_is_not_written(
-    database: Database, mode: str
-) -> None:
+async def test_the_key_of_an_unwritten_event_is_not_recorded(database: Database, mode: str) -> None:
     """One event_id twice in a page, first with a key that another event has."""
     await database.execute(
         "insert into inboxd.topics (name, mode, source) values ('t', $1, 'test')", mode
@@ -417,7 +421,7 @@ async def test_same_keys_in_opposite_orders_do_not_deadlock(database: Database, 
     assert await database.fetchval(COUNT) == 1500
 
 
-async def test_in_a_line_the_order_given_is_kept(database: Database) -> None:
+async def test_events_of_a_line_keep_the_order_of_the_call(database: Database) -> None:
     await database.execute(
         "insert into inboxd.topics (name, mode, source) values ('t', 'sequential', 'test')"
     )
@@ -434,7 +438,7 @@ async def test_in_a_line_the_order_given_is_kept(database: Database) -> None:
     assert all(receipt.duplicate for receipt in again)
 
 
-async def test_old_callers_give_fewer_arguments_by_place(database: Database) -> None:
+async def test_old_callers_may_pass_fewer_positional_arguments(database: Database) -> None:
     event_id = uuid4()
     by_place = "select * from inboxd.emit_event('a.b', '{}', null, $1, 1, 's', 't', 'et', 'ei')"
     (row,) = await database.fetch(by_place, event_id)
@@ -447,7 +451,7 @@ async def test_old_callers_give_fewer_arguments_by_place(database: Database) -> 
     assert (first["id"], first["duplicate"], second["duplicate"]) == (row["id"], True, False)
 
 
-async def test_an_orm_takes_a_duplicate_for_an_error_and_the_function_does_not(
+async def test_a_duplicate_is_an_error_for_an_orm_but_not_for_the_function(
     database: Database,
 ) -> None:
     events = Table(

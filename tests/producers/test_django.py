@@ -1,4 +1,4 @@
-"""Django: emit and send in `atomic`, read-only models, an admin to look, and refusals by name."""
+"""Django: emit and send in `atomic`, read-only models, a read-only admin, errors with names."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ from inboxd.errors import UsageError
 from tests.support import Database
 from tests.support.django_project import django_connection, setup
 
-setup()  # before what is made of its settings is imported
+setup()  # before the imports that need its settings
 
 from django.contrib.auth.models import User  # noqa: E402
 
@@ -43,12 +43,12 @@ def django(database: Database) -> Iterator[Any]:
 
 
 def types(database: Database) -> list[str]:
-    """The types of what has committed."""
+    """The types of the committed rows."""
     query = "SELECT type FROM inboxd.events UNION ALL SELECT type FROM inboxd.commands"
     return sorted(row[0] for row in anyio.run(database.fetch, query))
 
 
-def test_what_is_written_in_atomic_commits_with_it(database: Database) -> None:
+def test_rows_written_in_atomic_commit_with_it(database: Database) -> None:
     with transaction.atomic():
         connection.cursor().execute("CREATE TABLE mine (id int)")
         receipt = inboxd_django.emit("order.paid", {"order_id": 7}, tenant="t1")
@@ -60,7 +60,7 @@ def test_what_is_written_in_atomic_commits_with_it(database: Database) -> None:
     assert (row.pk, row.payload, row.tenant) == (receipt.id, {"order_id": 7}, "t1")
 
 
-def test_a_rollback_takes_it_back_also_to_a_savepoint(database: Database) -> None:
+def test_a_rollback_undoes_rows_also_to_a_savepoint(database: Database) -> None:
     with transaction.atomic():
         inboxd_django.emit("stays")
         with suppress(ZeroDivisionError), transaction.atomic():
@@ -73,14 +73,14 @@ def test_a_rollback_takes_it_back_also_to_a_savepoint(database: Database) -> Non
     assert types(database) == ["stays"]
 
 
-def test_the_wrapper_and_what_stands_for_it_are_known(django: Any, database: Database) -> None:
+def test_the_wrapper_and_its_proxies_are_recognized(django: Any, database: Database) -> None:
     for known in (connection, django, connections["default"]):
         inbox.emit(known, "a.b", event_id=uuid4())
     assert types(database) == ["a.b"] * 3
 
 
 def test_another_database_is_refused_by_name(tmp_path: Path) -> None:
-    # A file: Django closes no database that is in memory.
+    # A file: Django does not close in-memory databases.
     other = ConnectionHandler(
         {"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": str(tmp_path / "db")}}
     )
@@ -125,7 +125,7 @@ def test_rows_are_read_only(change: Callable[[Any], object], database: Database)
     assert types(database) == ["a.b", "a.b"]
 
 
-def test_all_tables_are_read_and_a_payload_that_is_stored_apart_is_found() -> None:
+def test_models_read_all_tables_and_payloads_stored_apart() -> None:
     inboxd_django.emit("a.b", {"text": "x" * 10_000})
     row = UnsettledEvent.objects.get()
     assert row.payload is None
@@ -133,7 +133,7 @@ def test_all_tables_are_read_and_a_payload_that_is_stored_apart_is_found() -> No
     assert str(row) == f"a.b {row.pk}"
     for model in (UnsettledCommand, SettledEvent, SettledCommand):
         assert list(model.objects.all()) == []
-    # Nothing for Django to make: it would end with SystemExit.
+    # Django must find no migration to make: otherwise SystemExit is raised.
     call_command("makemigrations", check=True, dry_run=True, verbosity=0)
 
 
@@ -144,7 +144,7 @@ def test_all_tables_are_read_and_a_payload_that_is_stored_apart_is_found() -> No
         ({"SCHEMA": "Not valid"}, r'INBOXD\["SCHEMA"\]: .* is not a valid schema name'),
     ],
 )
-def test_a_setting_that_is_wrong_is_refused(given: dict[str, str], told: str) -> None:
+def test_a_wrong_setting_is_refused(given: dict[str, str], told: str) -> None:
     with override_settings(INBOXD=given), pytest.raises(ImproperlyConfigured, match=told):
         inboxd_django.emit("a.b")
 
@@ -172,8 +172,8 @@ def test_the_admin_shows_rows_and_changes_none(database: Database) -> None:
     assert types(database) == ["a.b"] * 3 + ["c.d"]
 
 
-def test_the_grants_of_the_page_are_enough_to_write_and_to_look(database: Database) -> None:
-    page = (Path(__file__).parents[2] / "docs/django.md").read_text()
+def test_the_documented_grants_are_enough_to_write_and_to_read(database: Database) -> None:
+    page = (Path(__file__).parents[2] / "docs/frameworks.md").read_text()
     (grants,) = re.findall(r"```sql\n(.*?)```", page, re.DOTALL)
     role = f"inboxd_test_{uuid4().hex[:12]}"
     cursor = connection.cursor()

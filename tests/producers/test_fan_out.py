@@ -1,4 +1,4 @@
-"""One event to several topics: a row for each that its type is subscribed to, whichever way."""
+"""One event to several topics: a row for each subscribed topic, in every way to write."""
 
 from uuid import uuid4
 
@@ -19,7 +19,7 @@ ROWS = "select id, event_id, topic, status, dedup_key from inboxd.events order b
 
 @pytest.fixture
 async def subscribed(database: Database) -> Database:
-    """Three topics want a type; one of them in order, one without a declaration of its own."""
+    """Three topics subscribe to a type: a sequential one, a single one, and an undeclared one."""
     await database.execute(
         """
         insert into inboxd.topics (name, mode, key_path, source)
@@ -89,7 +89,7 @@ async def test_a_type_without_subscriptions_goes_to_the_default_topic(
 
 
 @WAYS
-async def test_the_same_event_id_twice_is_one_event_in_each_topic(
+async def test_a_repeated_event_id_is_one_event_in_each_topic(
     subscribed: Database, way: str
 ) -> None:
     way = way.replace("$2)", "$2) on conflict do nothing") if way is INSERT else way
@@ -99,7 +99,7 @@ async def test_the_same_event_id_twice_is_one_event_in_each_topic(
     assert await subscribed.fetchval("select count(*) from inboxd.events") == 3
 
 
-async def test_one_event_id_for_two_topics_in_one_page_is_no_duplicate(database: Database) -> None:
+async def test_one_event_id_for_two_topics_of_a_page_is_not_a_duplicate(database: Database) -> None:
     event_id = uuid4()
     drafts = [NewEvent("a.b", topic=topic, event_id=event_id) for topic in ("a", "b", "a")]
     async with database.connect() as producer:
@@ -109,7 +109,7 @@ async def test_one_event_id_for_two_topics_in_one_page_is_no_duplicate(database:
     assert [row["topic"] for row in await database.fetch(ROWS)] == ["a", "b"]
 
 
-async def test_a_large_payload_goes_with_each_row(subscribed: Database) -> None:
+async def test_a_large_payload_is_stored_for_each_row(subscribed: Database) -> None:
     await subscribed.execute(
         "insert into inboxd.events (type, payload)"
         " select 'a.b', jsonb_build_object('user', 'u', 'blob', string_agg(md5(n::text), ''))"

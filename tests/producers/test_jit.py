@@ -1,7 +1,8 @@
-"""Producers on a server as it comes: no call has its plans compiled, which would take seconds each.
+"""Producers on a server with default settings: no plan is compiled, which would take seconds.
 
-Where a plan may only use what is switched off, its cost passes the limit above which PostgreSQL 15
-to 17 compile it; 18 counts that apart, and the embedded server cannot compile. So it is Debian's.
+Where a plan can only use a disabled method, its cost exceeds the limit above which PostgreSQL 15 to
+17 compile it; 18 counts such methods apart, and the embedded server cannot compile. So these tests
+use Debian's server.
 """
 
 import json
@@ -25,7 +26,7 @@ insert into inboxd.endpoints (name, url, secrets, types)
 select 'e' || n, 'https://example.org/', jsonb_build_array('whsec_' || repeat('a', 32)), array['*']
   from generate_series(1, 10) n
 """
-# What each plan looked like, of statements within functions too, as messages to the session.
+# Sends each plan, also of statements within functions, as a message to the session.
 _TELL = """
 load 'auto_explain'; set client_min_messages = log;
 set auto_explain.log_min_duration = 0; set auto_explain.log_nested_statements = on
@@ -40,7 +41,7 @@ _STEPS = json.dumps(
     [{"type": "a.b", "name": f"s{n}", "after": [f"s{n - 1}"] * (n > 0)} for n in range(_MANY)]
 )
 
-# By the function's name: calls, with the batch and the command that there are as $1 and $2.
+# Calls by the function's name; $1 and $2 are an existing batch and command.
 CALLS: dict[str, list[str]] = {
     "emit_event": [
         "inboxd.emit_event('a.b', '{}', dedup_key => 'd', ordering_key => 'o')",
@@ -73,7 +74,7 @@ CALLS: dict[str, list[str]] = {
 
 @pytest.fixture(scope="module")
 def compiling() -> Iterator[Database]:
-    """A migrated database of a server that compiles plans, with that server's own settings."""
+    """A migrated database of a server that compiles plans, with default settings."""
     with temporary_server(binaries=_binaries()) as server:
         database = create_migrated(server)
         with psycopg.connect(database.dsn, autocommit=True) as connection:
@@ -82,7 +83,7 @@ def compiling() -> Iterator[Database]:
 
 
 def _binaries() -> Path:
-    """The programs of a server that compiles, before PostgreSQL 18."""
+    """The programs of a server that compiles, older than PostgreSQL 18."""
     for version in range(17, 14, -1):
         folder = Path(f"/usr/lib/postgresql/{version}")
         if (folder / "lib" / "llvmjit.so").exists():
@@ -92,7 +93,7 @@ def _binaries() -> Path:
 
 @pytest.fixture
 async def producer(compiling: Database) -> AsyncIterator[asyncpg.Connection]:
-    """A producer's session, whose plans are told."""
+    """A producer's session, which receives its plans."""
     async with compiling.connect() as connection:
         await connection.execute(_TELL)
         yield connection
@@ -100,7 +101,7 @@ async def producer(compiling: Database) -> AsyncIterator[asyncpg.Connection]:
 
 @pytest.fixture
 async def plans(producer: asyncpg.Connection) -> list[str]:
-    """The plans that were told."""
+    """The plans that the session has received."""
     told: list[str] = []
 
     def note(_: Any, message: Any) -> None:
@@ -110,7 +111,7 @@ async def plans(producer: asyncpg.Connection) -> list[str]:
     return told
 
 
-def test_it_is_every_function_of_producers() -> None:
+def test_every_function_of_producers_is_called_here() -> None:
     files = (migrations_folder() / "functions").glob("*.sql")
     theirs = {file.stem for file in files if _is_a_producers(file.read_text())}
     assert theirs == set(CALLS)
@@ -120,8 +121,8 @@ def _is_a_producers(text: str) -> bool:
     return any("called by:" in line and "producers" in line for line in text.splitlines())
 
 
-async def test_this_server_compiles(producer: asyncpg.Connection, plans: list[str]) -> None:
-    """Else the others would hold of any code."""
+async def test_the_server_compiles_plans(producer: asyncpg.Connection, plans: list[str]) -> None:
+    """Otherwise the other tests would prove nothing."""
     assert await producer.fetchval("show jit") == "on"
     await producer.execute("set enable_seqscan = off")
     await producer.fetch("select count(*) from inboxd.endpoints where url <> ''")
@@ -139,7 +140,7 @@ async def test_no_call_is_compiled(
         given = [each for number, each in ((1, batch), (2, command)) if f"${number}" in call]
         text = call if len(given) != 1 else call.replace("$2", "$1")
         await producer.fetch(f"select * from {text}", *given)
-    assert plans, "no plan was told"
+    assert plans, "no plan was received"
     assert [plan for plan in plans if "JIT:" in plan] == []
 
 

@@ -1,6 +1,6 @@
 """A batch of a million commands is filled in bounded memory, on both sides.
 
-Memory is read as the kernel has it: VmHWM is the most that a process ever held.
+The kernel reports the memory: VmHWM is the peak of a process.
 """
 
 import json
@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.long, pytest.mark.timeout(900)]
 ROWS = 1_000_000
 _MEGABYTE = 1024  # /proc counts in kB
 
-# A process of its own, so that its memory is the client's alone; it writes down what it held.
+# A process of its own, so that its memory is only the client's; it prints its peaks.
 PRODUCER = """
 import asyncio, json, sys
 from pathlib import Path
@@ -57,7 +57,7 @@ def _most(pid: int) -> int:
 async def test_a_million_members_fill_a_batch_in_bounded_memory(
     database: Database, start_worker: StartWorker
 ) -> None:
-    """While a worker handles what is there already."""
+    """Meanwhile a worker handles the members that are there already."""
     worker = await start_worker({"log": {"level": "info"}})
     command = [sys.executable, "-c", PRODUCER, database.dsn, str(ROWS)]
     ran = await anyio.to_thread.run_sync(
@@ -68,7 +68,7 @@ async def test_a_million_members_fill_a_batch_in_bounded_memory(
     daemon = _most(worker.process.pid)
     print(f"client: {early} kB after a tenth, {client} kB at most; worker: {daemon} kB")  # noqa: T201 - figures to look at
     assert client < 100 * _MEGABYTE
-    assert client - early < 10 * _MEGABYTE, "it grows with what it has sent"
+    assert client - early < 10 * _MEGABYTE, "memory grows with the rows sent"
     assert daemon < 100 * _MEGABYTE
     (row,) = await database.fetch("select * from inboxd.batches where id = $1", batch)
     assert (row["size"], row["failed"]) == (ROWS, 0)

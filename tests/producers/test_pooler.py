@@ -1,6 +1,6 @@
 """Producers behind PgBouncer in transaction mode: plain SQL, the functions, and `inboxd.client`.
 
-Each kind of connection is opened as its driver asks for there: nothing is prepared under a name.
+Each kind of connection has its driver's options for this: no named prepared statements.
 """
 
 import json
@@ -53,7 +53,7 @@ def _sqlalchemy(driver: str, **arguments: object) -> Callable[[str], Any]:
     @asynccontextmanager
     async def opened(dsn: str) -> AsyncIterator[Producer]:
         url = dsn.replace("postgresql://", f"postgresql+{driver}://")
-        # The pooler pools; a second one before it would only hold its places.
+        # PgBouncer pools; a second pool before it would only occupy its places.
         engine = create_async_engine(url, poolclass=NullPool, connect_args=arguments)
         async with engine.connect() as connection:
             yield Producer(connection, connection.commit, connection.rollback)
@@ -69,7 +69,7 @@ _OPEN: dict[str, Callable[[str], Any]] = {
         "asyncpg",
         statement_cache_size=0,
         prepared_statement_cache_size=0,
-        # SQLAlchemy prepares whatever it runs: under a name that nobody else takes.
+        # SQLAlchemy prepares every statement: under a unique name.
         prepared_statement_name_func=lambda: f"__{uuid4()}__",
     ),
     "sqlalchemy psycopg": _sqlalchemy("psycopg", prepare_threshold=None),
@@ -100,7 +100,7 @@ async def test_the_client_writes_in_the_callers_transaction(
 async def test_more_producers_than_sessions_write_each_row_once(
     database: Database, dsn: str
 ) -> None:
-    """They take turns on the sessions, transaction by transaction, in three ways to write."""
+    """They share the sessions, transaction by transaction, with three ways to write."""
 
     async def produce(number: int) -> None:
         connection = await asyncpg.connect(dsn, statement_cache_size=0)

@@ -1,4 +1,4 @@
-"""The role inboxd_producer: it may insert, and do nothing else, not even read what it wrote."""
+"""The role inboxd_producer may insert, but not read what it wrote, and nothing else."""
 
 import re
 from collections.abc import AsyncIterator
@@ -52,7 +52,7 @@ async def producer(database: Database) -> AsyncIterator[asyncpg.Connection]:
         """SELECT * FROM inboxd.send_commands('[{"type": "a.b"}]')""",
     ],
 )
-async def test_it_may(producer: asyncpg.Connection, statement: str) -> None:
+async def test_a_producer_may_insert(producer: asyncpg.Connection, statement: str) -> None:
     await producer.fetch(statement)
 
 
@@ -82,14 +82,16 @@ async def test_it_may(producer: asyncpg.Connection, statement: str) -> None:
         "CREATE TABLE inboxd.mine ()",
     ],
 )
-async def test_it_may_not(producer: asyncpg.Connection, statement: str, table: str) -> None:
+async def test_a_producer_may_not_read_or_change_rows(
+    producer: asyncpg.Connection, statement: str, table: str
+) -> None:
     with pytest.raises(asyncpg.InsufficientPrivilegeError):
         await producer.execute(statement.format(table=table))
 
 
 @pytest.mark.parametrize("role", ["inboxd_producer", "inboxd_worker"])
-async def test_the_client_needs_no_more(database: Database, role: str) -> None:
-    """A handler emits and sends through its worker's connection."""
+async def test_the_client_needs_no_further_rights(database: Database, role: str) -> None:
+    """The worker's role may use it too: handlers emit and send on their worker's connection."""
     inbox, known = Inbox(), uuid4()
     async with database.connect() as connection:
         await connection.execute(f"SET ROLE {role}")
@@ -106,7 +108,7 @@ async def test_the_client_needs_no_more(database: Database, role: str) -> None:
         "UPDATE inboxd.commands SET {column} = {column}",
     ],
 )
-async def test_the_worker_changes_what_became_of_a_row_and_not_what_it_says(
+async def test_a_worker_may_change_the_state_of_a_row_but_not_its_content(
     database: Database, statement: str
 ) -> None:
     table = statement.split(" ")[1]
@@ -141,7 +143,7 @@ async def test_the_worker_changes_what_became_of_a_row_and_not_what_it_says(
                 await connection.execute(change)
 
 
-async def test_others_may_not_call_the_functions(database: Database) -> None:
+async def test_other_roles_may_not_call_the_functions(database: Database) -> None:
     role = f"inboxd_test_{uuid4().hex[:12]}"
     async with database.connect() as connection:
         await connection.execute(f"CREATE ROLE {role}; SET ROLE {role}")
@@ -153,12 +155,12 @@ async def test_others_may_not_call_the_functions(database: Database) -> None:
 
 
 def _documented() -> list[str]:
-    """The grants for a producer's role, and for a receiver's."""
+    """The documented grants for a producer's role, and for a receiver's."""
     page = (Path(__file__).parents[2] / "docs" / "producers.md").read_text(encoding="utf-8")
     return re.findall(r"```sql\n(GRANT USAGE.*?)```", page, re.DOTALL)
 
 
-async def test_the_documented_grants_are_enough_for_a_role_of_ones_own(database: Database) -> None:
+async def test_the_documented_grants_are_enough_for_an_own_role(database: Database) -> None:
     grants, _ = _documented()
     role = f"inboxd_test_{uuid4().hex[:12]}"
     async with database.connect() as connection:
@@ -180,7 +182,7 @@ async def test_the_documented_grants_are_enough_for_a_role_of_ones_own(database:
             await connection.execute(f"RESET ROLE; DROP OWNED BY {role}; DROP ROLE {role}")
 
 
-async def test_the_documented_grants_are_those_of_a_receiver(database: Database) -> None:
+async def test_the_documented_grants_equal_those_of_a_receiver(database: Database) -> None:
     _, grants = _documented()
     role = f"inboxd_test_{uuid4().hex[:12]}"
     async with database.connect() as connection:
@@ -194,7 +196,7 @@ async def test_the_documented_grants_are_those_of_a_receiver(database: Database)
 
 
 async def _rights(connection: asyncpg.Connection, role: str) -> set[tuple[str, ...]]:
-    """What was granted in the schema: columns, and functions."""
+    """The role's rights in the schema: on columns and functions."""
     rows = await connection.fetch(
         "SELECT privilege_type, table_name, column_name FROM information_schema.column_privileges"
         " WHERE grantee = $1 AND table_schema = 'inboxd' UNION ALL "

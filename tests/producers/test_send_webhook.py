@@ -1,4 +1,4 @@
-"""`send_webhook` and its bulk forms: who gets what, once, in the sender's transaction."""
+"""`send_webhook` and its bulk forms: which endpoints get it, once, in the sender's transaction."""
 
 import json
 from uuid import uuid4
@@ -41,7 +41,7 @@ async def test_each_endpoint_whose_types_match_gets_one_delivery(database: Datab
     }
 
 
-async def test_a_webhook_that_nobody_gets_is_no_row(database: Database) -> None:
+async def test_a_webhook_without_an_endpoint_writes_no_row(database: Database) -> None:
     await add(database, "other", "order.*")
     assert await database.fetch(SEND, "user.created", "{}") == []
     assert await deliveries(database) == []
@@ -55,7 +55,7 @@ async def test_a_disabled_endpoint_gets_nothing(database: Database) -> None:
     assert await database.fetch(SEND, "user.created", "{}") == []
 
 
-async def test_an_endpoint_of_a_tenant_gets_what_is_sent_for_it_alone(database: Database) -> None:
+async def test_an_endpoint_of_a_tenant_gets_only_its_tenants_webhooks(database: Database) -> None:
     await add(database, "ours")
     await add(database, "acme", tenant="acme")
     call = "select to_endpoint from inboxd.send_webhook('user.created', tenant => $1)"
@@ -69,7 +69,9 @@ async def test_one_endpoint_can_be_named(database: Database) -> None:
     await add(database, "two", "user.*")
     call = "select to_endpoint from inboxd.send_webhook($1, endpoint => $2)"
     assert [row[0] for row in await database.fetch(call, "user.created", "two")] == ["two"]
-    assert [row[0] for row in await database.fetch(call, "test", "two")] == ["two"], "of any type"
+    assert [row[0] for row in await database.fetch(call, "test", "two")] == ["two"], (
+        "a named endpoint gets any type"
+    )
     with pytest.raises(asyncpg.InvalidParameterValueError, match="no endpoint 'three'"):
         await database.fetch(call, "user.created", "three")
 
@@ -86,7 +88,7 @@ async def test_only_an_ordered_endpoint_has_the_ordering_key(database: Database)
     ]
 
 
-async def test_what_travels_with_a_row(database: Database) -> None:
+async def test_a_delivery_has_the_fields_of_the_call(database: Database) -> None:
     await add(database, "one")
     cause = uuid4()
     await database.fetch(
@@ -102,7 +104,7 @@ async def test_what_travels_with_a_row(database: Database) -> None:
     assert (row["run_at"].year, row["origin_kind"]) == (2030, "api")
 
 
-async def test_it_commits_with_the_senders_transaction(database: Database) -> None:
+async def test_a_webhook_commits_with_the_senders_transaction(database: Database) -> None:
     await add(database, "one")
     async with database.connect() as connection:
         transaction = connection.transaction()
@@ -129,7 +131,7 @@ async def test_a_message_id_is_delivered_once(database: Database) -> None:
     assert len(await deliveries(database)) == 2
 
 
-async def test_a_message_id_is_known_when_its_delivery_is_settled(database: Database) -> None:
+async def test_a_message_id_is_known_after_its_delivery_is_settled(database: Database) -> None:
     await add(database, "one")
     (first,) = await database.fetch(CHOSEN, "m1")
     await _settle(database)
@@ -139,8 +141,8 @@ async def test_a_message_id_is_known_when_its_delivery_is_settled(database: Data
     assert await deliveries(database) == []
 
 
-async def test_who_sends_the_same_id_waits_for_the_other(database: Database) -> None:
-    """Also if that one's delivery is settled before it may go on."""
+async def test_a_sender_of_the_same_id_waits_for_the_other(database: Database) -> None:
+    """Even if the other one's delivery is settled before the wait ends."""
     await add(database, "one")
     answers: list[asyncpg.Record] = []
 
@@ -161,10 +163,10 @@ async def test_who_sends_the_same_id_waits_for_the_other(database: Database) -> 
 
 
 @pytest.mark.parametrize("level", ["repeatable read", "serializable"])
-async def test_a_snapshot_that_is_older_than_the_other_delivery_sends_no_second_one(
+async def test_a_snapshot_older_than_the_other_delivery_sends_no_second_one(
     database: Database, level: str
 ) -> None:
-    """It finds that one neither among what waits nor in history: an index does."""
+    """It sees the other delivery neither unsettled nor in history: the index refuses."""
     await add(database, "one")
     async with database.connect() as connection:
         await connection.execute(f"begin isolation level {level}")
@@ -180,10 +182,10 @@ async def test_a_snapshot_that_is_older_than_the_other_delivery_sends_no_second_
         assert await _delivered(database) == {"m1": 1}
 
 
-async def test_what_is_settled_while_it_is_sent_again_is_not_delivered_twice(
+async def test_a_delivery_settled_while_it_is_sent_again_is_not_repeated(
     database: Database,
 ) -> None:
-    """The page waits for a row that somebody wrote by hand, with a snapshot of before."""
+    """The page waits for a row written by hand, with a snapshot from before."""
     await add(database, "one")
     await database.fetch(CHOSEN, "m1")
     given = json.dumps([{"type": "a.b", "message_id": each} for each in ("m0", "m1")])
@@ -208,7 +210,7 @@ async def test_what_is_settled_while_it_is_sent_again_is_not_delivered_twice(
         assert await _delivered(database) == {"m0": 1, "m1": 1}
 
 
-async def test_however_many_send_it_while_it_is_delivered_each_is_there_once(
+async def test_concurrent_senders_and_deliveries_write_each_message_once(
     database: Database,
 ) -> None:
     await add(database, "one")
@@ -260,7 +262,7 @@ async def test_bulk_answers_in_the_order_given(database: Database) -> None:
     assert await database.fetch("select * from inboxd.send_webhooks('[]')") == []
 
 
-async def test_a_key_that_no_argument_has_is_refused(database: Database) -> None:
+async def test_an_unknown_key_is_refused(database: Database) -> None:
     with pytest.raises(asyncpg.InvalidParameterValueError, match="item 1 has the unknown key tena"):
         await database.fetch(
             """select * from inboxd.send_webhooks('[{"type": "a.b", "tena": 1}]')"""
@@ -276,7 +278,7 @@ async def test_a_message_id_that_cannot_be_signed_is_refused(
 
 
 @pytest.mark.parametrize("type_", [None, "", "x" * 256])
-async def test_a_type_is_needed(database: Database, type_: str | None) -> None:
+async def test_a_webhook_needs_a_type(database: Database, type_: str | None) -> None:
     with pytest.raises(asyncpg.InvalidParameterValueError, match="a webhook of the type"):
         await database.fetch(SEND, type_, "{}")
 
@@ -311,7 +313,7 @@ async def test_a_producer_sends_and_reads_no_secret(database: Database) -> None:
 
 
 async def _delivered(database: Database) -> dict[str, int]:
-    """How often each message is there, to be delivered or settled."""
+    """The number of rows of each message, unsettled or settled."""
     rows = await database.fetch(
         "select payload ->> 'id' as id, count(*) from (select payload from inboxd.commands"
         " union all select payload from inboxd.commands_history) as all_of group by 1"
@@ -320,11 +322,11 @@ async def _delivered(database: Database) -> dict[str, int]:
 
 
 async def _settle(where: "Database | asyncpg.Connection") -> None:
-    """As a worker would: from the hot table to history, in one transaction."""
+    """Settle deliveries as a worker does: into history, in one transaction."""
     await where.execute(
         "update inboxd.commands set status = 'running', worker_id = command_id, fence = fence + 1"
     )
     await where.fetch(
         "select inboxd.settle_command(id, fence, worker_id, 0.1) from inboxd.commands"
-        " where status = 'running'"  # not what was sent in between
+        " where status = 'running'"  # not those sent meanwhile
     )

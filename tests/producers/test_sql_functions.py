@@ -1,4 +1,4 @@
-"""The SQL that any client may use: emit_event, send_command, their bulk forms, large payloads."""
+"""The SQL for any client: emit_event, send_command, their bulk forms, large payloads."""
 
 import json
 from uuid import UUID, uuid4
@@ -27,7 +27,7 @@ async def test_one_argument_is_enough(database: Database) -> None:
     assert (row["origin_kind"], row["status"]) == ("api", "pending")
 
 
-async def test_a_second_event_of_one_id_is_a_duplicate(database: Database) -> None:
+async def test_a_second_event_with_the_same_id_is_a_duplicate(database: Database) -> None:
     key = uuid4()
     one = "SELECT * FROM inboxd.emit_event('a.b', '{}', event_id => $1)"
     (first,) = await database.fetch(one, key)
@@ -47,7 +47,7 @@ async def test_a_command_goes_to_the_queue_that_its_handler_declares(database: D
     assert [row["queue"] for row in rows] == ["email", "email", "other"]
 
 
-async def test_bulk_answers_in_the_order_given(database: Database) -> None:
+async def test_a_bulk_call_answers_in_the_order_given(database: Database) -> None:
     known = str(uuid4())
     given = [
         {"type": "a.b", "event_id": known, "payload": {"n": 0}, "tenant": "t1"},
@@ -66,7 +66,7 @@ async def test_bulk_answers_in_the_order_given(database: Database) -> None:
     assert await database.fetch("SELECT * FROM inboxd.emit_events('[]')") == []
 
 
-async def test_bulk_without_ids_keeps_the_order_given(database: Database) -> None:
+async def test_bulk_rows_without_ids_keep_the_order_given(database: Database) -> None:
     given = json.dumps([{"type": "a.b", "payload": {"n": n}} for n in range(300)])
     await database.fetch("SELECT * FROM inboxd.send_commands($1)", given)
     rows = await database.fetch("SELECT payload FROM inboxd.commands ORDER BY id")
@@ -81,7 +81,7 @@ async def test_arrays_of_different_lengths_are_refused(database: Database) -> No
 
 
 @pytest.mark.parametrize("call", ["emit_events", "send_commands"])
-async def test_a_key_that_no_column_has_is_refused(database: Database, call: str) -> None:
+async def test_an_unknown_key_of_an_item_is_refused(database: Database, call: str) -> None:
     with pytest.raises(asyncpg.InvalidParameterValueError, match="item 2 has the unknown key tena"):
         await database.fetch(
             f"""select * from inboxd.{call}('[{{"type": "a.b"}}, {{"type": "a.b", "tena": 1}}]')"""
@@ -107,7 +107,7 @@ async def test_same_keys_in_opposite_orders_do_not_deadlock(database: Database) 
 async def test_one_event_for_topics_in_opposite_orders_does_not_deadlock(
     database: Database,
 ) -> None:
-    """Both wait for a third, which has the first topic's; one has the second topic's by then."""
+    """Both wait for a third session, which has inserted into topic a."""
     waits = (
         "select count(*) from pg_stat_activity"
         " where datname = current_database() and wait_event_type = 'Lock'"
@@ -123,7 +123,7 @@ async def test_one_event_for_topics_in_opposite_orders_does_not_deadlock(
 
         await eventually(are)
 
-    for _ in range(5):  # whom the third one's end wakes first is a matter of luck
+    for _ in range(5):  # which of the two is woken first is random
         event_id = uuid4()
         async with database.connect() as third:
             transaction = third.transaction()
@@ -161,7 +161,7 @@ async def test_a_duplicate_of_a_row_committed_meanwhile_has_its_id(database: Dat
     assert [tuple(each) for each in answers[0]] == [(row["id"], True)]
 
 
-async def test_under_repeatable_read_a_key_committed_meanwhile_is_to_be_retried(
+async def test_a_key_committed_meanwhile_is_a_serialization_error_under_repeatable_read(
     database: Database,
 ) -> None:
     given = json.dumps([{"type": "a.b", "event_id": str(uuid4())}])
@@ -191,7 +191,7 @@ async def test_a_large_payload_goes_to_bodies(database: Database, table: str, pl
     assert (small["kept"], small["moved"]) == ('{"small": true}', None)
 
 
-async def test_without_a_partition_a_large_payload_stays_in_its_row(database: Database) -> None:
+async def test_a_large_payload_without_a_partition_stays_in_its_row(database: Database) -> None:
     async with database.connect() as connection:
         await connection.execute(
             "SET timezone = 'Pacific/Kiritimati'"
@@ -207,7 +207,7 @@ async def test_without_a_partition_a_large_payload_stays_in_its_row(database: Da
     assert (json.loads(row["payload"]), row["body_id"]) == (json.loads(payload), None)
 
 
-async def test_nothing_depends_on_the_search_path(database: Database) -> None:
+async def test_the_functions_do_not_depend_on_the_search_path(database: Database) -> None:
     async with database.connect() as connection:
         await connection.execute("SET search_path = ''")
         await connection.execute("INSERT INTO inboxd.events (type, payload) VALUES ('a', '{}')")
@@ -215,7 +215,7 @@ async def test_nothing_depends_on_the_search_path(database: Database) -> None:
         await connection.fetch("""SELECT * FROM inboxd.emit_events('[{"type": "a.b"}]')""")
 
 
-async def test_two_phase_commit_with_notifications_off(
+async def test_two_phase_commit_works_with_notifications_off(
     restartable_server: Server, restartable_database: Database
 ) -> None:
     await restartable_database.execute("ALTER SYSTEM SET max_prepared_transactions = 5")
@@ -231,7 +231,7 @@ async def test_two_phase_commit_with_notifications_off(
         assert await connection.fetchval("SELECT count(*) FROM inboxd.events") == 1
 
 
-async def test_notifications_off_sends_none(database: Database) -> None:
+async def test_a_session_with_notifications_off_sends_none(database: Database) -> None:
     heard: list[str] = []
     async with database.connect() as listener, database.connect() as producer:
         await listener.add_listener("inboxd_events", lambda *_: heard.append("event"))

@@ -1,4 +1,4 @@
-"""What one producer may do to the work of another, and of whoever delivers webhooks."""
+"""Limits between producers: one must not change another's work, nor write deliveries."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -21,7 +21,7 @@ KNOWN = "'00000000-0000-7000-8000-000000000001'"
 
 @pytest.fixture
 async def logins(database: Database) -> AsyncIterator[Sequence[str]]:
-    """Two logins that are producers, and no more."""
+    """Two logins that are only producers."""
     names = [f"{database.name}_{each}" for each in ("alice", "mallory")]
     for name in names:
         await database.execute(f"CREATE ROLE {name} LOGIN IN ROLE inboxd_producer")
@@ -39,15 +39,15 @@ async def logged_in(database: Database, login: str) -> AsyncIterator[asyncpg.Con
 
 
 async def opened(connection: asyncpg.Connection) -> tuple[Any, ...]:
-    """How far the file has come, and when it was finished."""
+    """How many lines of the file are written, and when it was finished."""
     (row,) = await connection.fetch(OPEN)
     return tuple(row)
 
 
-async def test_a_file_is_moved_on_by_the_login_that_writes_it(
+async def test_a_file_is_advanced_only_by_the_login_that_writes_it(
     database: Database, logins: Sequence[str]
 ) -> None:
-    """Another one that knows its name leaves none of its lines unwritten."""
+    """Another login that knows the file's name cannot make it skip lines."""
     alice, mallory = logins
     async with logged_in(database, alice) as connection:
         assert (await opened(connection))[0] == 0
@@ -63,7 +63,7 @@ async def test_a_file_is_moved_on_by_the_login_that_writes_it(
             assert await connection.fetchval(ADVANCE, 10, 20, True)
 
 
-async def test_a_file_that_was_begun_before_logins_counted_goes_on(
+async def test_a_file_from_before_logins_were_recorded_goes_on(
     database: Database, logins: Sequence[str]
 ) -> None:
     await database.execute(
@@ -93,10 +93,10 @@ async def test_a_file_that_was_begun_before_logins_counted_goes_on(
         f"SELECT inboxd.send_after({KNOWN}, '{DELIVERY}')",
     ],
 )
-async def test_no_delivery_is_written_by_hand(
+async def test_a_delivery_cannot_be_written_by_hand(
     database: Database, logins: Sequence[str], statement: str
 ) -> None:
-    """It could name any endpoint, whoever it is for, and an id that a signature does not hold."""
+    """It could name an endpoint of another tenant, and an id that cannot be signed."""
     await add(database, "acme", tenant="acme")
     async with logged_in(database, logins[0]) as connection:
         await connection.execute(f"SELECT inboxd.send_command('a.b', command_id => {KNOWN})")
@@ -127,7 +127,7 @@ async def test_no_command_of_an_emitted_event_is_written_by_hand(
 @pytest.mark.parametrize(
     "more", ["", ", tenant => 'acme'", ", endpoint => 'acme', tenant => 'acme'"]
 )
-async def test_a_producer_sends_by_the_function(
+async def test_a_producer_sends_webhooks_with_the_function(
     database: Database, logins: Sequence[str], more: str
 ) -> None:
     await add(database, "acme")
@@ -139,7 +139,7 @@ async def test_a_producer_sends_by_the_function(
 
 
 @pytest.mark.parametrize("role", ["inboxd_worker", None])
-async def test_who_may_change_endpoints_may_write_deliveries(
+async def test_a_role_that_may_change_endpoints_may_write_deliveries(
     database: Database, role: str | None
 ) -> None:
     async with database.connect() as connection:

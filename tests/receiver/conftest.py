@@ -1,4 +1,4 @@
-"""A receiver as a process on a durable server, and its senders."""
+"""A receiver as a process, with a durable server, and its senders."""
 
 import sys
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -20,21 +20,21 @@ from tests.support.sender import Provider
 
 @pytest.fixture(scope="session")
 def durable_server() -> Iterator[Server]:
-    """A server on a disk, with fsync, that a test may stop and must leave running."""
+    """A server on a disk, with fsync. A test may stop it, and must leave it running."""
     with temporary_server(durable=True) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def durable_template(durable_server: Server) -> Database:
-    """A migrated database on it that nobody connects to; it ends with it."""
+    """A migrated database on that server without connections, as a template."""
     with _hasty(durable_server):
         return create_migrated(durable_server)
 
 
 @pytest.fixture
 def inbox(durable_server: Server, durable_template: Database) -> Iterator[Database]:
-    """A migrated database of the test's own, with the topic."""
+    """A migrated database for one test, with the topic."""
     with _hasty(durable_server):
         fresh = create(durable_server, durable_template.name)
     anyio.run(fresh.execute, TOPIC)
@@ -45,20 +45,20 @@ def inbox(durable_server: Server, durable_template: Database) -> Iterator[Databa
 
 @contextmanager
 def _hasty(server: Server) -> Iterator[None]:
-    """A database is made or dropped, a thousand files, and nobody is to wait for the disk."""
+    """Switches fsync off: creating or dropping a database writes a thousand files."""
     with psycopg.connect(server.dsn(), autocommit=True) as connection:
         for value in ("off", "on"):
             connection.execute(f"alter system set fsync = {value}".encode())
             connection.execute("select pg_reload_conf()")
             while connection.execute("show fsync").fetchall() != [(value,)]:
-                pass  # the session reads it between two statements
+                pass  # the session reads the setting between two statements
             if value == "off":
                 yield
 
 
 @pytest.fixture
 def start_receiver(inbox: Database, tmp_path: Path) -> Iterator[StartReceiver]:
-    """Start receivers on the test's database."""
+    """Starts receivers on the test's database."""
     receivers: list[Receiver] = []
     with ExitStack() as stack:
 
@@ -82,7 +82,7 @@ def start_receiver(inbox: Database, tmp_path: Path) -> Iterator[StartReceiver]:
                 config=config or {},
                 spool=spool,
                 arguments=arguments,
-                forked=not arguments,  # a supervisor starts what was typed, not a fork
+                forked=not arguments,  # a supervisor starts a command line, not a fork
             )
             receivers.append(receiver)
             if ready:
@@ -92,13 +92,13 @@ def start_receiver(inbox: Database, tmp_path: Path) -> Iterator[StartReceiver]:
         yield start
         for receiver in receivers:
             receiver.kill()
-            # Captured, and so shown only if the test failed.
+            # Captured by pytest, which shows it only for a failed test.
             sys.stdout.write(f"--- {receiver.log.name}\n{receiver.output()}\n")
 
 
 @pytest.fixture
 async def provider_of() -> AsyncIterator[MakeProvider]:
-    """Providers whose connections are closed at the end."""
+    """Makes providers, and closes their connections at the end."""
     made: list[Provider] = []
 
     def make(receiver: Receiver, **changes: Any) -> Provider:

@@ -1,4 +1,10 @@
-"""What tests of the spool share: a provider that is never refused, and what waits on the disk."""
+"""Shared by tests of the spool: a provider that is never refused, and the state of the disk.
+
+async with unrefused(receiver, inbox, spool) as provider:
+    with durable_server.outage():
+        await spooled(spool)
+        await provider.goes_on(50)
+"""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,17 +21,17 @@ from tests.support.waiting import WITHIN
 
 
 def marks(path: Path) -> list[str]:
-    """The sources that are spooled."""
+    """The marks of spooled sources."""
     return sorted(each.name for each in (path / "sources").glob("*.spooled"))
 
 
 def apart(path: Path) -> int:
-    """How many frames are set apart."""
+    """The number of frames that are set apart."""
     return sum(count_apart(folder, SystemFiles()) for folder in folders(path))
 
 
 async def spooled(path: Path, within: float = WITHIN) -> None:
-    """Wait until something is."""
+    """Wait until a source is spooled."""
 
     async def is_spooled() -> bool:
         return bool(marks(path))
@@ -34,7 +40,7 @@ async def spooled(path: Path, within: float = WITHIN) -> None:
 
 
 async def drained(path: Path, within: float = WITHIN) -> None:
-    """Wait until nothing waits any more."""
+    """Wait until all sources are drained."""
 
     async def is_drained() -> bool:
         return not marks(path)
@@ -46,9 +52,9 @@ async def drained(path: Path, within: float = WITHIN) -> None:
 async def unrefused(
     receiver: Receiver, inbox: Database, path: Path, *, lost: bool = False
 ) -> AsyncIterator[Provider]:
-    """A provider that sends once, before, during and after; all is accepted, and there at the end.
+    """A provider that sends before, during and after; all is accepted, and stored at the end.
 
-    lost: connections may be.
+    lost: connections may be lost.
     """
     provider = receiver.provider(again=lost)
     async with provider.load(pause=0.002):

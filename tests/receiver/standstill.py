@@ -1,4 +1,8 @@
-"""A server that stands still: all of its processes are stopped, as on a machine that swaps."""
+"""Freezes a server: all of its processes are stopped, as on a machine that swaps.
+
+with standing_still(durable_server):
+    assert (await provider.offer("m")).accepted
+"""
 
 import os
 import signal
@@ -11,7 +15,7 @@ from inboxd.embedded import Server
 
 @contextmanager
 def standing_still(server: Server) -> Iterator[None]:
-    """Freeze all processes of a server meanwhile."""
+    """Freeze all processes of a server for the block."""
     _signal(server, signal.SIGSTOP)
     try:
         yield
@@ -20,11 +24,11 @@ def standing_still(server: Server) -> Iterator[None]:
 
 
 def _signal(server: Server, number: signal.Signals) -> None:
-    """Its first process before the others, so that none is started meanwhile."""
+    """Signal the first process before the others, so that it starts no new ones."""
     os.kill(server.pid, number)
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
-            with suppress(OSError):  # it has just ended
+            with suppress(OSError):  # the process has just ended
                 parent = (folder / "stat").read_text().rpartition(")")[2].split()[1]
                 if int(parent) == server.pid:
                     os.kill(int(folder.name), number)

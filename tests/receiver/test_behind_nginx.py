@@ -1,6 +1,6 @@
-"""nginx before the receiver, as the pages print it: TLS, senders' addresses, client certificates.
+"""nginx before the receiver, as the docs show it: TLS, senders' addresses, client certificates.
 
-The pages' own blocks are used, with other ports and files; what nginx cannot read fails here.
+The blocks of the pages are used, with other ports and files; an invalid block fails here.
 """
 
 import re
@@ -22,7 +22,7 @@ from tests.support.receiver import Receiver, StartReceiver
 from tests.support.sender import standard_webhooks
 from tests.support.verdicts import safety
 
-# Servers of others, which the blocks of a page do not change from day to day.
+# Servers of others: their blocks on a page rarely change.
 pytestmark = [pytest.mark.anyio, pytest.mark.long]
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -32,30 +32,29 @@ CERTIFIED = {
     "keys": [],
     "certificate": {"header": "x-client-subject", "subjects": ["CN=sender.example"]},
 }
-# An address of this machine that is not nginx's.
+# An address of this machine that nginx does not use.
 SENDER = "127.0.0.2"
 
 
 def block(page: str) -> str:
-    """The one block of nginx on a page."""
+    """The only nginx block of a page."""
     text = (DOCS / page).read_text()
     [found] = re.findall(r"^```nginx\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
     return str(found)
 
 
 def changed(text: str, changes: Mapping[str, str]) -> str:
-    """A block with other ports and files; each is there."""
+    """A block with other ports and files; each must be in the page's block."""
     for was, now in changes.items():
-        assert was in text, f"the page's block has no {was!r} any more"
+        assert was in text, f"the page's block no longer has {was!r}"
         text = text.replace(was, now)
     return text
 
 
 class Site:
-    """nginx before one receiver, and the files of two parties."""
+    """nginx before one receiver, and the certificates of two parties."""
 
     def __init__(self, folder: Path, receiver: Receiver, port: int) -> None:
-        """Nothing runs yet."""
         self.port = port
         self.server = self._certificate(folder, "hooks.example.com")
         self.sender = self._certificate(folder, "sender.example")
@@ -67,7 +66,7 @@ class Site:
         self.behind = {"127.0.0.1:8798": f"127.0.0.1:{receiver.port}"}
 
     def client(self, party: Mapping[str, str] | None = None) -> httpx.AsyncClient:
-        """A sender, with the certificate of a party or with none."""
+        """A sender, with the certificate of a party or without one."""
         context = ssl.create_default_context()
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         if party is not None:
@@ -86,7 +85,7 @@ class Site:
 
 @contextmanager
 def served(receiver: Receiver, folder: Path, page: str) -> Iterator[Site]:
-    """The page's nginx before a receiver."""
+    """Run the page's nginx before a receiver."""
     with ExitStack() as stack:
         port = int(stack.enter_context(held_port()).getsockname()[1])
         site = Site(folder, receiver, port)
@@ -109,13 +108,13 @@ def served(receiver: Receiver, folder: Path, page: str) -> Iterator[Site]:
 
 
 def signed(number: int, **more: str) -> dict[str, Any]:
-    """A webhook of the tests' provider."""
+    """A signed webhook of the tests' provider."""
     body = orjson.dumps({"match": "7", "number": number})
     headers = {"content-type": "application/json", **standard_webhooks()(body, f"msg_{number}")}
     return {"content": body, "headers": headers | more}
 
 
-async def test_what_is_signed_arrives_and_its_sender_s_address_is_its_own(
+async def test_a_signed_webhook_is_stored_with_its_sender_s_address(
     inbox: Database, start_receiver: StartReceiver, tmp_path: Path
 ) -> None:
     receiver = await start_receiver(http=BELIEVED)
@@ -134,7 +133,7 @@ async def test_what_is_signed_arrives_and_its_sender_s_address_is_its_own(
         assert [tuple(row) for row in stored] == [(SENDER, "stored")] * 3
 
 
-async def test_whoever_has_no_certificate_writes_a_header_in_vain(
+async def test_a_forged_certificate_header_is_refused(
     inbox: Database, start_receiver: StartReceiver, tmp_path: Path
 ) -> None:
     receiver = await start_receiver(http=BELIEVED, source=CERTIFIED)
@@ -143,7 +142,7 @@ async def test_whoever_has_no_certificate_writes_a_header_in_vain(
         async with site.client() as stranger:
             refused = await stranger.post("/in/bets", content=b'{"match": "7"}', headers=forged)
             assert refused.status_code == 401
-        async with site.client(site.other) as other:  # of an authority that nginx does not know
+        async with site.client(site.other) as other:  # its authority is unknown to nginx
             refused = await other.post("/in/bets", content=b'{"match": "7"}', headers=forged)
             assert refused.status_code in (400, 401)
         async with site.client(site.sender) as sender:
@@ -153,7 +152,7 @@ async def test_whoever_has_no_certificate_writes_a_header_in_vain(
         assert await inbox.fetchval("select count(*) from inboxd.receipts") == 1
 
 
-async def test_the_block_of_the_schemes_page_lets_in_who_has_a_certificate(
+async def test_the_block_of_the_schemes_page_accepts_a_certificate(
     inbox: Database, start_receiver: StartReceiver, tmp_path: Path
 ) -> None:
     receiver = await start_receiver(http=BELIEVED, source=CERTIFIED)
@@ -161,7 +160,7 @@ async def test_the_block_of_the_schemes_page_lets_in_who_has_a_certificate(
         async with site.client() as stranger:
             headers = {"x-client-subject": "CN=sender.example"}
             refused = await stranger.post("/in/bets", content=b'{"match": "7"}', headers=headers)
-            assert refused.status_code == 400, "nginx asks for one"
+            assert refused.status_code == 400, "nginx requires a certificate"
         async with site.client(site.sender) as sender:
             answer = await sender.post("/in/bets", content=b'{"match": "7"}', headers=headers)
             assert answer.status_code == 202, answer.text

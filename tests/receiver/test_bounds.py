@@ -1,4 +1,4 @@
-"""Senders that are slow, or never end: cut off in time, or give way; memory is bounded."""
+"""Slow and endless senders are disconnected in time, or give way; memory is bounded."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -25,7 +25,7 @@ _MEGABYTE = bytes(1 << 20)
 
 @asynccontextmanager
 async def served_meanwhile(receiver: Receiver, inbox: Database) -> AsyncIterator[None]:
-    """Others are served all the time, and the process lives."""
+    """Other requests are served all the time, and the process stays alive."""
     provider = receiver.provider()
     async with provider.load(keys=2, pause=0.01):
         await provider.goes_on(5)
@@ -37,7 +37,7 @@ async def served_meanwhile(receiver: Receiver, inbox: Database) -> AsyncIterator
 
 
 async def drip(wire: Wire, drop: bytes) -> None:
-    """Send so little, again and again, until the other side has closed the connection."""
+    """Send a few bytes again and again, until the other side has closed the connection."""
     with bounded():
         while wire.open:
             wire.send(drop)
@@ -46,7 +46,7 @@ async def drip(wire: Wire, drop: bytes) -> None:
 
 
 @pytest.mark.parametrize("begun", [b"", b"content-length: 100000\r\n\r\n"], ids=["head", "body"])
-async def test_a_hundred_that_are_not_cut_off_yet_keep_nobody_waiting(
+async def test_a_hundred_slow_senders_do_not_delay_others(
     inbox: Database, start_receiver: StartReceiver, begun: bytes
 ) -> None:
     receiver = await start_receiver(http={"header_timeout": "1h", "body_timeout": "1h"})
@@ -59,7 +59,7 @@ async def test_a_hundred_that_are_not_cut_off_yet_keep_nobody_waiting(
         wire.close()
 
 
-async def test_headers_that_never_end(inbox: Database, start_receiver: StartReceiver) -> None:
+async def test_endless_headers_are_cut_off(inbox: Database, start_receiver: StartReceiver) -> None:
     receiver = await start_receiver(http={"header_timeout": "1s"})
 
     async def trickle() -> None:
@@ -71,7 +71,7 @@ async def test_headers_that_never_end(inbox: Database, start_receiver: StartRece
         await asyncio.gather(*(trickle() for _ in range(100)))
 
 
-async def test_bodies_that_never_end(inbox: Database, start_receiver: StartReceiver) -> None:
+async def test_endless_bodies_are_cut_off(inbox: Database, start_receiver: StartReceiver) -> None:
     receiver = await start_receiver(http={"body_timeout": "1s"})
 
     async def trickle(length: bytes) -> Answer | None:
@@ -105,10 +105,10 @@ async def test_bodies_that_never_end(inbox: Database, start_receiver: StartRecei
     ],
     ids=["announced", "one byte", "a part", "heads", "silent"],
 )
-async def test_who_stands_still_denies_nobody(
+async def test_stalled_senders_do_not_keep_others_out(
     inbox: Database, start_receiver: StartReceiver, http: dict[str, object], sent: list[bytes]
 ) -> None:
-    """Strangers that would stay for an hour: what the provider sends is taken all the same."""
+    """The strangers stay for an hour, and the provider's requests are accepted in time."""
     times = {"body_timeout": "1h", "header_timeout": "1h", "keep_alive": "1h"}
     receiver = await start_receiver(http={**times, **http})
     wires = [await Wire.connect(receiver.port) for _ in sent]
@@ -127,7 +127,7 @@ async def test_who_stands_still_denies_nobody(
 
 
 @pytest.mark.parametrize("length", [b"content-length: 1000000000", b"transfer-encoding: chunked"])
-async def test_a_body_beyond_its_size_is_cut_off_and_never_in_memory(
+async def test_a_too_large_body_is_cut_off_and_never_in_memory(
     inbox: Database, start_receiver: StartReceiver, length: bytes
 ) -> None:
     receiver = await start_receiver(source={"max_body": "100KiB"})
@@ -145,7 +145,7 @@ async def test_a_body_beyond_its_size_is_cut_off_and_never_in_memory(
         try:
             return (await wire.answer()).status
         except NoAnswer:
-            return None  # it was reset before the answer was read
+            return None  # reset before the answer was read
         finally:
             wire.close()
 
@@ -156,13 +156,13 @@ async def test_a_body_beyond_its_size_is_cut_off_and_never_in_memory(
     assert receiver.resident - before < 40
 
 
-async def test_what_waits_for_a_database_that_stands_still_is_bounded(
+async def test_requests_that_wait_for_a_frozen_database_take_bounded_memory(
     durable_server: Server,
     inbox: Database,
     start_receiver: StartReceiver,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # Else what was freed stays the process's, as far as the C library thinks that it may need it.
+    # Otherwise the C library keeps freed memory for the process.
     for name in ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_"):
         monkeypatch.setenv(name, "65536")
     most = 16
@@ -190,13 +190,13 @@ async def test_what_waits_for_a_database_that_stands_still_is_bounded(
     async def is_given_back() -> bool:
         return receiver.resident - before < 4 * most
 
-    for _ in range(3):  # again and again: what was refused is not kept
+    for _ in range(3):  # refused requests must not accumulate
         with standing_still(durable_server):
             statuses = await asyncio.gather(*(send(number) for number in range(200)))
         assert set(statuses) <= {503, 0}, statuses
-    # In flight as it came and as text: twice; of the round before, until its writes end: twice; on
-    # its way to the database by two connections, and copied on it: less than four times. The rest
-    # is for what is read of connections before they are refused.
+    # Twice for requests in flight, as bytes and as text; twice for the previous round, until its
+    # writes end; less than four times for two connections that send, and copy, to the database. The
+    # rest is for data that is read from connections before they are refused.
     assert receiver.most_resident - before < 12 * most
     await eventually(is_given_back)
     receiver.holds()

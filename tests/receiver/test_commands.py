@@ -1,4 +1,4 @@
-"""`inboxd webhooks` beside a receiver that runs: a sample, what came of it, the same again."""
+"""`inboxd webhooks` with a running receiver: a sample is sent, shown, and sent again."""
 
 import io
 import json
@@ -20,13 +20,13 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 def inbox(database: Database) -> Database:
-    """On the server of all tests, which is fast: nothing here asks whether it is durable."""
+    """A database on the server of all tests, which is fast: durability does not matter here."""
     anyio.run(database.execute, TOPIC)
     return database
 
 
 async def webhooks(receiver: Receiver, *arguments: str, ends: int = 0) -> Any:
-    """Run a command with the receiver's own settings, in this process."""
+    """Run a command with the receiver's settings, in this process."""
     settings = str(receiver.log.with_suffix(".toml"))
 
     def run() -> str:
@@ -54,7 +54,7 @@ async def test_a_sample_is_received_shown_and_sent_again(
         receiver, "replay", event, "--url", f"http://127.0.0.1:{receiver.port}/in/bets"
     )
     assert (again["status"], again["signed"]) == (202, "anew")
-    assert again["answer"]["events"] == [event], "its id is the same, so it is a duplicate"
+    assert again["answer"]["events"] == [event], "the same id makes it a duplicate"
     listed = (await webhooks(receiver, "list"))["receipts"]
     assert [each["outcome"] for each in listed] == ["duplicate", "stored"]
     with safety():
@@ -62,7 +62,7 @@ async def test_a_sample_is_received_shown_and_sent_again(
     receiver.holds()
 
 
-async def test_a_pause_reaches_the_receiver(
+async def test_a_pause_takes_effect_in_the_receiver(
     inbox: Database, start_receiver: StartReceiver, provider_of: MakeProvider, tmp_path: Path
 ) -> None:
     receiver = await start_receiver()

@@ -1,6 +1,6 @@
-"""The database goes away, dies, stands still, refuses: no 2xx that is not there, and 503 meanwhile.
+"""Faults of the database: each 2xx is stored, other requests get 503, and the receiver recovers.
 
-A provider sends once, as the one of the bets does. The receiver recovers by itself, and lives.
+A provider sends each request once, like the provider of bets.
 """
 
 import os
@@ -27,13 +27,13 @@ from tests.support.sender import Provider
 
 pytestmark = pytest.mark.anyio
 
-# While the database is away, each request waits for this long.
+# Seconds that a request waits while the database is away.
 SOON = {"answer_within": "1s"}
 
 
 @asynccontextmanager
 async def load(receiver: Receiver, inbox: Database) -> AsyncIterator[Provider]:
-    """A provider before, during and after what is done meanwhile; then all is counted."""
+    """A provider that sends before, during and after the block; then everything is verified."""
     provider = receiver.provider()
     async with provider.load(pause=0.002):
         await provider.goes_on()
@@ -49,7 +49,7 @@ async def load(receiver: Receiver, inbox: Database) -> AsyncIterator[Provider]:
 
 
 async def refused(provider: Provider, more: int = 8) -> None:
-    """Wait until so many more requests were answered 503."""
+    """Wait for at least `more` further 503s."""
     enough = provider.ended["503"] + more
 
     async def are_refused() -> bool:
@@ -58,11 +58,11 @@ async def refused(provider: Provider, more: int = 8) -> None:
     await eventually(are_refused)
 
 
-# --------------------------------------------------------------------------------------- it ends
+# --------------------------------------------------------------------- the database is stopped
 
 
 @pytest.mark.parametrize("mode", ["fast", "immediate"])
-async def test_it_is_stopped(
+async def test_a_stopped_server_is_answered_503(
     durable_server: Server,
     inbox: Database,
     start_receiver: StartReceiver,
@@ -76,7 +76,7 @@ async def test_it_is_stopped(
     await receiver.ready()
 
 
-async def test_a_session_is_killed_and_all_others_with_it(
+async def test_a_killed_session_that_ends_all_others_loses_nothing(
     inbox: Database, start_receiver: StartReceiver
 ) -> None:
     receiver = await start_receiver(http=SOON)
@@ -102,7 +102,7 @@ async def test_a_session_is_killed_and_all_others_with_it(
         await eventually(has_recovered)
 
 
-async def test_its_sessions_are_terminated_again_and_again(
+async def test_repeatedly_terminated_sessions_lose_nothing(
     inbox: Database, start_receiver: StartReceiver
 ) -> None:
     receiver = await start_receiver(http=SOON)
@@ -115,10 +115,10 @@ async def test_its_sessions_are_terminated_again_and_again(
             await provider.goes_on(5)
 
 
-# ---------------------------------------------------------------------------------- it is there
+# --------------------------------------------------------------------- the database is running
 
 
-async def test_it_stands_still(
+async def test_a_frozen_server_is_answered_503(
     durable_server: Server, inbox: Database, start_receiver: StartReceiver
 ) -> None:
     receiver = await start_receiver(http=SOON)
@@ -128,10 +128,10 @@ async def test_it_stands_still(
             assert (await receiver.get("/healthz"))[0] == 200, "a restart would not help"
 
 
-async def test_connections_vanish_without_a_word(
+async def test_silently_dropped_connections_lose_nothing(
     inbox: Database, start_receiver: StartReceiver
 ) -> None:
-    """What was on its way is written once more, on another connection, and answered in time."""
+    """Writes in progress are repeated on another connection, and answered in time."""
     with proxy(inbox.dsn) as way:
         receiver = await start_receiver(dsn=way.dsn, http=SOON)
         async with load(receiver, inbox) as provider:
@@ -145,7 +145,7 @@ async def test_connections_vanish_without_a_word(
         receiver.kill()
 
 
-async def test_it_has_no_connection_left(
+async def test_a_server_without_free_connections_is_answered_503(
     durable_server: Server, inbox: Database, start_receiver: StartReceiver
 ) -> None:
     role = f"one_{inbox.name}"
@@ -163,7 +163,7 @@ async def test_it_has_no_connection_left(
 
 
 @pytest.mark.parametrize("table", ["dedup", "receipts"])
-async def test_somebody_holds_a_lock(
+async def test_a_held_lock_is_answered_503(
     inbox: Database, start_receiver: StartReceiver, table: str
 ) -> None:
     receiver = await start_receiver(http=SOON)
@@ -174,7 +174,7 @@ async def test_somebody_holds_a_lock(
         await holder.execute("rollback")
 
 
-async def test_its_disk_is_full(
+async def test_a_full_disk_is_answered_503(
     durable_server: Server, inbox: Database, start_receiver: StartReceiver, tmp_path: Path
 ) -> None:
     with small_disk() as disk:

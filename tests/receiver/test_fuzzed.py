@@ -1,7 +1,7 @@
-"""Whatever comes over the wire: the receiver lives, and nothing that is not authentic is accepted.
+"""Random requests over the wire: the receiver survives, and accepts authentic ones only.
 
-Requests are drawn, sent over a socket as they are, in pieces as drawn. In the end as many receipts
-are there as were answered 2xx, and the log has no traceback.
+Requests are drawn, and sent over a socket in pieces as drawn. In the end there are as many receipts
+as 2xx answers, and the log has no traceback.
 """
 
 import errno
@@ -29,7 +29,7 @@ from tests.support.ports import held_port
 from tests.support.receiver import TOPIC, Receiver, port_of
 from tests.support.sender import SECRET, standard_webhooks
 
-# Two lines of 70 kB are a long example: that it is long must not hide why it failed.
+# A failing example has two lines of 70 kB; a warning about its length must not hide the failure.
 pytestmark = pytest.mark.filterwarnings("ignore:Generating overly large repr")
 
 MOST = 100_000  # bytes of a body
@@ -41,27 +41,27 @@ drawn = settings(max_examples=60, suppress_health_check=[HealthCheck.function_sc
 
 @dataclass
 class Target:
-    """The receiver, its database, and how often it answered what."""
+    """The receiver, its database, and the number of its answers by status."""
 
     receiver: Receiver
     connection: psycopg.Connection[tuple[Any, ...]]
     answers: Counter[int] = field(default_factory=Counter)
 
     def send(self, *pieces: bytes, within: float = 10) -> Answer | None:
-        """Send on a connection of its own; the first answer, or None if it was closed."""
+        """Send on a new connection; returns the first answer, or None if it was closed."""
         with socket.create_connection(("127.0.0.1", self.receiver.port), within) as connection:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            with _which_may_be_gone():
+            with _ignoring_a_closed_connection():
                 for piece in pieces:
                     connection.sendall(piece)
-                connection.shutdown(socket.SHUT_WR)  # nothing more comes, so it need not wait
+                connection.shutdown(socket.SHUT_WR)  # so that the receiver need not wait
             answer = _read(connection)
         if answer is not None:
             self.answers[answer.status] += 1
         return answer
 
     def body_of(self, answer: Answer) -> bytes:
-        """What is kept of the request that was answered so."""
+        """The stored body of the request with this answer."""
         found = self.connection.execute(
             "select body from inboxd.receipts where receipt_id = %s::uuid", [answer.json["receipt"]]
         )
@@ -69,8 +69,8 @@ class Target:
 
 
 @contextmanager
-def _which_may_be_gone() -> Iterator[None]:
-    """What is sent to, or read from, a connection that the other side has reset, or closed."""
+def _ignoring_a_closed_connection() -> Iterator[None]:
+    """Ignores that the other side has reset or closed the connection."""
     try:
         yield
     except OSError as error:
@@ -80,7 +80,7 @@ def _which_may_be_gone() -> Iterator[None]:
 
 def _read(connection: socket.socket) -> Answer | None:
     response = HTTPResponse(connection)
-    with _which_may_be_gone(), suppress(HTTPException, ConnectionError):
+    with _ignoring_a_closed_connection(), suppress(HTTPException, ConnectionError):
         response.begin()
         body = response.read()
         headers = {name.lower(): value for name, value in response.getheaders()}
@@ -92,7 +92,7 @@ def _read(connection: socket.socket) -> Answer | None:
 def target(
     durable_server: Server, durable_template: Database, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Target]:
-    """One receiver for all of them; in the end it is as it was."""
+    """One receiver for all tests, which must be unchanged in the end."""
     database = create(durable_server, durable_template.name)
     anyio.run(database.execute, TOPIC)
     folder: Path = tmp_path_factory.mktemp("receiver")
@@ -130,19 +130,18 @@ def signed(body: bytes, name: str | None = None) -> Mapping[str, str]:
 
 
 def chunks(pieces: Sequence[bytes], extension: bytes = b"", trailer: bytes = b"") -> bytes:
-    """A body in chunks."""
     sent = b"".join(b"%x%b\r\n%b\r\n" % (len(p), extension, p) for p in pieces if p)
     return sent + b"0\r\n" + trailer + b"\r\n"
 
 
 def head(headers: Mapping[str, str], path: str = "/in/bets") -> bytes:
-    """A request up to its body, without saying how long that is."""
+    """A request up to its body, without the body's length."""
     lines = [f"POST {path} HTTP/1.1", "host: test"]
     lines += [f"{name}: {value}" for name, value in headers.items()]
     return "\r\n".join(lines).encode("latin-1") + b"\r\n"
 
 
-# ------------------------------------------------------------------------------ what is authentic
+# ------------------------------------------------------------------------- authentic requests
 
 bodies = st.one_of(
     st.binary(max_size=2000),
@@ -155,7 +154,7 @@ bodies = st.one_of(
 
 @given(body=bodies)
 @drawn
-def test_an_authentic_body_is_kept_as_it_came_whatever_it_is(target: Target, body: bytes) -> None:
+def test_every_authentic_body_is_stored_unchanged(target: Target, body: bytes) -> None:
     answer = target.send(request("/in/bets", body, signed(body)))
     assert answer is not None
     assert answer.status == 202
@@ -164,7 +163,7 @@ def test_an_authentic_body_is_kept_as_it_came_whatever_it_is(target: Target, bod
 
 @given(body=st.binary(min_size=1, max_size=300), data=st.data())
 @drawn
-def test_it_is_the_same_in_chunks_and_in_pieces(
+def test_an_authentic_body_may_come_in_chunks_and_in_pieces(
     target: Target, body: bytes, data: st.DataObject
 ) -> None:
     cuts = data.draw(st.lists(st.integers(0, len(body)), max_size=6).map(sorted))
@@ -177,20 +176,18 @@ def test_it_is_the_same_in_chunks_and_in_pieces(
     pieces = [raw[low:high] for low, high in zip([0, *at], [*at, len(raw)], strict=True)]
     answer = target.send(*pieces)
     assert answer is not None
-    # Some parsers refuse some extensions: that is no loss, what is accepted is whole.
+    # A parser may refuse an extension; an accepted body must be complete.
     assert answer.status == 202 or (extension and answer.status == 400)
     if answer.accepted:
         assert target.body_of(answer) == body
 
 
-# -------------------------------------------------------------------------- what is not authentic
+# ----------------------------------------------------------------------- forged requests
 
 
 @given(body=st.binary(min_size=1, max_size=200), data=st.data())
 @drawn
-def test_a_body_that_was_changed_is_refused(
-    target: Target, body: bytes, data: st.DataObject
-) -> None:
+def test_a_changed_body_is_refused(target: Target, body: bytes, data: st.DataObject) -> None:
     at = data.draw(st.integers(0, len(body)))
     end = data.draw(st.integers(at, len(body)))
     other = body[:at] + data.draw(st.binary(max_size=20)) + body[end:]
@@ -200,7 +197,7 @@ def test_a_body_that_was_changed_is_refused(
     assert answer.status == 401
 
 
-# No control characters: those are a test of their own.
+# Without control characters, which have a test of their own.
 _values = st.text(st.characters(min_codepoint=32, max_codepoint=255, exclude_characters="\x7f"))
 _entries = st.one_of(
     st.sampled_from(["v1,", "v1a,", "v1", ",", "v1,AAAA", "v2,AAAA", "v1,=", " ", "v1,\u00e9"]),
@@ -215,7 +212,7 @@ _entries = st.one_of(
     data=st.data(),
 )
 @drawn
-def test_a_signature_that_is_none_is_refused(
+def test_an_invalid_signature_is_refused(
     target: Target, body: bytes, signature: str, data: st.DataObject
 ) -> None:
     headers = dict(signed(body))
@@ -249,16 +246,14 @@ def test_another_key_or_another_time_is_refused(target: Target, body: bytes, shi
     )
 )
 @drawn
-def test_a_part_of_the_signature_that_is_missing_is_refused(
-    target: Target, missing: set[str]
-) -> None:
+def test_a_signature_with_a_missing_part_is_refused(target: Target, missing: set[str]) -> None:
     headers = {name: value for name, value in signed(b"{}").items() if name not in missing}
     answer = target.send(request("/in/bets", b"{}", headers))
     assert answer is not None
     assert answer.status in (400, 401)
 
 
-# --------------------------------------------------------------------------------- what is no HTTP
+# ------------------------------------------------------------------------- invalid HTTP
 
 _lines = st.one_of(
     st.sampled_from(
@@ -305,7 +300,7 @@ _starts = st.one_of(
 
 @given(start=_starts, lines=st.lists(_lines, max_size=6), rest=st.binary(max_size=100))
 @drawn
-def test_what_is_hardly_http_is_never_accepted(
+def test_malformed_http_is_never_accepted(
     target: Target, start: bytes, lines: list[bytes], rest: bytes
 ) -> None:
     answer = target.send(b"\r\n".join([start, b"host: test", *lines]) + b"\r\n\r\n" + rest)
@@ -317,17 +312,17 @@ def test_what_is_hardly_http_is_never_accepted(
     rest=st.one_of(st.binary(max_size=100), st.just(chunks([b"{}"])), st.just(b"{}")),
 )
 @drawn
-def test_an_authentic_head_accepts_no_other_body(
+def test_an_authentic_head_is_accepted_with_its_own_body_only(
     target: Target, lines: list[bytes], rest: bytes
 ) -> None:
-    """The two lengths of a smuggled request, and whatever else: the body is the signed one."""
+    """Even with the two lengths of a smuggled request, only the signed body is accepted."""
     raw = head(signed(b"{}")) + b"".join(line + b"\r\n" for line in lines) + b"\r\n" + rest
     answer = target.send(raw)
     if answer is not None and answer.accepted:
         assert target.body_of(answer) == b"{}"
 
 
-def test_after_all_that_it_receives(target: Target) -> None:
+def test_the_receiver_still_receives_after_the_fuzzing(target: Target) -> None:
     body = b'{"match": "m"}'
     answer = target.send(request("/in/bets", body, signed(body)))
     assert answer is not None

@@ -1,4 +1,4 @@
-"""Worker and receiver in one process live for themselves; beside older workers, too."""
+"""Worker and receiver in one process are independent of each other; also with older workers."""
 
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from tests.support.received import verify
 from tests.support.receiver import StartReceiver, port_of
 from tests.support.sender import SECRET, Provider
 
-# Whole processes under load: seconds each, so `make test-long` runs them.
+# Whole processes under load take seconds each, so `make test-long` runs them.
 pytestmark = [pytest.mark.anyio, pytest.mark.long]
 
 _HANDLERS = Path(__file__).parents[1] / "daemon" / "older_handlers.py"
@@ -22,12 +22,12 @@ _HANDLERS = Path(__file__).parents[1] / "daemon" / "older_handlers.py"
 
 @pytest.fixture
 def inbox(database: Database) -> Database:
-    """On the server of all tests, which is fast."""
+    """A database on the server of all tests, which is fast."""
     return database
 
 
 def _inbound(port: int, *, answer_within: str = "30s", **source: Any) -> dict[str, Any]:
-    """Settings of a daemon that receives, too."""
+    """Settings of a daemon with a receiver."""
     bets = {"keys": [{"secret": SECRET}], "type": "test.noop", **source}
     http = {"enabled": True, "port": port, "answer_within": answer_within}
     return {"http": http, "webhooks": {"bets": bets}}
@@ -40,7 +40,7 @@ async def _settled(database: Database, events: int) -> None:
     await eventually(are_settled)
 
 
-async def test_what_is_received_is_processed_and_nothing_is_lost_by_a_death_or_a_stop(
+async def test_received_events_are_processed_through_a_death_and_a_stop(
     database: Database, start_worker: StartWorker
 ) -> None:
     with held_port() as held:
@@ -51,7 +51,7 @@ async def test_what_is_received_is_processed_and_nothing_is_lost_by_a_death_or_a
             await database.execute("update inboxd.workers set state = 'dead', ended_at = now()")
             await worker.logged("this worker was declared dead")
             await provider.goes_on()
-            assert set(provider.ended) == {"202"}, "the receiver lives for itself"
+            assert set(provider.ended) == {"202"}, "the receiver goes on without the worker"
         await _settled(database, provider.accepted)
         assert await worker.stop() == 0
     await verify(database, provider)
@@ -59,7 +59,7 @@ async def test_what_is_received_is_processed_and_nothing_is_lost_by_a_death_or_a
     assert [row["state"] for row in rows] == ["stopped"]
 
 
-async def test_at_a_stop_under_load_what_was_begun_is_answered(
+async def test_requests_in_progress_are_answered_at_a_stop_under_load(
     database: Database, start_worker: StartWorker
 ) -> None:
     with held_port() as held:
@@ -72,10 +72,10 @@ async def test_at_a_stop_under_load_what_was_begun_is_answered(
     await verify(database, provider)
 
 
-async def test_a_worker_that_cannot_go_on_ends_the_receiver_in_order(
+async def test_a_worker_that_cannot_continue_ends_the_receiver_in_order(
     database: Database, start_worker: StartWorker
 ) -> None:
-    """A schema that is too new ends its next life; the receiver ends in order first."""
+    """A too new schema ends the worker's next life; the receiver then ends in order."""
     with held_port() as held:
         worker = await start_worker({"inbound": _inbound(port_of(held))})
         provider = Provider(port_of(held))
@@ -93,7 +93,7 @@ async def test_a_worker_that_cannot_go_on_ends_the_receiver_in_order(
     assert [row["state"] for row in rows] == ["stopped"]
 
 
-async def test_without_a_database_both_wait_for_it(
+async def test_worker_and_receiver_wait_for_the_database(
     restartable_server: Server, restartable_database: Database, start_worker: StartWorker
 ) -> None:
     with held_port() as held:
@@ -111,7 +111,9 @@ async def test_without_a_database_both_wait_for_it(
         provider.close()
 
 
-async def test_hup_reaches_both(database: Database, start_worker: StartWorker) -> None:
+async def test_hup_reloads_worker_and_receiver(
+    database: Database, start_worker: StartWorker
+) -> None:
     with held_port() as held:
         worker = await start_worker({"inbound": _inbound(port_of(held))})
         _change(worker, '"type" = "test.noop"', '"type" = "test.noop", "answer" = 200')
@@ -134,7 +136,7 @@ def _change(worker: Worker, old: str, new: str) -> None:
     worker.process.send_signal(1)
 
 
-async def test_an_older_worker_beside_it_runs_what_it_receives(
+async def test_an_older_worker_runs_events_of_a_newer_receiver(
     inbox: Database,
     start_receiver: StartReceiver,
     start_worker: StartWorker,
@@ -146,7 +148,7 @@ async def test_an_older_worker_beside_it_runs_what_it_receives(
     handlers = install(tmp_path / "handlers", "both", _HANDLERS.read_text())
     monkeypatch.setenv("PYTHONSAFEPATH", "1")
     with found(older, handlers):
-        # It knows no `days_ahead`.
+        # The older code does not know `days_ahead`.
         await start_worker({"worker": {"plugins": ["both"]}, "history": {}})
     receiver = await start_receiver(source={"type": "both.fact", "topics": []})
     provider = receiver.provider()

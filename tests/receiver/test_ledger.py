@@ -1,6 +1,7 @@
-"""The provider's ledger can find the receiver guilty: each broken promise is noticed.
+"""The provider's ledger proves each broken promise of the receiver.
 
-Its own connection too: a request without an answer is told from one that was never sent.
+The provider's connection is tested, too: it distinguishes a request without an answer from one that
+was never sent.
 """
 
 import asyncio
@@ -27,7 +28,7 @@ def accepted(entry: Entry, receipt: str, *events: str) -> None:
 
 
 def told(*entries: Entry) -> tuple[list[ReceiptRow], list[EventRow]]:
-    """What the tables have when all is right: these entries, each accepted once."""
+    """Correct rows of the tables: each of these entries was accepted once."""
     receipts: list[ReceiptRow] = []
     events: list[EventRow] = []
     for entry in entries:
@@ -41,7 +42,7 @@ def told(*entries: Entry) -> tuple[list[ReceiptRow], list[EventRow]]:
 
 
 def sent(provider: Provider, *keys: str) -> list[Entry]:
-    """Entries, each made when the ones before were accepted."""
+    """Entries, each made after the previous ones were accepted."""
     entries = []
     for key in keys:
         entry = provider.entry(key)
@@ -50,14 +51,14 @@ def sent(provider: Provider, *keys: str) -> list[Entry]:
     return entries
 
 
-async def test_what_is_right_is_left_alone() -> None:
+async def test_correct_rows_have_no_findings() -> None:
     entries = sent(Provider(), "a", "b", "a")
     assert list(judge(entries, *told(*entries))) == []
     arrays = sent(Provider(items=3), "a", "a")
     assert list(judge(arrays, *told(*arrays))) == []
 
 
-async def test_what_got_no_answer_may_be_there_once_or_not_at_all() -> None:
+async def test_a_request_without_an_answer_may_be_stored_once_or_not() -> None:
     entries = sent(Provider(), "a", "a")
     receipts, events = told(*entries)
     entries[1].answers.clear()
@@ -86,7 +87,7 @@ async def test_what_got_no_answer_may_be_there_once_or_not_at_all() -> None:
         ("before what was accepted", lambda r, e: (r, [e[0]._replace(id=9), *e[1:]])),
     ],
 )
-async def test_guilty(
+async def test_each_broken_promise_is_found(
     finding: str,
     tables: Callable[[list[ReceiptRow], list[EventRow]], tuple[list[ReceiptRow], list[EventRow]]],
 ) -> None:
@@ -95,14 +96,14 @@ async def test_guilty(
     assert any(finding in each for each in found), found
 
 
-async def test_a_request_that_was_refused_may_not_be_there() -> None:
+async def test_a_refused_request_must_not_be_stored() -> None:
     (entry,) = sent(Provider(), "a")
     receipts, events = told(entry)
     entry.answers[:] = [Answer(401, {}, b"")]
     assert any("refused, and there" in found for found in judge([entry], receipts, events))
 
 
-async def test_an_array_is_there_as_a_whole_and_in_order() -> None:
+async def test_an_array_must_be_stored_whole_and_in_order() -> None:
     (entry,) = sent(Provider(items=3), "a")
     receipts, events = told(entry)
     turned = [events[1]._replace(id=0), events[0], events[2]]
@@ -117,7 +118,7 @@ async def test_an_array_is_there_as_a_whole_and_in_order() -> None:
 
 @asynccontextmanager
 async def server(serve: Serve) -> AsyncIterator[int]:
-    """A server of the test's own; its port."""
+    """A server for one test; yields its port."""
     async with await asyncio.start_server(serve, "127.0.0.1", 0) as running:
         yield running.sockets[0].getsockname()[1]
 
@@ -133,7 +134,7 @@ def _said(status: str, *headers: str, body: bytes = b"") -> bytes:
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
 
 
-async def test_it_keeps_connections_alive_and_closes_those_that_it_is_told_to() -> None:
+async def test_connections_are_kept_alive_until_the_server_closes_them() -> None:
     begun: list[int] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -154,7 +155,7 @@ async def test_it_keeps_connections_alive_and_closes_those_that_it_is_told_to() 
     assert provider.ended == {"202": 6}
 
 
-async def test_no_answer_is_not_the_same_as_refused() -> None:
+async def test_a_missing_answer_is_not_a_refusal() -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await _request(reader)
         writer.close()
@@ -170,7 +171,7 @@ async def test_no_answer_is_not_the_same_as_refused() -> None:
     assert provider.ended == {"refused": 1}
 
 
-async def test_a_provider_that_comes_again_sends_the_same_until_it_is_accepted() -> None:
+async def test_a_repeating_provider_sends_the_same_request_until_it_is_accepted() -> None:
     bodies: list[bytes] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -185,7 +186,7 @@ async def test_a_provider_that_comes_again_sends_the_same_until_it_is_accepted()
     assert bodies == [entry.body] * 3
 
 
-async def test_of_a_key_one_request_is_under_way() -> None:
+async def test_one_request_per_key_is_in_progress() -> None:
     running: dict[str, int] = {}
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

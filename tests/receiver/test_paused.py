@@ -1,4 +1,4 @@
-"""A paused source under load: all is received, nothing processed; released it is in order."""
+"""A paused source under load: all requests are stored, and processed in order when it resumes."""
 
 import subprocess
 import sys
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def _inboxd(receiver: Receiver, *arguments: str) -> str:
-    """What a command says that has the receiver's settings."""
+    """Run a command with the receiver's settings; returns its output."""
     command = [sys.executable, "-m", "inboxd", *arguments]
     command += ["-c", str(receiver.log.with_suffix(".toml"))]
     ran = await anyio.to_thread.run_sync(
@@ -25,7 +25,7 @@ async def _inboxd(receiver: Receiver, *arguments: str) -> str:
 
 
 @pytest.mark.parametrize("items", [None, pytest.param(3, marks=pytest.mark.long)])
-async def test_what_is_held_comes_before_what_comes_later(
+async def test_held_receipts_are_processed_before_later_ones(
     inbox: Database, start_receiver: StartReceiver, items: int | None
 ) -> None:
     receiver = await start_receiver(source={} if items is None else ARRAY)

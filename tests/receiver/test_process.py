@@ -1,4 +1,4 @@
-"""The receiver's process: how it starts, what it takes over, how it ends."""
+"""The receiver's process: its start, its reload of settings, and its end."""
 
 import signal
 import socket
@@ -24,7 +24,7 @@ _OTHER = SECRET.replace("YSBz", "YSBy")
 
 
 def _replace(receiver: Receiver, old: str, new: str) -> None:
-    """Change its settings, and let it read them again."""
+    """Change the receiver's settings, and reload them."""
     settings = receiver.log.with_suffix(".toml")
     text = settings.read_text()
     assert old in text
@@ -34,13 +34,13 @@ def _replace(receiver: Receiver, old: str, new: str) -> None:
 
 @pytest.fixture
 def inbox(database: Database) -> Database:
-    """On the server of all tests, which is fast: nothing here asks whether it is durable."""
+    """A database on the server of all tests, which is fast: durability does not matter here."""
     anyio.run(database.execute, TOPIC)
     return database
 
 
 async def _answered(provider: Provider, status: int) -> None:
-    """Wait until what it sends is answered so."""
+    """Wait until a request is answered with this status."""
 
     async def is_answered() -> bool:
         entry = await provider.offer("a")
@@ -57,7 +57,7 @@ async def _states(database: Database) -> list[str]:
 # ------------------------------------------------------------------------------------- its start
 
 
-async def test_a_schema_that_is_too_old_is_78(
+async def test_a_too_old_schema_ends_with_78(
     inbox: Database, start_receiver: StartReceiver
 ) -> None:
     await inbox.execute(
@@ -69,7 +69,9 @@ async def test_a_schema_that_is_too_old_is_78(
     assert "run: inboxd migrate" in receiver.output()
 
 
-async def test_a_missing_privilege_is_69(inbox: Database, start_receiver: StartReceiver) -> None:
+async def test_a_missing_privilege_ends_with_69(
+    inbox: Database, start_receiver: StartReceiver
+) -> None:
     role = f"{inbox.name}_nobody"
     await inbox.execute(f"create role {role} login password 'n0body'")
     try:
@@ -82,7 +84,7 @@ async def test_a_missing_privilege_is_69(inbox: Database, start_receiver: StartR
     assert "n0body" not in receiver.output()
 
 
-async def test_a_login_with_the_receivers_role_is_enough(
+async def test_the_receiver_s_role_has_enough_privileges(
     inbox: Database, start_receiver: StartReceiver, provider_of: MakeProvider
 ) -> None:
     role = f"{inbox.name}_door"
@@ -98,7 +100,7 @@ async def test_a_login_with_the_receivers_role_is_enough(
         await inbox.execute(f"drop role {role}")
 
 
-async def test_behind_a_pooler(
+async def test_the_receiver_works_behind_a_pooler(
     inbox: Database, start_receiver: StartReceiver, provider_of: MakeProvider
 ) -> None:
     with pgbouncer(inbox.dsn) as way:
@@ -112,7 +114,7 @@ async def test_behind_a_pooler(
     await verify(inbox, provider)
 
 
-async def test_a_port_that_is_taken_is_one_clear_line(start_receiver: StartReceiver) -> None:
+async def test_a_port_in_use_is_reported_in_one_line(start_receiver: StartReceiver) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         receiver = await start_receiver(port=port, ready=False)
@@ -121,14 +123,14 @@ async def test_a_port_that_is_taken_is_one_clear_line(start_receiver: StartRecei
     assert f"inbound.http.port {port}" in line
 
 
-async def test_a_key_that_cannot_be_used_is_78(start_receiver: StartReceiver) -> None:
+async def test_an_unusable_key_ends_with_78(start_receiver: StartReceiver) -> None:
     receiver = await start_receiver(source={"keys": [{"secret": "whsec_short"}]}, ready=False)
     assert await receiver.wait() == 78
     assert "[inbound.webhooks.bets]" in receiver.output()
     assert "whsec_short" not in receiver.output()
 
 
-async def test_what_a_scheme_doubts_is_logged(start_receiver: StartReceiver) -> None:
+async def test_doubts_of_a_scheme_are_logged(start_receiver: StartReceiver) -> None:
     token = {"scheme": "bearer", "keys": [{"secret": "short"}], "dedup_key": ""}
     receiver = await start_receiver(source=token)
     await receiver.logged("could be guessed")
@@ -138,10 +140,10 @@ async def test_what_a_scheme_doubts_is_logged(start_receiver: StartReceiver) -> 
     assert receiver.output().count("could be guessed") == 1
 
 
-# --------------------------------------------------------------------------------- what it obeys
+# ------------------------------------------------------------------------------- its settings
 
 
-async def test_hup_takes_over_keys_and_leaves_connections(
+async def test_hup_reloads_keys_and_keeps_connections(
     inbox: Database, start_receiver: StartReceiver, provider_of: MakeProvider
 ) -> None:
     receiver = await start_receiver()
@@ -159,7 +161,7 @@ async def test_hup_takes_over_keys_and_leaves_connections(
     assert len(rows) == old.accepted + new.accepted
 
 
-async def test_hup_with_a_mistake_changes_nothing(
+async def test_hup_with_invalid_settings_changes_nothing(
     start_receiver: StartReceiver, provider_of: MakeProvider
 ) -> None:
     receiver = await start_receiver()
@@ -172,9 +174,7 @@ async def test_hup_with_a_mistake_changes_nothing(
     assert (await provider.offer("a")).accepted
 
 
-async def test_hup_takes_over_a_new_certificate(
-    start_receiver: StartReceiver, tmp_path: Path
-) -> None:
+async def test_hup_reloads_the_certificate(start_receiver: StartReceiver, tmp_path: Path) -> None:
     receiver = await start_receiver(http=write_certificate(tmp_path, "one"))
 
     async def presented() -> str:
@@ -194,7 +194,7 @@ async def test_hup_takes_over_a_new_certificate(
     assert await presented() == renewed
 
 
-async def test_a_source_that_is_refused_is_answered_503(
+async def test_a_source_paused_with_refuse_is_answered_503(
     inbox: Database, start_receiver: StartReceiver, provider_of: MakeProvider
 ) -> None:
     receiver = await start_receiver()
@@ -205,7 +205,7 @@ async def test_a_source_that_is_refused_is_answered_503(
     )
     await _answered(provider, 503)
     assert "retry-after" in provider.refusals[-1].headers
-    receiver.reload()  # what the database says outlives what the settings say
+    receiver.reload()  # the pause in the database outlives a reload of the settings
     await receiver.logged("settings are reloaded")
     entry = await provider.offer("a")
     assert [answer.status for answer in entry.answers] == [503]
@@ -214,7 +214,7 @@ async def test_a_source_that_is_refused_is_answered_503(
     assert await inbox.fetchval("select count(*) from inboxd.receipts") == provider.accepted
 
 
-async def test_its_row_shows_what_it_receives(
+async def test_the_receiver_s_row_shows_its_sources(
     inbox: Database, start_receiver: StartReceiver
 ) -> None:
     receiver = await start_receiver()
@@ -232,7 +232,7 @@ async def test_its_row_shows_what_it_receives(
 # --------------------------------------------------------------------------------------- its end
 
 
-async def test_at_a_stop_a_request_that_has_begun_is_answered(
+async def test_a_request_in_progress_is_answered_at_a_stop(
     inbox: Database, start_receiver: StartReceiver, provider_of: MakeProvider
 ) -> None:
     receiver = await start_receiver()
@@ -253,7 +253,7 @@ async def test_at_a_stop_a_request_that_has_begun_is_answered(
         assert await inbox.fetchval("select count(*) from inboxd.receipts") == 1
 
 
-async def test_a_second_term_ends_it_at_once(
+async def test_a_second_term_ends_the_receiver_at_once(
     start_receiver: StartReceiver, provider_of: MakeProvider
 ) -> None:
     receiver = await start_receiver(config={"worker": {"drain_timeout": "1h"}})
@@ -267,7 +267,7 @@ async def test_a_second_term_ends_it_at_once(
 
 
 async def _half_sent(receiver: Receiver, provider: Provider) -> tuple[Wire, bytes]:
-    """A connection on which all of a request has come but its last byte."""
+    """A connection that has sent all of a request but its last byte."""
     body = provider.entry("a").body
     headers = {"content-type": "application/json", **standard_webhooks()(body, "msg_1")}
     raw = request("/in/bets", body, headers)
@@ -281,7 +281,7 @@ async def _half_sent(receiver: Receiver, provider: Provider) -> tuple[Wire, byte
     return wire, raw
 
 
-async def test_one_that_is_killed_is_told_by_its_silence(
+async def test_a_killed_receiver_is_recognized_by_its_silence(
     inbox: Database, start_receiver: StartReceiver
 ) -> None:
     receiver = await start_receiver()
@@ -295,4 +295,6 @@ async def test_one_that_is_killed_is_told_by_its_silence(
     )
     assert await again.stop() == 0
     await start_receiver(port=receiver.port)
-    assert await _states(inbox) == ["stopped", "running"], "what was silent for a week is forgotten"
+    assert await _states(inbox) == ["stopped", "running"], (
+        "a receiver that was silent for a week is removed"
+    )

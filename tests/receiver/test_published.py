@@ -1,6 +1,6 @@
-"""The published OpenAPI document is kept: what it allows, and what it forbids, is answered so.
+"""Answers of the receiver conform to its published OpenAPI document.
 
-Requests are drawn by schemathesis from what `inboxd webhooks openapi` prints, signed and unsigned.
+schemathesis draws requests from the output of `inboxd webhooks openapi`, signed and unsigned.
 """
 
 import subprocess
@@ -63,7 +63,7 @@ def receiver(
 
 @pytest.fixture(scope="module")
 def operation(receiver: Receiver) -> Operation:
-    """The one operation of the document that the receiver's settings have."""
+    """The one operation of the document for the receiver's settings."""
     command = [sys.executable, "-m", "inboxd", "webhooks", "openapi"]
     command += ["-c", str(receiver.log.with_suffix(".toml"))]
     document = subprocess.run(command, capture_output=True, check=True).stdout
@@ -75,7 +75,7 @@ def operation(receiver: Receiver) -> Operation:
 
 @pytest.mark.parametrize("mode", GenerationMode)
 @pytest.mark.parametrize("signed", [False, True])
-def test_answers_are_those_of_the_document(
+def test_answers_conform_to_the_document(
     receiver: Receiver, operation: Operation, mode: GenerationMode, signed: bool
 ) -> None:
     seen: set[int] = set()

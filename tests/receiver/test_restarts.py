@@ -1,4 +1,4 @@
-"""The receiver ends, however and whenever: each 2xx is there once, and each match in order."""
+"""Kills and restarts of the receiver: each 2xx is stored once, and each match in order."""
 
 import random
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.anyio
         pytest.param(10, 20, marks=[pytest.mark.long, pytest.mark.soak, pytest.mark.timeout(600)]),
     ],
 )
-async def test_it_is_killed_at_random_under_load(
+async def test_a_receiver_killed_at_random_under_load_loses_nothing(
     inbox: Database,
     start_receiver: StartReceiver,
     fresh_seed: int,
@@ -39,7 +39,7 @@ async def test_it_is_killed_at_random_under_load(
     async with provider.load(keys=16):
         for _ in range(kills):
             await provider.goes_on(10)
-            # Not a wait for anything: at which moment it dies is what varies.
+            # Not a wait for a condition: the moment of its death varies.
             await anyio.sleep(chance.uniform(0, 0.05))
             receiver.kill()
             receiver = await start_receiver(source=source, port=receiver.port)
@@ -49,7 +49,9 @@ async def test_it_is_killed_at_random_under_load(
     assert provider.accepted == len(provider.ledger)
 
 
-async def test_it_is_stopped_under_load(inbox: Database, start_receiver: StartReceiver) -> None:
+async def test_a_receiver_stopped_under_load_loses_nothing(
+    inbox: Database, start_receiver: StartReceiver
+) -> None:
     receiver = await start_receiver()
     provider = receiver.provider(again=True)
     async with provider.load(keys=16):
@@ -60,7 +62,7 @@ async def test_it_is_stopped_under_load(inbox: Database, start_receiver: StartRe
             receiver = await start_receiver(port=receiver.port)
         await provider.goes_on()
     await verify(inbox, provider)
-    assert provider.ended["lost"] == 0, "what was accepted by the connection was answered"
+    assert provider.ended["lost"] == 0, "each request that a connection accepted was answered"
 
 
 def _clean(receiver: Receiver) -> None:

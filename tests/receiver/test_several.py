@@ -1,6 +1,6 @@
-"""Several receivers, of one supervisor or not: requests under way while one is killed or replaced.
+"""Several receivers, with one supervisor or not: requests while one is killed or replaced.
 
-The provider sends each request once, so one that is refused or cut off is noticed.
+The provider sends each request once, so a refused or aborted one is noticed.
 """
 
 import os
@@ -21,23 +21,23 @@ from tests.support.sender import Provider
 from tests.support.supervising import by_socket, runs
 from tests.support.waiting import patient
 
-# Whole processes under load: seconds each, so `make test-long` runs them.
+# Whole processes under load take seconds each, so `make test-long` runs them.
 pytestmark = [pytest.mark.anyio, pytest.mark.long]
 
 TWO = ("--processes", "2")
-# A pause between the requests of a key: this is about connections, not about speed.
+# A pause between the requests of a key: the test is about connections, not about speed.
 _PAUSE = 0.02
 
 
 @pytest.fixture
 def inbox(database: Database) -> Database:
-    """On the server of all tests, which is fast: nothing here asks whether it is durable."""
+    """A database on the server of all tests, which is fast: durability does not matter here."""
     anyio.run(database.execute, TOPIC)
     return database
 
 
 def children_of(receiver: Receiver) -> list[int]:
-    """The processes of a supervisor that run."""
+    """The running processes of a supervisor."""
     pid = receiver.process.pid
     with suppress(FileNotFoundError):
         text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
@@ -46,7 +46,7 @@ def children_of(receiver: Receiver) -> list[int]:
 
 
 def in_time(provider: Provider) -> None:
-    """Hold that each request was answered, with 2xx, at its first try."""
+    """Check that each request was answered 2xx at its first attempt."""
     assert provider.ended == {"202": len(provider.ledger)}
 
 
@@ -76,7 +76,7 @@ async def test_an_upgrade_in_place_costs_no_request(
     assert await receiver.stop() == 0
 
 
-async def test_what_a_killed_process_has_answered_is_there(
+async def test_answers_of_a_killed_process_are_stored(
     inbox: Database, start_receiver: StartReceiver, provider_of: MakeProvider
 ) -> None:
     receiver = await start_receiver(arguments=TWO)
@@ -94,7 +94,7 @@ async def test_what_a_killed_process_has_answered_is_there(
 
             await eventually(is_replaced)
         await provider.goes_on()
-    assert provider.ended["refused"] == 0, "the other one accepts"
+    assert provider.ended["refused"] == 0, "the other process accepts them"
     assert set(provider.ended) <= {"202", "lost"}
     await verify(inbox, provider)
 
@@ -102,7 +102,7 @@ async def test_what_a_killed_process_has_answered_is_there(
 async def test_a_restart_with_a_socket_unit_costs_no_request(
     inbox: Database, start_receiver: StartReceiver
 ) -> None:
-    """The socket stays open; what connects meanwhile waits for the next process."""
+    """The socket stays open; new connections wait for the next process."""
     written = await start_receiver()
     settings = written.log.with_suffix(".toml")
     assert await written.stop() == 0
@@ -134,10 +134,10 @@ async def test_a_restart_with_a_socket_unit_costs_no_request(
     await verify(inbox, provider)
 
 
-async def test_one_of_two_receivers_is_restarted(
+async def test_a_restart_of_one_of_two_receivers_loses_nothing(
     inbox: Database, start_receiver: StartReceiver, provider_of: MakeProvider
 ) -> None:
-    """As behind a proxy that tries the other one when a connection is refused."""
+    """A proxy that tries the other receiver when one refuses is simulated."""
     first, second = await start_receiver(), await start_receiver()
     provider = Provider(first.port, second.port, again=True)
     async with provider.load(keys=4, pause=_PAUSE):
@@ -146,7 +146,7 @@ async def test_one_of_two_receivers_is_restarted(
         await provider.goes_on()
         again = await start_receiver(port=first.port)
         await provider.goes_on()
-    assert provider.ended["lost"] == 0, "what one has accepted it answers"
+    assert provider.ended["lost"] == 0, "each request that a receiver accepted was answered"
     assert provider.ended["202"] == len(provider.ledger)
     await verify(inbox, provider)
     again.holds()

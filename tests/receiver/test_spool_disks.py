@@ -1,4 +1,4 @@
-"""The spool's disk: it fills, it fails, and what is answered is on it before."""
+"""The spool's disk: full disks, failing disks, and the sync before each answer."""
 
 import re
 import shutil
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.anyio
 
 @contextmanager
 def strace(receiver: Receiver, out: Path, *arguments: str) -> Iterator[None]:
-    """Watch a receiver's system calls for the block."""
+    """Record a receiver's system calls for the block."""
     program = shutil.which("strace")
     if program is None:
         pytest.skip("strace is missing: apt install strace")
@@ -39,7 +39,7 @@ def strace(receiver: Receiver, out: Path, *arguments: str) -> Iterator[None]:
             tracer.terminate()
 
 
-async def test_it_fills_and_goes_on_when_there_is_room(
+async def test_a_full_spool_disk_is_used_again_when_there_is_room(
     durable_server: Server, inbox: Database, start_receiver: StartReceiver
 ) -> None:
     with small_disk() as disk:
@@ -57,7 +57,7 @@ async def test_it_fills_and_goes_on_when_there_is_room(
                     return provider.ended["503"] > 20
 
                 await eventually(is_full)
-            # The disk is full still: the drain makes room on it, and the cursor is written there.
+            # The disk is still full: the drain frees room, and the cursor is written there.
             await drained(spool)
             await provider.goes_on()
             ballast.unlink()
@@ -72,7 +72,7 @@ async def test_it_fills_and_goes_on_when_there_is_room(
         receiver.kill()
 
 
-async def test_a_small_quota_is_used_again_by_whoever_lives_long(
+async def test_a_long_running_receiver_reuses_a_small_quota(
     durable_server: Server, inbox: Database, start_receiver: StartReceiver, tmp_path: Path
 ) -> None:
     receiver = await start_receiver(spool={"quota": "16KiB", "segment_size": "8KiB"})
@@ -92,7 +92,7 @@ async def test_a_small_quota_is_used_again_by_whoever_lives_long(
     await verify(inbox, provider)
 
 
-async def test_what_is_answered_was_synced_before(
+async def test_receipts_are_synced_before_their_answer(
     durable_server: Server, start_receiver: StartReceiver, tmp_path: Path
 ) -> None:
     with durable_server.outage():
@@ -116,7 +116,7 @@ async def test_what_is_answered_was_synced_before(
 
 
 def _steps(calls: str) -> Iterator[str]:
-    """What was done to segments and sockets, in order; a call that was interrupted, at its end."""
+    """Steps on segments and sockets, in order; an interrupted call counts at its end."""
     begun: dict[str, str] = {}
     for line in calls.splitlines():
         pid, _, call = line.split(maxsplit=2)
@@ -131,7 +131,7 @@ def _steps(calls: str) -> Iterator[str]:
             yield "answer"
 
 
-async def test_after_an_error_of_a_sync_nothing_is_accepted_nor_synced_again(
+async def test_a_failed_sync_ends_acceptance_and_syncs(
     durable_server: Server, inbox: Database, start_receiver: StartReceiver, tmp_path: Path
 ) -> None:
     out = tmp_path / "calls"

@@ -1,4 +1,4 @@
-"""The database goes away in every way, and with a spool no webhook is refused for it."""
+"""Outages of the database in every form: with a spool no webhook is refused."""
 
 import os
 import sys
@@ -27,7 +27,7 @@ def spool(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("mode", ["fast", "immediate"])
-async def test_it_is_stopped(
+async def test_a_stopped_server_is_spooled(
     durable_server: Server,
     inbox: Database,
     start_receiver: StartReceiver,
@@ -44,7 +44,7 @@ async def test_it_is_stopped(
     assert await receiver.metric(shown) > 0
 
 
-async def test_it_stands_still(
+async def test_a_frozen_server_is_spooled(
     durable_server: Server, inbox: Database, start_receiver: StartReceiver, spool: Path
 ) -> None:
     receiver = await start_receiver(spool={})
@@ -54,7 +54,7 @@ async def test_it_stands_still(
             await provider.goes_on(50)
 
 
-async def test_it_has_no_connection_left(
+async def test_a_server_without_free_connections_is_spooled(
     inbox: Database, start_receiver: StartReceiver, spool: Path
 ) -> None:
     role = f"one_{inbox.name}"
@@ -73,8 +73,10 @@ async def test_it_has_no_connection_left(
     await inbox.execute(f"drop role {role}")
 
 
-async def test_it_only_reads(inbox: Database, start_receiver: StartReceiver, spool: Path) -> None:
-    """As a standby does, and who is demoted: the probe finds it there, writes fail."""
+async def test_a_read_only_server_is_spooled(
+    inbox: Database, start_receiver: StartReceiver, spool: Path
+) -> None:
+    """A standby, or a demoted primary: the probe succeeds, and writes fail."""
     receiver = await start_receiver(spool={})
     name = inbox.name
     async with unrefused(receiver, inbox, spool) as provider:
@@ -94,10 +96,10 @@ async def test_it_only_reads(inbox: Database, start_receiver: StartReceiver, spo
             )
 
 
-async def test_it_is_in_recovery_until_it_is_promoted(
+async def test_a_server_in_recovery_is_spooled_until_its_promotion(
     durable_server: Server, inbox: Database, start_receiver: StartReceiver, spool: Path
 ) -> None:
-    """As after a failover: what listens there now is a standby, which becomes the primary."""
+    """After a failover the address may lead to a standby, which becomes the primary."""
     receiver = await start_receiver(spool={})
     async with unrefused(receiver, inbox, spool) as provider:
         with durable_server.outage():
@@ -110,10 +112,10 @@ async def test_it_is_in_recovery_until_it_is_promoted(
 
 
 @pytest.mark.parametrize("table", ["dedup", "receipts"])
-async def test_it_is_slow_past_its_budget(
+async def test_a_locked_database_is_spooled(
     inbox: Database, start_receiver: StartReceiver, spool: Path, table: str
 ) -> None:
-    """What is written may be repeated: a commit comes after the budget."""
+    """Writes may be repeated: the commit comes after the time limit."""
     receiver = await start_receiver(spool={})
     async with unrefused(receiver, inbox, spool) as provider, inbox.connect() as holder:
         await holder.execute(f"begin; lock table inboxd.{table} in access exclusive mode")
@@ -123,10 +125,10 @@ async def test_it_is_slow_past_its_budget(
         await holder.execute("rollback")
 
 
-async def test_its_answers_are_swallowed(
+async def test_lost_answers_of_the_server_are_spooled(
     inbox: Database, start_receiver: StartReceiver, spool: Path
 ) -> None:
-    """Commits whose answers are lost, among them: in the database and in the spool, there once."""
+    """Among them are answers to commits: such receipts are in the database and in the spool."""
     with proxy(inbox.dsn) as way:
         receiver = await start_receiver(dsn=way.dsn, spool={})
         async with unrefused(receiver, inbox, spool) as provider:
@@ -136,7 +138,7 @@ async def test_its_answers_are_swallowed(
         receiver.kill()
 
 
-async def test_the_way_to_it_is_slow_past_its_budget(
+async def test_a_network_slower_than_the_time_limit_is_spooled(
     inbox: Database, start_receiver: StartReceiver, spool: Path
 ) -> None:
     with proxy(inbox.dsn) as way:
@@ -148,11 +150,11 @@ async def test_the_way_to_it_is_slow_past_its_budget(
         receiver.kill()
 
 
-async def test_the_way_to_it_is_slow_within_its_budget(
+async def test_a_network_faster_than_the_time_limit_is_not_spooled(
     inbox: Database, start_receiver: StartReceiver, spool: Path
 ) -> None:
     with proxy(inbox.dsn) as way:
-        # A budget that a busy machine keeps to as well.
+        # A time limit that also a busy machine keeps.
         receiver = await start_receiver(dsn=way.dsn, spool={"after": "20s"})
         async with unrefused(receiver, inbox, spool) as provider:
             with way.slow(0.05):
@@ -164,7 +166,7 @@ async def test_the_way_to_it_is_slow_within_its_budget(
         receiver.kill()
 
 
-async def test_who_is_erased_meanwhile_does_not_come_back(
+async def test_an_erased_tenant_is_not_drained_from_the_spool(
     inbox: Database, start_receiver: StartReceiver, spool: Path
 ) -> None:
     with proxy(inbox.dsn) as way:
@@ -198,7 +200,7 @@ async def test_who_is_erased_meanwhile_does_not_come_back(
         assert [row["kept"] for row in bodies] == [False, True]
 
 
-async def test_its_sessions_are_terminated_again_and_again(
+async def test_repeatedly_terminated_sessions_are_spooled(
     inbox: Database, start_receiver: StartReceiver, spool: Path
 ) -> None:
     receiver = await start_receiver(spool={})
@@ -211,7 +213,7 @@ async def test_its_sessions_are_terminated_again_and_again(
             await provider.goes_on(5)
 
 
-async def test_a_start_without_it(
+async def test_a_receiver_that_starts_without_the_server_spools(
     durable_server: Server, inbox: Database, start_receiver: StartReceiver, spool: Path
 ) -> None:
     with durable_server.outage():
@@ -227,10 +229,10 @@ async def test_a_start_without_it(
     await verify(inbox, provider)
 
 
-async def test_two_processes_of_a_host(
+async def test_two_processes_of_a_host_spool_the_same_sources(
     durable_server: Server, inbox: Database, start_receiver: StartReceiver, spool: Path
 ) -> None:
-    """A source that one of them spools, the other spools too."""
+    """A source that one process spools is also spooled by the other."""
     receiver = await start_receiver(spool={}, arguments=["--processes", "2"])
     async with unrefused(receiver, inbox, spool) as provider:
         with durable_server.outage():
@@ -240,7 +242,7 @@ async def test_two_processes_of_a_host(
     assert await receiver.stop() == 0
 
 
-async def test_it_stops_and_another_drains(
+async def test_the_spool_of_a_stopped_receiver_is_drained_by_a_successor(
     durable_server: Server, inbox: Database, start_receiver: StartReceiver, spool: Path
 ) -> None:
     with durable_server.outage():

@@ -1,6 +1,6 @@
-"""A webhook that is too much for the database: its sender's own affair, and nobody waits for it.
+"""A webhook that takes the database too long delays only its own sender.
 
-Here an event of one key takes an hour to be inserted, whatever the server gives it.
+The insert of an event with one key takes an hour here, whatever time limit the server has.
 """
 
 from pathlib import Path
@@ -19,7 +19,7 @@ from tests.support.verdicts import safety
 pytestmark = pytest.mark.anyio
 
 _POISON = "slow"
-# What a receipt gets by itself; else it would be half a minute.
+# The time limit of a receipt alone, which is half a minute by default.
 _CONFIG = {"database": {"statement_timeout": "3s"}}
 
 
@@ -30,7 +30,7 @@ def spool(tmp_path: Path) -> Path:
 
 @pytest.fixture
 async def slow(inbox: Database) -> None:
-    """The database takes an hour for an event of the key."""
+    """Makes the insert of an event with the key take an hour."""
     await inbox.execute(
         "create function slow() returns trigger language plpgsql as $$ begin"
         " perform pg_sleep(3600); return new; end $$;"
@@ -47,7 +47,7 @@ async def _stored(inbox: Database) -> set[tuple[str, int]]:
 
 
 @pytest.mark.usefixtures("slow")
-async def test_with_a_spool_it_is_set_apart_and_its_source_goes_on(
+async def test_a_slow_webhook_is_set_apart_and_its_source_goes_on(
     inbox: Database, start_receiver: StartReceiver, spool: Path
 ) -> None:
     receiver = await start_receiver(
@@ -73,7 +73,7 @@ async def test_with_a_spool_it_is_set_apart_and_its_source_goes_on(
 
 
 @pytest.mark.usefixtures("slow")
-async def test_without_a_spool_it_is_refused_and_those_beside_it_are_not(
+async def test_a_slow_webhook_without_a_spool_is_the_only_one_refused(
     inbox: Database, start_receiver: StartReceiver
 ) -> None:
     receiver = await start_receiver(http={"answer_within": "6s", "connections": 2})

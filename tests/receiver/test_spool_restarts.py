@@ -1,4 +1,4 @@
-"""The receiver dies while it spools and while it drains: each 2xx is there once, in its order."""
+"""The receiver dies while it spools and while it drains: each 2xx is stored once, in order."""
 
 import random
 from pathlib import Path
@@ -27,7 +27,7 @@ def spool(tmp_path: Path) -> Path:
     "kills",
     [3, pytest.param(50, marks=[pytest.mark.long, pytest.mark.soak, pytest.mark.timeout(600)])],
 )
-async def test_it_is_killed_while_it_spools_and_while_it_drains(
+async def test_a_receiver_killed_while_it_spools_or_drains_loses_nothing(
     durable_server: Server,
     inbox: Database,
     start_receiver: StartReceiver,
@@ -41,7 +41,7 @@ async def test_it_is_killed_while_it_spools_and_while_it_drains(
 
     async def kill() -> None:
         nonlocal receiver
-        # Not a wait for anything: at which moment it dies is what varies.
+        # Not a wait for a condition: the moment of its death varies.
         await anyio.sleep(chance.uniform(0, 0.05))
         receiver.kill()
         receiver = await start_receiver(
@@ -57,14 +57,14 @@ async def test_it_is_killed_while_it_spools_and_while_it_drains(
                 for _ in range(min(2, kills - number)):
                     await kill()
             if number + 2 < kills:
-                await kill()  # it drains now
+                await kill()  # during the drain
         await provider.goes_on(10)
     await drained(spool)
     receiver.holds()
     await verify(inbox, provider, again=True)
     assert provider.accepted == len(provider.ledger)
     assert apart(spool) == 0
-    assert len(folders(spool)) == 1, "each has taken the folder of the one before it"
+    assert len(folders(spool)) == 1, "each process has taken over its predecessor's folder"
 
 
 def _segments(spool: Path) -> list[Path]:
@@ -72,7 +72,7 @@ def _segments(spool: Path) -> list[Path]:
 
 
 async def _outage_spooled(receiver: Receiver, requests: int) -> list[str]:
-    """Spool so many; the keys."""
+    """Spool this many requests; returns their keys."""
     provider = receiver.provider()
     keys = [f"match-{number % 3}" for number in range(requests)]
     for key in keys:
@@ -81,7 +81,7 @@ async def _outage_spooled(receiver: Receiver, requests: int) -> list[str]:
     return keys
 
 
-async def test_a_torn_tail_and_flipped_bits_cost_only_themselves(
+async def test_a_torn_tail_and_flipped_bits_cost_only_their_frames(
     durable_server: Server,
     inbox: Database,
     start_receiver: StartReceiver,
@@ -110,7 +110,7 @@ async def test_a_torn_tail_and_flipped_bits_cost_only_themselves(
     receiver.holds()
 
 
-async def test_a_second_one_adopts_the_folder_of_a_dead_one_and_not_of_a_stopped_one(
+async def test_a_receiver_adopts_the_folder_of_a_dead_one_only(
     durable_server: Server, inbox: Database, start_receiver: StartReceiver, spool: Path
 ) -> None:
     with durable_server.outage():
@@ -121,17 +121,17 @@ async def test_a_second_one_adopts_the_folder_of_a_dead_one_and_not_of_a_stopped
         [folder] = folders(spool)
         first.pause()
         second = await start_receiver(spool={})
-        assert len(folders(spool)) == 2, "the stopped one still has its own"
+        assert len(folders(spool)) == 2, "the stopped process still has its folder"
         other = second.provider()
         assert (await other.offer("c")).accepted
         second.kill()
         third = await start_receiver(spool={})
-        assert len(folders(spool)) == 2, "that of the dead one is taken over"
+        assert len(folders(spool)) == 2, "the dead process's folder was taken over"
         assert is_owned(folder)
         for receiver in (first,):
             receiver.resume()
         first.kill()
-    # Of a process that is gone all is drained, also if nobody has taken its folder.
+    # The folder of a dead process is drained, even without a new owner.
     await drained(spool)
     third.holds()
     with safety():
@@ -140,7 +140,7 @@ async def test_a_second_one_adopts_the_folder_of_a_dead_one_and_not_of_a_stopped
     other.close()
 
 
-async def test_a_stopped_drainer_stops_nobody_from_spooling(
+async def test_a_frozen_drainer_does_not_block_the_spooling(
     durable_server: Server, inbox: Database, start_receiver: StartReceiver, spool: Path
 ) -> None:
     with durable_server.outage():

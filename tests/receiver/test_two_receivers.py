@@ -1,4 +1,4 @@
-"""Two receivers on one database: what comes to both at once is one event."""
+"""Two receivers on one database: a request that reaches both at once is one event."""
 
 import asyncio
 
@@ -9,11 +9,11 @@ from tests.support.received import verify
 from tests.support.receiver import ARRAY, StartReceiver
 from tests.support.sender import Provider
 
-# Whole processes under load: seconds each, so `make test-long` runs them.
+# Whole processes under load take seconds each, so `make test-long` runs them.
 pytestmark = [pytest.mark.anyio, pytest.mark.long]
 
 
-async def test_a_duplicate_comes_to_both_at_once(
+async def test_a_duplicate_at_both_receivers_is_one_event(
     inbox: Database, start_receiver: StartReceiver
 ) -> None:
     ports = [(await start_receiver()).port for _ in range(2)]
@@ -23,7 +23,7 @@ async def test_a_duplicate_comes_to_both_at_once(
         answers = await asyncio.gather(*(provider.send(entry, port) for port in ports))
         events = [answer.json["events"] for answer in answers if answer is not None]
         assert events[0] == events[1]
-    # And all of them at the same time, once more.
+    # All of them once more, simultaneously.
     await asyncio.gather(*(provider.send(entry, port) for entry in entries for port in ports))
     provider.close()
     assert provider.ended == {"202": 160}
@@ -31,7 +31,7 @@ async def test_a_duplicate_comes_to_both_at_once(
 
 
 @pytest.mark.parametrize("items", [None, 5])
-async def test_both_carry_one_load(
+async def test_two_receivers_share_one_load(
     inbox: Database, start_receiver: StartReceiver, items: int | None
 ) -> None:
     source = {} if items is None else ARRAY

@@ -1,4 +1,4 @@
-"""A receiver whose database is away: it listens all the same, and is there when the database is."""
+"""A receiver without its database listens, and works as soon as the database is there."""
 
 import pytest
 
@@ -14,7 +14,7 @@ async def _states(database: Database) -> list[str]:
     return [row["state"] for row in await database.fetch("select state from inboxd.receivers")]
 
 
-async def test_without_a_database_it_listens_until_there_is_one(
+async def test_a_receiver_without_a_database_listens_until_there_is_one(
     durable_server: Server,
     inbox: Database,
     start_receiver: StartReceiver,
@@ -36,13 +36,13 @@ async def test_without_a_database_it_listens_until_there_is_one(
     assert await _states(inbox) == ["running"]
 
 
-async def test_an_outage_later_leaves_it_ready(
+async def test_a_receiver_is_ready_after_an_outage(
     durable_server: Server,
     inbox: Database,
     start_receiver: StartReceiver,
     provider_of: MakeProvider,
 ) -> None:
-    """Else its first requests after the outage would wait for a probe."""
+    """Otherwise the first requests after an outage would wait for a probe."""
     receiver = await start_receiver()
     with durable_server.outage():
         await receiver.logged("the receiver cannot use the database")

@@ -1,4 +1,10 @@
-"""What tests of relays share: settings, events of lines, and the order in which they came out."""
+"""Relays to a broker of lines: settings, events, and checks of the order of messages.
+
+await start_worker(relaying(broker))
+await emit(database, ["k", "k", None])
+await settled(database, 3)
+in_order(broker.taken)
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -39,7 +45,7 @@ async def emit(
 
 
 async def settled(database: Database, count: int, status: str = "succeeded") -> None:
-    """Wait until so many events are settled."""
+    """Wait until `count` events are settled."""
 
     async def find() -> bool:
         found = await database.fetchval(
@@ -57,7 +63,7 @@ async def attempts(database: Database) -> set[int]:
 
 
 def firsts(taken: Sequence[Message]) -> dict[str | None, list[Any]]:
-    """What was taken, by key, each where it came first."""
+    """The bodies of taken messages by key, without repetitions."""
     found: dict[str | None, list[Any]] = {}
     for each in taken:
         bodies = found.setdefault(each["key"], [])
@@ -67,7 +73,7 @@ def firsts(taken: Sequence[Message]) -> dict[str | None, list[Any]]:
 
 
 def in_order(taken: Sequence[Message]) -> None:
-    """Of each key, everything came first in its order, and came again only behind what it was."""
+    """Each key's messages first came in order, and a repetition came only behind its original."""
     for key, bodies in firsts(taken).items():
         if key is not None:
             assert bodies == sorted(bodies), key

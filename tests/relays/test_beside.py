@@ -13,7 +13,7 @@ pytestmark = pytest.mark.anyio
 async def test_two_pages_of_one_worker_with_lines_that_wait(
     database: Database, start_worker: StartWorker, broker: LineBroker
 ) -> None:
-    """No key is in both; what is lined up after refusals comes once, in its order."""
+    """No key is in both pages; events that are lined up after refusals come once, in order."""
     refused: set[object] = set()
 
     def now_and_then(message: Message) -> Refusal | str | None:
@@ -35,7 +35,7 @@ async def test_two_pages_of_one_worker_with_lines_that_wait(
         assert await attempts(database) == {1, 2}
 
 
-async def test_a_page_that_is_suspended_is_published_when_work_goes_on(
+async def test_a_suspended_page_is_published_when_work_continues(
     database: Database, start_worker: StartWorker, broker: LineBroker
 ) -> None:
     broker.judge = lambda _: "silent"
@@ -44,7 +44,7 @@ async def test_a_page_that_is_suspended_is_published_when_work_goes_on(
     await emit(database, ["k"] * 5)
     await broker.until(lambda: len(broker.taken) == 1)
     async with database.connect() as other, other.transaction():
-        await other.execute("select from inboxd.workers for update")  # no heartbeat gets past this
+        await other.execute("select from inboxd.workers for update")  # it blocks heartbeats
         await worker.logged("work is suspended")
         broker.judge = lambda _: None
     await worker.logged("work goes on")
@@ -71,7 +71,7 @@ async def test_few_connections_to_the_database_are_enough(
     assert len(broker.taken) == 300
 
 
-async def test_slow_handlers_of_other_events_hold_up_no_relay(
+async def test_slow_handlers_of_other_events_delay_no_relay(
     database: Database, start_worker: StartWorker, broker: LineBroker
 ) -> None:
     await database.execute("create table ledger (kind text, row_id bigint, note text)")
@@ -110,7 +110,7 @@ async def test_a_worker_that_drains_settles_the_pages_of_all_its_relays(
     broker.confirm()
     assert await worker.wait() == 0
     await settled(database, 4)
-    # What stood behind the wave that was under way is another worker's.
+    # Another worker publishes the events behind the wave that was under way.
     with safety():
         assert sorted(each["body"] for each in broker.taken) == [1, 2, 4, 5]
         assert await database.fetchval("select count(worker_id) from inboxd.relay_leases") == 0

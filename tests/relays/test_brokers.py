@@ -31,7 +31,7 @@ def relaying(broker: dict[str, object], to: str) -> Config:
 
 
 def in_order(found: Sequence[tuple[str | None, int]]) -> None:
-    """Of each key, everything is there, and came first in its order."""
+    """All messages of each key came, and first in order."""
     by_key: dict[str | None, list[int]] = {}
     for key, number in found:
         numbers = by_key.setdefault(key, [])
@@ -44,7 +44,7 @@ def in_order(found: Sequence[tuple[str | None, int]]) -> None:
 
 
 @pytest.mark.usefixtures("one_nats")
-async def test_nats_is_stopped_and_started_under_load(
+async def test_a_restart_of_nats_under_load_loses_nothing(
     database: Database, start_worker: StartWorker
 ) -> None:
     with nats_server() as server:
@@ -66,13 +66,13 @@ async def test_nats_is_stopped_and_started_under_load(
                 assert headers["ce-type"] == "match.result"
                 found.append((headers["ce-partitionkey"], int(message.data)))
     with safety():
-        # The stream knows a repetition by its id.
+        # The stream recognises a repetition by its id.
         assert len(found) == 2 * len(KEYS)
         in_order(found)
 
 
 @pytest.mark.long
-async def test_rabbitmq_is_stopped_and_started_under_load(
+async def test_a_restart_of_rabbitmq_under_load_loses_nothing(
     database: Database, start_worker: StartWorker, rabbitmq: RabbitMQServer
 ) -> None:
     name = uuid4().hex
@@ -116,7 +116,7 @@ async def _publish_over_an_outage(
 
 
 @pytest.mark.usefixtures("one_kafka")
-async def test_kafka_brokers_go_and_come_under_load(
+async def test_restarts_of_kafka_brokers_under_load_lose_nothing(
     database: Database, start_worker: StartWorker
 ) -> None:
     with mock_kafka() as kafka:
@@ -129,7 +129,7 @@ async def test_kafka_brokers_go_and_come_under_load(
         await settled(database, 50)
         kafka.down()
         await emit(database, KEYS, start=1 + len(KEYS))
-        await worker.logged("a broker does not take what is published")
+        await worker.logged("publishing to a broker failed")
         kafka.up()
         await settled(database, 2 * len(KEYS))
         with safety():

@@ -2,7 +2,10 @@
 
 import json
 import random
+from collections import Counter
+from datetime import datetime
 
+import anyio
 import pytest
 
 from tests.relays.relaying import attempts, emit, in_order, relaying, settled
@@ -11,16 +14,17 @@ from tests.support.line_broker import LineBroker, Message
 from tests.support.proxy import proxy
 from tests.support.rows import daemon_session, join
 from tests.support.verdicts import safety
+from tests.support.waiting import patient
 
 pytestmark = pytest.mark.anyio
 
-# A death is noticed within seconds, and is none while a machine stands still for some.
+# A death is noticed within seconds, yet a machine that stands still for some is not taken for one.
 QUICK: Config = {"worker": {"lease": "6s", "heartbeat_interval": "500ms"}}
 BREAKER: Config = {"breakers": {"broker.lines": {"first_break": "100ms", "longest_break": "300ms"}}}
 
 
 def keys(rows: int, seed: int = 3) -> list[str | None]:
-    """Keys in no order, some events without one."""
+    """Keys in random order; some events without one."""
     chance = random.Random(seed)
     return [f"k{chance.randrange(20)}" if chance.random() < 0.8 else None for _ in range(rows)]
 
@@ -31,7 +35,7 @@ async def test_a_broker_that_is_away_spends_no_attempt(
     await broker.stop()
     worker = await start_worker(relaying(broker, {}, BREAKER))
     await emit(database, keys(2000))
-    await worker.logged("a broker does not take what is published")
+    await worker.logged("publishing to a broker failed")
 
     await worker.logged("breaker opens")
     with safety():
@@ -44,7 +48,7 @@ async def test_a_broker_that_is_away_spends_no_attempt(
         assert await attempts(database) == {1}
 
 
-async def test_connections_cut_between_publish_and_confirm(
+async def test_cuts_between_publish_and_confirm_lose_nothing(
     database: Database, start_worker: StartWorker, broker: LineBroker
 ) -> None:
     chance = random.Random(7)
@@ -62,7 +66,7 @@ async def test_connections_cut_between_publish_and_confirm(
         in_order(broker.taken)
         assert len({each["id"] for each in broker.taken}) == 1500
         assert await attempts(database) == {1}
-    # The window of duplicates: what was sent together when a connection broke.
+    # Only messages that were sent together when a connection broke are repeated.
     assert len(broker.taken) < 1500 + 100 * broker.connections
 
 
@@ -93,6 +97,41 @@ async def test_a_broker_that_hangs_holds_no_transaction_and_no_other_topic(
         assert await attempts(database) == {1}
 
 
+@pytest.mark.long
+@pytest.mark.timeout(300)
+async def test_a_broker_that_hangs_for_a_minute_holds_no_transaction_meanwhile(
+    database: Database, start_worker: StartWorker, broker: LineBroker
+) -> None:
+    """No transaction of the worker is older than a second while none of its statements runs."""
+    broker.judge = lambda _: "silent"
+    await start_worker(relaying(broker, {"timeout": "10m"}, {"worker": {"lease": "60s"}}))
+    await emit(database, keys(50))
+    await broker.until(lambda: len(broker.taken) > 20)
+    # How often each transaction was found idle. Looks are counted, not seconds: while the machine
+    # stands still, the test does not look either.
+    found_idle: Counter[tuple[int, datetime]] = Counter()
+    for _ in range(300):
+        await database.execute(
+            "insert into inboxd.events (type, payload) values ('test.noop', '{}')"
+        )
+        sessions = await database.fetch(
+            "select pid, xact_start, state like 'idle in transaction%' as is_idle"
+            " from pg_stat_activity"
+            " where datname = current_database() and application_name like 'inboxd %'"
+        )
+        assert sessions
+        idle = [each for each in sessions if each["is_idle"]]
+        found_idle.update((each["pid"], each["xact_start"]) for each in idle)
+        await anyio.sleep(0.2)
+    assert {each: looks for each, looks in found_idle.items() if looks > patient(5)} == {}
+    assert len(broker.taken) < 50, "the pages wait for their first answers"
+    broker.judge = lambda _: None
+    broker.confirm()
+    await settled(database, 350)
+    with safety():
+        assert await attempts(database) == {1}
+
+
 async def test_a_worker_that_was_stopped_past_its_lease_settles_nothing(
     database: Database, start_worker: StartWorker, broker: LineBroker
 ) -> None:
@@ -102,7 +141,7 @@ async def test_a_worker_that_was_stopped_past_its_lease_settles_nothing(
     await broker.until(lambda: len(broker.taken) == 1)
     first.pause()
     broker.judge = lambda _: None
-    broker.confirm()  # it hears of that when it goes on
+    broker.confirm()  # the worker reads this when it runs again
     await start_worker(relaying(broker, {}, QUICK))
     await settled(database, 5)
     worker_of = "select distinct worker_id from inboxd.events_history"
@@ -118,10 +157,10 @@ async def test_a_worker_that_was_stopped_past_its_lease_settles_nothing(
 
 
 @pytest.mark.long
-async def test_two_workers_that_are_killed_and_cut(
+async def test_workers_that_are_killed_and_cut_lose_nothing(
     database: Database, start_worker: StartWorker, broker: LineBroker
 ) -> None:
-    """At the end everything is there, in order, with no attempt spent."""
+    """In the end all messages arrived in order, with no attempt spent."""
     chance = random.Random(11)
     broker.judge = lambda _: "cut" if chance.random() < 0.001 else None
     config = relaying(broker, {"page_rows": 200}, QUICK, BREAKER)
@@ -138,7 +177,7 @@ async def test_two_workers_that_are_killed_and_cut(
         assert await attempts(database) == {1}
 
 
-async def test_a_broker_that_hangs_keeps_nobody_busy(
+async def test_a_broker_that_hangs_causes_no_busy_loop(
     database: Database, start_worker: StartWorker, broker: LineBroker
 ) -> None:
     broker.judge = lambda _: "silent"
@@ -148,11 +187,11 @@ async def test_a_broker_that_hangs_keeps_nobody_busy(
     await broker.until(lambda: len(broker.taken) == 1)
     before = await database.fetchval(committed)
     await broker.until(lambda: broker.connections == 2)
-    # In three seconds, with all that a worker does besides; a loop without a pause makes 17,000.
+    # In three seconds, with the worker's other work; a loop without a pause makes 17,000.
     assert await database.fetchval(committed) - before < 1500
 
 
-async def test_what_cannot_be_settled_yet_is_not_published_again(
+async def test_an_event_that_cannot_be_settled_yet_is_not_published_again(
     database: Database, start_worker: StartWorker, broker: LineBroker
 ) -> None:
     await database.execute(
@@ -171,7 +210,7 @@ async def test_what_cannot_be_settled_yet_is_not_published_again(
         assert len(broker.taken) == 3
 
 
-async def test_what_can_never_be_settled_is_a_dead_letter_and_holds_up_nothing(
+async def test_an_event_that_can_never_be_settled_is_a_dead_letter_and_blocks_no_other(
     database: Database, start_worker: StartWorker, broker: LineBroker
 ) -> None:
     await database.execute(
@@ -192,7 +231,7 @@ async def test_what_can_never_be_settled_is_a_dead_letter_and_holds_up_nothing(
     assert "it was published, but the database refuses to settle it" in dead["errors"]
 
 
-async def test_lines_that_another_worker_has_hide_no_others(
+async def test_lines_of_another_worker_hide_no_other_lines(
     database: Database, start_worker: StartWorker, broker: LineBroker
 ) -> None:
     await database.execute(
@@ -213,13 +252,13 @@ async def test_lines_that_another_worker_has_hide_no_others(
         )
         await database.execute("delete from inboxd.controls")
         await broker.until(lambda: any(each["key"] == "free" for each in broker.taken))
-    assert len(broker.taken) < 30  # the other worker does live
+    assert len(broker.taken) < 30  # the other worker is alive
 
 
-async def test_lines_that_wait_take_no_more_buckets_than_a_worker_may_have(
+async def test_waiting_lines_take_at_most_the_buckets_of_a_worker(
     database: Database, start_worker: StartWorker, broker: LineBroker
 ) -> None:
-    """A broker that hangs for one worker leaves the others their share."""
+    """A broker that hangs for one worker leaves the other workers their share."""
     broker.judge = lambda _: "silent"
     await database.execute(
         "insert into inboxd.controls (kind, name, actor) values ('topic', 'results', 'me')"
@@ -236,7 +275,7 @@ async def test_lines_that_wait_take_no_more_buckets_than_a_worker_may_have(
 
 
 @pytest.mark.long
-async def test_a_server_that_vanishes_is_told_while_a_page_waits_for_its_broker(
+async def test_a_lost_server_is_reported_while_a_page_waits_for_its_broker(
     database: Database, start_worker: StartWorker, broker: LineBroker
 ) -> None:
     broker.judge = lambda _: "silent"
@@ -258,7 +297,7 @@ async def test_a_server_that_vanishes_is_told_while_a_page_waits_for_its_broker(
         await eventually(is_unready)
 
 
-async def test_a_hot_key_holds_up_no_other(
+async def test_a_hot_key_delays_no_other(
     database: Database, start_worker: StartWorker, broker: LineBroker
 ) -> None:
     """Each of its events waits for the confirmation of the one before."""

@@ -1,4 +1,4 @@
-"""Relays with whole workers: what is published, in which order, and what becomes of the events."""
+"""Relays with whole workers: published messages, their order, and the ends of their events."""
 
 import pytest
 
@@ -73,7 +73,7 @@ async def test_a_message_is_a_cloud_event_with_its_lineage(
     ]
 
 
-async def test_nothing_of_a_key_passes_by_what_the_broker_refuses_for_now(
+async def test_no_event_of_a_key_overtakes_one_that_was_refused_for_now(
     database: Database, start_worker: StartWorker, broker: LineBroker
 ) -> None:
     refused: set[object] = set()
@@ -95,7 +95,7 @@ async def test_nothing_of_a_key_passes_by_what_the_broker_refuses_for_now(
     assert await worker.metric(unroutable) == 60
 
 
-async def test_what_is_refused_for_good_is_a_dead_letter_and_the_rest_goes_on(
+async def test_an_event_refused_for_good_is_a_dead_letter_and_blocks_no_other(
     database: Database, start_worker: StartWorker, broker: LineBroker
 ) -> None:
     broker.judge = lambda each: Refusal("too large", for_good=True) if each["body"] == 5 else None
@@ -121,7 +121,7 @@ async def test_a_relay_that_blocks_holds_the_key_behind_a_dead_letter(
         assert broker.keys() == {"k": [1, 2, 3, 4], "other": [*range(11, 21)]}
 
 
-async def test_what_makes_no_message_is_a_dead_letter_at_once(
+async def test_an_event_that_makes_no_message_is_a_dead_letter_at_once(
     database: Database, start_worker: StartWorker, broker: LineBroker
 ) -> None:
     await start_worker(relaying(broker, {"to": "results.{tenant}"}))
@@ -138,7 +138,7 @@ async def test_what_makes_no_message_is_a_dead_letter_at_once(
     assert "tenant" in dead[0]["errors"]
 
 
-async def test_a_pipelined_relay_publishes_again_behind_what_was_refused(
+async def test_a_pipelined_relay_repeats_messages_behind_a_refused_one(
     database: Database, start_worker: StartWorker, broker: LineBroker
 ) -> None:
     refused: set[object] = set()
@@ -175,7 +175,7 @@ async def test_a_paused_relay_publishes_nothing(
     await settled(database, 7)
 
 
-async def test_an_event_that_is_gone_when_it_was_published_holds_up_nothing(
+async def test_an_event_deleted_while_it_is_published_blocks_no_other(
     database: Database, start_worker: StartWorker, broker: LineBroker
 ) -> None:
     broker.judge = lambda each: "silent" if each["body"] == 1 else None
@@ -208,7 +208,7 @@ async def test_a_worker_that_stops_settles_what_it_has_published(
 async def test_a_worker_without_the_relay_leaves_its_events_alone(
     database: Database, start_worker: StartWorker, broker: LineBroker
 ) -> None:
-    """Though it has a handler of their type for whatever topic."""
+    """Though it has a handler of their type, for any topic."""
     relay = {"types": ["test.noop"]}
     first = await start_worker(relaying(broker, relay))
     assert await first.stop() == 0
@@ -217,7 +217,7 @@ async def test_a_worker_without_the_relay_leaves_its_events_alone(
         "insert into inboxd.events (type, payload) select 'test.noop', '{}' "
         "from generate_series(1, 5)"
     )
-    await settled(database, 5)  # those of its own topic
+    await settled(database, 5)  # the events of its own topic
     left = await database.fetch("select distinct topic, status from inboxd.events")
     with safety():
         assert [(row["topic"], row["status"]) for row in left] == [("results", "waiting")]

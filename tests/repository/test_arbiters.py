@@ -1,7 +1,7 @@
-"""`ON CONFLICT (…)` names one unique index: where the table has a second one, that one is an error.
+"""`ON CONFLICT (…)` covers one unique index: a conflict in a second one is an error.
 
-Two sessions that meet collide at whichever index comes first. So a statement names no index, or the
-table has no other that could be violated, or it says here why not.
+Two concurrent sessions collide at whichever index they reach first. So a statement names no index,
+or its table has no other unique index that it can violate, or `BESIDE` gives the reason.
 """
 
 import re
@@ -20,7 +20,7 @@ _INSERT = re.compile(r"INSERT INTO ([^\s(]+)|ON CONFLICT \(([^)]*)\)", re.IGNORE
 _TABLE = re.compile(r"CREATE TABLE (\S+) \((.*?)\n\s*\)", re.DOTALL)
 _UNIQUE = re.compile(r"^(?!.*IDENTITY).*\b(?:PRIMARY KEY|UNIQUE)\b", re.MULTILINE)
 
-# The second index, and why a row that is inserted there cannot be in it, or is told apart before.
+# The second index, and why an inserted row cannot conflict there.
 BESIDE = {
     ("send_command", "commands_unique_key"): "one with a unique key goes to send_command_arrays",
     ("write_webhooks", "commands_unique_key"): "a delivery has no unique key",
@@ -43,11 +43,11 @@ def named(text: str) -> Iterator[tuple[str, str]]:
 
 
 def columns(text: str) -> tuple[str, ...]:
-    """Their names, without collations and quotes."""
+    """The names of columns, without collations and quotes."""
     return tuple(each.split()[0].strip('"') for each in text.split(","))
 
 
-def test_no_statement_meets_a_second_unique_index() -> None:
+def test_statements_have_no_second_unique_index() -> None:
     indexes: defaultdict[str, dict[str, tuple[str, ...]]] = defaultdict(dict)
     for name, table, of in _INDEX.findall((ROOT / "inboxd/store/schema.txt").read_text()):
         indexes["{schema}." + table][name] = columns(of)
@@ -57,18 +57,18 @@ def test_no_statement_meets_a_second_unique_index() -> None:
         for table, of in named(re.sub(r"{(span|resolution)}", "hours", file.read_text())):
             seen += 1
             assert columns(of) in indexes[table].values(), f"{file.name}: {table} ({of})"
-            # What the database draws itself is in no other session.
+            # Ids are drawn by the database: no other session has the same id.
             met |= {
                 (file.stem, index)
                 for index, others in indexes[table].items()
                 if others not in (columns(of), ("id",))
             }
-    assert seen > 30, "they are found"
+    assert seen > 30, "the statements are found"
     assert met == set(BESIDE)
 
 
-def test_no_example_has_a_second_unique_index() -> None:
-    """What is copied from there, too: it was an error for one of two who registered at once."""
+def test_examples_have_no_second_unique_index() -> None:
+    """Users copy examples: one of two concurrent registrations failed there."""
     unique, seen = {}, 0
     files = [*ROOT.glob("examples/*/*/migrations/*.sql"), *ROOT.glob("inboxd/**/*.sql.in")]
     for file in files:
@@ -80,4 +80,4 @@ def test_no_example_has_a_second_unique_index() -> None:
             if table in unique:
                 seen += 1
                 assert unique[table] == 1, f"{file}: {table} ({of})"
-    assert seen >= 6, "they are found"
+    assert seen >= 6, "the statements are found"

@@ -1,4 +1,4 @@
-"""What alerts and pages ask Prometheus for: metrics and labels that there are."""
+"""Alerts and pages use existing metrics and labels."""
 
 import re
 from collections.abc import Iterator
@@ -6,44 +6,38 @@ from pathlib import Path
 
 import pytest
 
-from inboxd.daemon.merged import FAMILIES
-from inboxd.telemetry.metrics import Metrics
+from tests.support.reference import shown_metrics
 
 ROOT = Path(__file__).parents[2]
 ALERTS = ROOT / "deploy" / "alerts.yaml"
-METRICS = ROOT / "docs" / "metrics.md"
-# What Prometheus itself adds to each series, and a supervisor.
+STATES = ROOT / "docs" / "monitoring.md"
+# Prometheus and a supervisor add these labels to each series.
 OF_THE_SCRAPE = {"instance", "job", "process"}
 
 _SERIES = re.compile(r"(inboxd_\w+)(?:\{([^}]*)\})?")
 _MATCHER = re.compile(r'(\w+)(?:=~|!~|!=|=)"[^"]*"')
-# A name alone may be one of something else, such as a role.
+# Other names may be no metrics, such as roles.
 _A_METRIC = re.compile(r"\w+_(total|seconds|rows|keys|lines|days|topics)")
 _GROUPED = re.compile(r"\b(?:by|without) \(([^)]*)\) \(")
 
 
 def labels_of() -> dict[str, set[str]]:
     """The labels of each series, by its name in PromQL."""
-    metrics = Metrics("1.2.3")
-    found = {"inboxd_build_info": {"version", "python"}}
-    rooms = (
-        *(metrics, metrics.webhooks, metrics.relays, metrics.messages),
-        *(metrics.samples, metrics.statement),
-    )
-    own = [each for room in rooms for each in vars(room).values()]
-    for metric in (*own, *metrics.tally.describe(), *metrics.samples.describe()):
-        name = getattr(metric, "_name", getattr(metric, "name", ""))
-        if name:
-            labels = set(metric._labelnames)
-            found |= {name: labels, f"{name}_total": labels, f"{name}_bucket": labels | {"le"}}
-    return found | {name: set(labels) for name, _, labels, _ in FAMILIES}
+    found = {}
+    for each in (metric for metrics in shown_metrics().values() for metric in metrics):
+        labels = set(each.labels)
+        found[each.name] = labels
+        if each.kind == "histogram":
+            found |= {f"{each.name}_{part}": labels for part in ("sum", "count")}
+            found[f"{each.name}_bucket"] = labels | {"le"}
+    return found
 
 
 LABELS = labels_of()
 
 
 def alerts() -> dict[str, tuple[str, str]]:
-    """Each alert's name, with its expression and the rest of it."""
+    """The alerts: by name, the expression and the rest of the text."""
     parts = re.split(r"(?m)^      - alert: (\w+)$", ALERTS.read_text("utf-8"))[1:]
     found = {}
     for name, text in zip(parts[::2], parts[1::2], strict=True):
@@ -54,10 +48,10 @@ def alerts() -> dict[str, tuple[str, str]]:
 
 
 def mistakes(expression: str) -> Iterator[str]:
-    """What an expression asks for and there is not."""
+    """The metrics and labels of an expression that do not exist."""
     for name, asked in _SERIES.findall(expression):
         if name not in LABELS:
-            yield f"{name} is no metric"
+            yield f"{name} is not a metric"
             continue
         named = [_MATCHER.sub(r"\1", each.strip()) for each in asked.split(",") if each]
         yield from (f"{name} has no label {each}" for each in named if each not in known(name))
@@ -73,7 +67,7 @@ def known(name: str) -> set[str]:
 
 
 def argument(text: str) -> str:
-    """What stands before the bracket that closes the one in front of the text."""
+    """The text up to the bracket that closes the one before the text."""
     depth = 1
     for place, sign in enumerate(text):
         depth += {"(": 1, ")": -1}.get(sign, 0)
@@ -83,7 +77,7 @@ def argument(text: str) -> str:
 
 
 def kept_labels(expression: str) -> set[str]:
-    """The labels that the series of the answer have."""
+    """The labels of the series in the result."""
     grouped = re.findall(r"\bby \(([^)]*)\)", expression)
     if grouped:
         return {each.strip() for some in grouped for each in some.split(",")} - {"le"}
@@ -93,7 +87,7 @@ def kept_labels(expression: str) -> set[str]:
 
 
 @pytest.mark.parametrize("alert", alerts())
-def test_an_alert_asks_for_what_there_is_and_shows_what_it_gets(alert: str) -> None:
+def test_alert_uses_existing_series_and_shows_their_labels(alert: str) -> None:
     expression, rest = alerts()[alert]
     assert _SERIES.search(expression) or "up{" in expression
     assert [*mistakes(expression)] == []
@@ -101,15 +95,30 @@ def test_an_alert_asks_for_what_there_is_and_shows_what_it_gets(alert: str) -> N
     assert shown <= kept_labels(expression), shown - kept_labels(expression)
 
 
-def test_alerts_compare_with_states_that_are_on_the_page() -> None:
-    states = set(re.findall(r"(?m)^\| `(\w+)` \| .+ \| .+ \|$", METRICS.read_text("utf-8")))
+@pytest.mark.parametrize(
+    "series",
+    [
+        "inboxd_relay_lost_pages_total",
+        "inboxd_relay_confirm_duration_seconds_bucket",
+        "inboxd_relay_refused_total",
+        "inboxd_messages_lag",
+        "inboxd_messages_redelivered_total",
+        "inboxd_messages_acknowledge_failures_total",
+    ],
+)
+def test_series_of_brokers_has_an_alert(series: str) -> None:
+    assert series in {name for said, _ in alerts().values() for name, _ in _SERIES.findall(said)}
+
+
+def test_alerts_use_states_of_the_page() -> None:
+    states = set(re.findall(r"(?m)^\| `(\w+)` \| .+ \| .+ \|$", STATES.read_text("utf-8")))
     asked = re.findall(r'state(?:!?=)"(\w+)"', ALERTS.read_text("utf-8"))
     assert asked
     assert set(asked) <= states
 
 
 @pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("*.md")), ids=lambda page: page.stem)
-def test_a_page_names_series_that_there_are(page: Path) -> None:
+def test_page_names_existing_series(page: Path) -> None:
     for expression in re.findall(r"`([^`\n]*inboxd_[^`\n]*)`", page.read_text("utf-8")):
         names = [name for name, _ in _SERIES.findall(expression)]
         if any(name in LABELS or _A_METRIC.fullmatch(name) for name in names):
@@ -119,7 +128,7 @@ def test_a_page_names_series_that_there_are(page: Path) -> None:
 @pytest.mark.parametrize(
     ("expression", "mistake"),
     [
-        ("inboxd_evnts_total > 0", "inboxd_evnts_total is no metric"),
+        ("inboxd_evnts_total > 0", "inboxd_evnts_total is not a metric"),
         ('inboxd_paused{lane="a"} > 0', "inboxd_paused has no label lane"),
         (
             "sum by (lane) (rate(inboxd_events_total[5m]))",
@@ -128,5 +137,5 @@ def test_a_page_names_series_that_there_are(page: Path) -> None:
         ("max by (le) (inboxd_paused)", "inboxd_paused has no label le to group by"),
     ],
 )
-def test_what_there_is_not_is_found(expression: str, mistake: str) -> None:
+def test_missing_series_or_label_is_found(expression: str, mistake: str) -> None:
     assert [*mistakes(expression)] == [mistake]

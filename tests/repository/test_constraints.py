@@ -1,4 +1,4 @@
-"""What developers and CI install is held to versions, on each Python."""
+"""Developers and CI install fixed versions on each Python."""
 
 import re
 import tomllib
@@ -17,16 +17,16 @@ PROJECTS = (
 
 
 def held() -> dict[str, Requirement]:
-    """The constraints that hold on this Python, by package."""
+    """The constraints of this Python, by package."""
     told = [Requirement(line) for line in FILE.read_text().splitlines() if line[:1] != "#"]
     here = [each for each in told if each.marker is None or each.marker.evaluate()]
     found: dict[str, Requirement] = {canonicalize_name(each.name): each for each in here}
-    assert len(found) == len(here), "a package has one version on a Python"
+    assert len(found) == len(here), "each package has one version on a Python"
     return found
 
 
 def test_each_dependency_has_one_version_that_its_bound_allows() -> None:
-    """Whoever adds one, or raises a bound, runs `make constraints`."""
+    """Run `make constraints` after a new dependency or a raised bound."""
     constraints = held()
     asked = requirements(tomllib.loads((ROOT / each).read_text()) for each in PROJECTS)
     for each in map(Requirement, asked):
@@ -52,14 +52,14 @@ def test_a_version_that_differs_between_pythons_has_a_marker() -> None:
     ]
 
 
-def test_what_projects_need_is_found_with_their_extras_and_without_each_other() -> None:
+def test_requirements_of_projects_include_extras_but_not_each_other() -> None:
     first = {"name": "first", "dependencies": ["a>=1"], "optional-dependencies": {"x": ["b[c]>=2"]}}
     second = {"name": "second", "dependencies": ["first[x]", "a>=1"]}
     found = requirements([{"project": first}, {"project": second}])
     assert [each for each in found if named(each) in {"a", "b", "first"}] == ["a>=1", "b[c]>=2"]
 
 
-def test_make_setup_heeds_them() -> None:
+def test_make_setup_uses_the_constraints() -> None:
     makefile = (ROOT / "Makefile").read_text()
     installs = re.findall(r"\$\(PIP\) install (.*)", makefile)
     assert installs

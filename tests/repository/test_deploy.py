@@ -1,4 +1,4 @@
-"""What `deploy/` has: systemd takes its units, and they do not drift apart."""
+"""Files of `deploy/`: systemd accepts the units, and the units agree with each other."""
 
 import re
 import shutil
@@ -20,7 +20,7 @@ SERVICES = ("inboxd.service", "inboxd@.service", "inboxd-receive.service")
 
 
 def lines_of(name: str) -> list[str]:
-    """Of a unit, without comments."""
+    """The lines of a unit, without comments."""
     lines = (DEPLOY / name).read_text().splitlines()
     return [line for line in lines if line and not line.startswith("#")]
 
@@ -35,7 +35,7 @@ def test_systemd_takes_the_units(tmp_path: Path) -> None:
         pytest.skip("systemd-analyze is not installed: apt install systemd")
     for unit in (*SERVICES, "inboxd-receive.socket"):
         text = (DEPLOY / unit).read_text()
-        # The program is looked for where the units have it.
+        # `systemd-analyze` looks for the program at the path of the unit.
         (tmp_path / unit).write_text(text.replace("/opt/inboxd/bin/inboxd", "/bin/true"))
     units = [unit.replace("@", "@mails") for unit in (*SERVICES, "inboxd-receive.socket")]
     done = subprocess.run(
@@ -49,7 +49,7 @@ def test_systemd_takes_the_units(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("service", SERVICES[1:])
-def test_all_are_locked_down_alike(service: str) -> None:
+def test_all_units_have_the_same_restrictions(service: str) -> None:
     def rules(name: str) -> list[str]:
         lines = lines_of(name)
         return lines[lines.index("DynamicUser=yes") : lines.index("[Install]")]
@@ -57,21 +57,21 @@ def test_all_are_locked_down_alike(service: str) -> None:
     assert rules(service) == rules(SERVICES[0])
 
 
-def test_the_socket_has_the_name_by_which_the_program_knows_it() -> None:
+def test_socket_unit_has_the_name_that_the_program_expects() -> None:
     assert value("inboxd-receive.socket", "FileDescriptorName") == INBOUND
     assert value("inboxd-receive.socket", "Backlog") == str(BACKLOG)
 
 
 @pytest.mark.parametrize("service", SERVICES)
-def test_only_the_main_process_is_told_to_stop_and_to_reload(service: str) -> None:
+def test_only_the_main_process_gets_stop_and_reload(service: str) -> None:
     assert value(service, "KillMode") == "mixed"
     assert value(service, "ExecReload") == "/bin/kill -HUP $MAINPID"
     assert value(service, "RestartPreventExitStatus") == "78"
     assert re.match(r"/opt/inboxd/bin/inboxd (run|receive) ", value(service, "ExecStart"))
 
 
-def test_no_units_port_is_the_default_of_another_listener() -> None:
-    """With [admin] in the file that both units share, the receiver would end with 78."""
+def test_ports_of_units_differ_from_defaults_of_other_listeners() -> None:
+    """Worker and receiver run on one host, and may have any of the listeners."""
     given = re.findall(r"INBOXD_HTTP__PORT=(\d+)", (DEPLOY / SERVICES[-1]).read_text())
     assert given
     others = load(None, {})
@@ -80,8 +80,81 @@ def test_no_units_port_is_the_default_of_another_listener() -> None:
 
 
 @pytest.mark.parametrize("service", SERVICES)
-def test_no_core_file_is_left_of_secrets(service: str) -> None:
+def test_core_files_are_disabled(service: str) -> None:
     assert value(service, "LimitCORE") == "0"
+
+
+# The logins that the files create, and the role of each.
+LOGIN = re.compile(r"CREATE ROLE (\w+) LOGIN PASSWORD (?:'\.\.\.'|:'\w+') IN ROLE (\w+);")
+WORKER, RECEIVER = ("inbox_daemon", "inboxd_worker"), ("inbox_receive", "inboxd_receiver")
+
+
+def test_units_have_narrow_logins_with_settings_and_passwords_of_their_own() -> None:
+    """The internet reaches the receiver: it shares no login with workers."""
+    worker, instance, receiver = SERVICES
+    for name, (login, role) in {worker: WORKER, receiver: RECEIVER}.items():
+        text = (DEPLOY / name).read_text()
+        assert LOGIN.findall(text) == [(login, role)]
+        assert f'"postgresql://{login}@HOST/app"' in text
+    header = (DEPLOY / worker).read_text().partition("[Unit]")[0]
+    assert "INBOXD_DATABASE__DSN=postgresql://inbox_owner@" in header
+    assert "inbox_owner" not in (DEPLOY / receiver).read_text()
+    for key in ("ExecStart", "LoadCredential"):
+        files = {name: value(name, key).split("/")[-1] for name in SERVICES}
+        assert files[receiver] not in {files[worker], files[instance]}
+
+
+def services_of(compose: str) -> dict[str, str]:
+    """Return the text of each service of a Compose file, by name."""
+    [services] = re.findall(r"^services:\n((?:  .*\n|\n)+)", compose, re.MULTILINE)
+    parts = re.split(r"^  (\w+):.*\n", services, flags=re.MULTILINE)[1:]
+    return dict(zip(parts[::2], parts[1::2], strict=True))
+
+
+def login_of(service: str) -> str:
+    [dsn] = re.findall(r"INBOXD_DATABASE__DSN: (\S+)", service)
+    return str(urlsplit(dsn).username)
+
+
+def test_each_service_of_compose_has_a_narrow_login_and_only_its_password() -> None:
+    text = (DEPLOY / "compose.yaml").read_text()
+    assert LOGIN.findall(text) == [WORKER, RECEIVER]
+    assert "CREATE ROLE inbox_owner LOGIN PASSWORD :'owner';\n" in text
+    services = services_of(text)
+    whose = {
+        "migrate": ("inbox_owner", "owner"),
+        "declare": ("inbox_daemon", "worker"),
+        "worker": ("inbox_daemon", "worker"),
+        "receiver": ("inbox_receive", "receiver"),
+    }
+    for name, (login, secret) in whose.items():
+        assert login_of(services[name]) == login
+        sources = re.findall(r"\{ source: (\w+), target: (\w+) \}", services[name])
+        assert set(sources) - {("admin", "inboxd_admin_token")} == {
+            (secret, "inboxd_database_password")
+        }
+        assert f"  {secret}: {{ file: ./secrets/{secret} }}\n" in text
+    assert set(whose) == {name for name, each in services.items() if "<<: *inboxd" in each}
+
+
+def test_secrets_of_read_only_containers_are_files() -> None:
+    """Compose refuses to start a read-only container with a secret from the environment."""
+    text = (DEPLOY / "compose.yaml").read_text()
+    assert "read_only: true" in text
+    secrets = text.partition("\nsecrets:\n")[2].partition("\n\n")[0].splitlines()
+    assert secrets
+    assert all("{ file: " in line for line in secrets)
+    assert "/deploy/secrets/\n" in (DEPLOY.parent / ".gitignore").read_text()
+
+
+def test_a_new_plugins_workers_have_a_narrow_login() -> None:
+    template = DEPLOY.parent / "inboxd/cli/templates/plugin/compose.yaml.in"
+    text = template.read_text()
+    assert LOGIN.findall(text) == [WORKER]
+    services = services_of(text)
+    assert login_of(services["worker"]) == WORKER[0]
+    assert "secrets: [{ source: worker, target: inboxd_database_password }]" in services["worker"]
+    assert "read_only" not in text, "its secrets are from the environment"
 
 
 def test_the_image_has_the_versions_that_were_tested() -> None:
@@ -91,7 +164,7 @@ def test_the_image_has_the_versions_that_were_tested() -> None:
 
 
 def manifests() -> dict[tuple[str, str], str]:
-    """What `kubernetes.yaml` has, by kind and name."""
+    """The manifests of `kubernetes.yaml`, by kind and name."""
     found = {}
     for text in (DEPLOY / "kubernetes.yaml").read_text().split("\n---\n"):
         [kind] = re.findall(r"^kind: (\w+)$", text, re.MULTILINE)
@@ -101,7 +174,7 @@ def manifests() -> dict[tuple[str, str], str]:
 
 
 def settings_of_pods(name: str, folder: Path) -> Settings:
-    """Those of a ConfigMap; its password is in a file of the test's."""
+    """The settings of a ConfigMap, with a password file of the test."""
     [lines] = re.findall(r"  config\.toml: \|\n((?:    .*\n?|\n)+)", manifests()["ConfigMap", name])
     password = folder / "password"
     password.write_text("secret")
@@ -122,14 +195,9 @@ def test_the_admin_api_of_pods_is_on_loopback_with_a_token_from_a_secret(tmp_pat
     assert "inboxd-admin" not in manifests()["StatefulSet", "inboxd-receive"]
 
 
-def test_each_pod_logs_in_with_a_narrow_role_and_sees_no_other_password(tmp_path: Path) -> None:
-    """The owner's, who may change the schema, is the migration's alone."""
-    roles = dict(
-        re.findall(
-            r"CREATE ROLE (\w+) LOGIN PASSWORD '\.\.\.' IN ROLE (\w+);",
-            (DEPLOY / "kubernetes.yaml").read_text(),
-        )
-    )
+def test_each_pod_has_a_narrow_role_and_only_its_password(tmp_path: Path) -> None:
+    """Only the migration has the owner's role, which may change the schema."""
+    roles = dict(LOGIN.findall((DEPLOY / "kubernetes.yaml").read_text()))
     whose = {"inboxd": "inboxd_worker", "inboxd-receive": "inboxd_receiver"}
     for name, role in whose.items():
         dsn = settings_of_pods(name, tmp_path).database.dsn.get_secret_value()
@@ -147,20 +215,22 @@ def test_each_pod_logs_in_with_a_narrow_role_and_sees_no_other_password(tmp_path
     assert "inboxd-receive" not in worker
 
 
-def test_receivers_in_pods_believe_no_network(tmp_path: Path) -> None:
+def test_receivers_in_pods_trust_single_addresses_only(tmp_path: Path) -> None:
     inbound = settings_of_pods("inboxd-receive", tmp_path).inbound
     for believed in inbound.http.trusted_proxies:
         assert ip_network(believed).num_addresses == 1
     told = re.findall(
         r'trusted_proxies = \["([^"]+)"\]', manifests()["ConfigMap", "inboxd-receive"]
     )
-    assert all(ip_network(each).num_addresses == 1 for each in told), "nor does a comment say so"
+    assert all(ip_network(each).num_addresses == 1 for each in told), (
+        "comments show no network either"
+    )
     spool = str(inbound.spool.path)
     assert f"mountPath: {spool.rpartition('/')[0]}" in manifests()["StatefulSet", "inboxd-receive"]
 
 
-def test_a_source_has_one_receiver_of_several(tmp_path: Path) -> None:
-    """Else two spools keep no order: `docs/spool.md` says what is lost then."""
+def test_each_source_is_routed_to_one_receiver(tmp_path: Path) -> None:
+    """Two spools of one source keep no order: see `docs/spool.md`."""
     found = manifests()
     assert "  replicas: 2\n" in found["StatefulSet", "inboxd-receive"]
     ingress = found["Ingress", "inboxd-receive"]
@@ -177,7 +247,7 @@ def test_a_source_has_one_receiver_of_several(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["inboxd", "inboxd-receive"])
-def test_who_is_not_named_gets_nowhere(name: str, tmp_path: Path) -> None:
+def test_unnamed_traffic_is_refused(name: str, tmp_path: Path) -> None:
     policy = manifests()["NetworkPolicy", name]
     pods = manifests()["Deployment" if name == "inboxd" else "StatefulSet", name]
     assert f"podSelector: {{ matchLabels: {{ app.kubernetes.io/name: {name} }} }}" in policy
@@ -187,9 +257,11 @@ def test_who_is_not_named_gets_nowhere(name: str, tmp_path: Path) -> None:
     open_ = {int(port) for port in re.findall(r"port: (\d+)", ingress)}
     ports = {int(port) for port in re.findall(r"containerPort: (\d+)", pods)}
     assert open_ == ports - {settings_of_pods("inboxd", tmp_path).admin.port}
-    assert ingress.count("- from: [{ namespaceSelector") == len(open_), "each from somebody"
+    assert ingress.count("- from: [{ namespaceSelector") == len(open_), (
+        "each port has a named sender"
+    )
     assert "port: 5432" in egress
-    assert ("ipBlock" in egress) == (name == "inboxd"), "receivers call nobody"
+    assert ("ipBlock" in egress) == (name == "inboxd"), "receivers make no outgoing calls"
     if name == "inboxd":
         assert "cidr: 0.0.0.0/0, except: [10.0.0.0/8," in egress
 
@@ -200,8 +272,8 @@ def test_the_admin_api_of_compose_has_a_token_from_a_secret() -> None:
     admin = load(None, {name: value.strip("'\"") for name, value in given.items()}).admin
     _is_from_a_secret(admin, "/run/secrets/inboxd_admin_token")
     assert f'expose: ["{admin.port}"]' in text
-    assert "secrets: [inboxd_database_password, inboxd_admin_token]" in text
-    assert "\n  inboxd_admin_token:\n    environment: ADMIN_TOKEN\n" in text
+    assert "- { source: admin, target: inboxd_admin_token }" in services_of(text)["worker"]
+    assert text.count("source: admin") == 1, "no other service has the token"
 
 
 def _is_from_a_secret(admin: Admin, file: str) -> None:

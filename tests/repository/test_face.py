@@ -1,4 +1,4 @@
-"""`import inboxd` offers what a plugin needs, and costs a producer's service nothing."""
+"""`import inboxd` offers the names of a plugin, and imports no dependency."""
 
 import subprocess
 import sys
@@ -9,7 +9,7 @@ import inboxd
 from inboxd import testing
 
 
-def test_every_name_is_there() -> None:
+def test_every_public_name_exists() -> None:
     for name in inboxd.__all__:
         assert getattr(inboxd, name) is not None
     assert dir(inboxd) == inboxd.__all__ == sorted(inboxd.__all__)
@@ -20,7 +20,7 @@ def test_another_name_is_an_attribute_error() -> None:
         _ = inboxd.Handler  # type: ignore[attr-defined]
 
 
-def test_importing_it_imports_no_dependency() -> None:
+def test_import_of_inboxd_imports_no_dependency() -> None:
     heavy = "{'pydantic', 'anyio', 'orjson', 'asyncpg', 'structlog'}"
     program = f"import sys, inboxd, inboxd.model.lineage; print({heavy} & set(sys.modules))"
     ran = subprocess.run(
@@ -29,7 +29,7 @@ def test_importing_it_imports_no_dependency() -> None:
     assert ran.stdout.strip() == "set()"
 
 
-def test_every_name_for_tests_is_there() -> None:
+def test_every_name_for_tests_exists() -> None:
     for name in testing.__all__:
         assert getattr(testing, name) is not None
     assert dir(testing) == testing.__all__ == sorted(testing.__all__)

@@ -1,4 +1,4 @@
-"""Where tests are: a module's beside its namesake, a phenomenon's in the table, none too long."""
+"""Places of tests: beside the module of the same name, or in the table; and their length."""
 
 import re
 from pathlib import Path
@@ -7,10 +7,11 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "inboxd"
-PAGE, PROMISES = ROOT / "docs/project-tests.md", ROOT / "docs/promises.md"
+PAGE = ROOT / "docs/contributing/project-tests.md"
+PROMISES = ROOT / "docs/contributing/promises.md"
 LONGEST = 500
 
-# Folders that mirror one of the package; what is no module's there is in the table.
+# Folders that mirror a package; tests without a module are in the table.
 MIRRORS = {
     "unit": "",
     "store": "store",
@@ -24,7 +25,9 @@ PHENOMENA = (
     "receiver",
 )
 
-_ROW = re.compile(r"^\| \[`([\w/]+\.py)`\]\(\.\./tests/\1\) \| .+ \| ([\d, ]*|-) \|$", re.MULTILINE)
+_ROW = re.compile(
+    r"^\| \[`([\w/]+\.py)`\]\(\.\./\.\./tests/\1\) \| .+ \| ([\d, ]*|-) \|$", re.MULTILINE
+)
 
 
 def _tests(folder: str) -> list[Path]:
@@ -32,7 +35,7 @@ def _tests(folder: str) -> list[Path]:
 
 
 def _has_module(test: Path, room: Path) -> bool:
-    """Whether a module of the room has the test's name, or the beginning of it."""
+    """Whether a module of `room` has the name of the test, or the first words of it."""
     name = test.stem.removeprefix("test_")
     words = name.split("_")
     stems = ("_".join(words[:count]) for count in range(1, len(words) + 1))
@@ -60,17 +63,17 @@ def _promises() -> dict[str, set[int]]:
 
 
 @pytest.mark.parametrize("folder", ["inboxd", "tests", "examples", "benchmarks"])
-def test_no_file_is_too_long_to_be_read(folder: str) -> None:
+def test_files_have_a_maximum_length(folder: str) -> None:
     files = {file: file.read_text().count("\n") for file in (ROOT / folder).rglob("*.py")}
     assert len(files) > 10
     assert {str(file): lines for file, lines in files.items() if lines > LONGEST} == {}
 
 
-def test_a_unit_test_stands_where_its_module_does() -> None:
+def test_unit_tests_mirror_the_folders_of_modules() -> None:
     assert {file for file in _without_module() if file.startswith("unit/")} == set()
 
 
-def test_the_table_has_every_file_of_a_phenomenon_with_its_promises() -> None:
+def test_table_lists_files_of_phenomena_with_their_promises() -> None:
     shown = dict(_ROW.findall(PAGE.read_text()))
     phenomena = {str(f.relative_to(ROOT / "tests")) for name in PHENOMENA for f in _tests(name)}
     assert set(shown) == phenomena | _without_module()

@@ -1,6 +1,6 @@
-"""Every line that the daemon may log is rendered in both formats, whatever its keys hold.
+"""Every log line of the daemon is rendered in both formats, with any values of its fields.
 
-The calls are found in the source, so a new one is looked at as soon as it is written.
+The calls are found in the source: a new call is checked without further work.
 """
 
 import ast
@@ -21,7 +21,7 @@ from inboxd.telemetry import logs
 
 ROOM = Path(logs.__file__).parents[1]
 LEVELS = {"debug", "info", "warning", "error", "critical"}
-# What the library's calls and steps take for themselves: a field of that name would be lost.
+# Reserved by the library: a field of such a name would be lost.
 TAKEN = {
     *("event", "message", "exc_info", "stack_info", "stack", "stacklevel", "positional_args"),
     *("logger", "logger_name", "level", "timestamp", "worker", "_record", "_from_structlog"),
@@ -53,7 +53,7 @@ def _loggers(tree: ast.Module) -> set[str]:
 
 
 def _methods(node: ast.AST, loggers: set[str]) -> list[ast.Attribute]:
-    """`_log.info` and the like in an expression."""
+    """Attributes such as `_log.info` in an expression."""
     return [
         each
         for each in ast.walk(node)
@@ -67,7 +67,7 @@ def _methods(node: ast.AST, loggers: set[str]) -> list[ast.Attribute]:
 def _calls(file: Path) -> Iterator[LogCall]:
     tree = ast.parse(file.read_text())
     loggers = _loggers(tree)
-    # A method that is chosen first and called by a name of its own: `say = _log.error if dead …`.
+    # Methods that are chosen first, and called by another name: `say = _log.error if dead …`.
     chosen = {
         name.id
         for node in ast.walk(tree)
@@ -80,7 +80,7 @@ def _calls(file: Path) -> Iterator[LogCall]:
         if not isinstance(node, ast.Call):
             continue
         by_name = isinstance(node.func, ast.Name) and node.func.id in chosen
-        # A method that is given to a function which calls it: `_tell(_rows.info, …)`.
+        # A method that is passed to a function, which calls it: `_tell(_rows.info, …)`.
         given = bool(node.args) and bool(_methods(node.args[0], loggers))
         if by_name or given or _methods(node.func, loggers):
             fields = tuple(each.arg for each in node.keywords if each.arg is not None)
@@ -89,16 +89,16 @@ def _calls(file: Path) -> Iterator[LogCall]:
 
 @pytest.fixture(scope="module")
 def calls() -> list[LogCall]:
-    """All of them, found only where one of these tests runs: parsing takes seconds."""
+    """All log calls of the package. Parsing takes seconds: a fixture parses only when needed."""
     return [call for file in sorted(ROOM.rglob("*.py")) for call in _calls(file)]
 
 
 @pytest.fixture(params=["json", "console"])
 def rendered(request: pytest.FixtureRequest) -> Iterator[tuple[str, io.StringIO]]:
-    """A format, and what is written in it; everything is put back afterwards."""
+    """The format, and the stream of its output; the logging is restored afterwards."""
     root, showwarning, raising = logging.getLogger(), warnings.showwarning, logging.raiseExceptions
     handlers, level = root.handlers[:], root.level
-    root.handlers[:] = []  # `configure` closes those it finds, and these are pytest's
+    root.handlers[:] = []  # `configure` closes handlers; these belong to pytest
     text = io.StringIO()
     style: Literal["json", "console"] = request.param
     logs.configure("debug", style, worker="w1", stream=text)
@@ -111,7 +111,7 @@ def rendered(request: pytest.FixtureRequest) -> Iterator[tuple[str, io.StringIO]
 
 
 def _render(fields: Mapping[str, object], rendered: tuple[str, io.StringIO]) -> str:
-    """The line of a call with these fields; the standard library tells an error and goes on."""
+    """The line of a call with these fields. Python's logging prints errors and continues."""
     _, text = rendered
     text.seek(0)
     text.truncate()
@@ -129,12 +129,12 @@ def test_the_calls_are_found(calls: list[LogCall]) -> None:
     assert fields >= {"frames", "attempt", "first_event", "dead_letters", "types"}
 
 
-def test_no_field_has_a_name_that_the_library_keeps_for_itself(calls: list[LogCall]) -> None:
+def test_no_field_has_a_reserved_name_of_the_library(calls: list[LogCall]) -> None:
     wrong = [call for call in calls if TAKEN & set(call.fields)]
     assert not wrong
 
 
-def test_every_line_is_rendered_whatever_its_fields_hold(
+def test_every_line_is_rendered_with_any_values(
     calls: list[LogCall], rendered: tuple[str, io.StringIO]
 ) -> None:
     for fields in sorted({call.fields for call in calls}):
@@ -148,7 +148,7 @@ def test_every_line_is_rendered_whatever_its_fields_hold(
 
 
 @pytest.mark.parametrize("field", ["stack", "exception", "level", "logger", "timestamp", "worker"])
-def test_a_handler_s_own_field_breaks_no_line(
+def test_fields_of_handlers_with_reserved_names_are_rendered(
     field: str, rendered: tuple[str, io.StringIO]
 ) -> None:
     for value in VALUES:

@@ -1,4 +1,4 @@
-"""The map leads somewhere: files are there, the code takes the journeys, documents exist."""
+"""The map of the code is right: files exist, the code takes the journeys, citations exist."""
 
 import ast
 import re
@@ -14,9 +14,9 @@ from inboxd.store.columns import written_out
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "inboxd"
-MAP, GUIDE = ROOT / "docs/architecture.md", ROOT / "CONTRIBUTING.md"
+MAP, GUIDE = ROOT / "docs/contributing/architecture.md", ROOT / "CONTRIBUTING.md"
 
-# What the map is asked for; `test_the_map_says_where_each_thing_is` holds it.
+# Questions that the map answers; checked by `test_map_shows_where_each_thing_is`.
 ASKED = {
     *("claimed", "run", "settled", "retried", "requeued", "reaped", "led", "woken", "ordered"),
     *("limited", "deduplicated", "partitioned", "replayed", "traced"),
@@ -28,7 +28,7 @@ JOURNEYS = {
     *("A webhook that goes out", "A request to a target", "An event that is published"),
     "A message that comes in",
 }
-# Files of a journey, at most.
+# The largest number of files of a journey.
 LONGEST = 12
 
 _PATH = re.compile(r"`([\w.*-]+(?:/[\w.*-]+)*(?:/|\.(?:py|sql|md|toml|txt|yaml|example)))`")
@@ -36,12 +36,12 @@ _STEP = re.compile(r"^\d+\. `(?P<file>[^`]+)`: (?P<rest>.+)$", re.MULTILINE)
 
 
 def find(name: str) -> list[Path]:
-    """The files of a name: from the root of the repository, or from the package."""
+    """The files of a name, relative to the repository or to the package."""
     return [path for base in (ROOT, PACKAGE) for path in base.glob(name.rstrip("/"))]
 
 
 def section(page: Path, heading: str) -> str:
-    """What stands below a heading, up to the next one of its level."""
+    """The text below a heading, up to the next heading of its level."""
     level, _, _ = heading.partition(" ")
     return page.read_text().partition(f"{heading}\n")[2].partition(f"\n{level} ")[0]
 
@@ -50,13 +50,13 @@ def section(page: Path, heading: str) -> str:
 
 
 @pytest.mark.parametrize("page", [MAP, GUIDE], ids=lambda page: page.name)
-def test_every_file_that_a_page_names_is_there(page: Path) -> None:
+def test_every_file_that_a_page_names_exists(page: Path) -> None:
     named = _PATH.findall(page.read_text())
     assert len(named) > 10
     assert [name for name in named if not find(name)] == []
 
 
-def test_what_the_guide_tells_to_run_or_to_change_is_there() -> None:
+def test_commands_and_names_of_the_guide_exist() -> None:
     guide, makefile = GUIDE.read_text(), (ROOT / "Makefile").read_text()
     run = set(re.findall(r"`(?:\w+=\w+ )?make ([\w-]+)", guide))
     assert {"setup", "check", "test"} <= run <= set(re.findall(r"(?m)^([\w-]+):", makefile))
@@ -66,7 +66,7 @@ def test_what_the_guide_tells_to_run_or_to_change_is_there() -> None:
 
 
 def tree() -> Iterator[tuple[str, str]]:
-    """Each path of the map's tree, and what is said of it."""
+    """Each path of the map's tree, with its description."""
     block = section(MAP, "## The tree").split("```")[1].strip("\n")
     above: list[str] = []
     for line in block.splitlines():
@@ -75,7 +75,7 @@ def tree() -> Iterator[tuple[str, str]]:
         yield "".join(above), says.strip()
 
 
-def test_the_tree_shows_each_room_with_a_line() -> None:
+def test_tree_describes_each_package() -> None:
     shown = dict(tree())
     assert [path for path in shown if not (ROOT / path).exists()] == []
     assert [path for path, says in shown.items() if not says] == []
@@ -83,7 +83,7 @@ def test_the_tree_shows_each_room_with_a_line() -> None:
     assert rooms - {"inboxd/./"} <= set(shown)
 
 
-def test_the_layers_are_those_that_the_linter_holds() -> None:
+def test_layers_are_those_of_the_import_linter() -> None:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
     contract = settings["tool"]["importlinter"]["contracts"][0]
     wanted = [re.findall(r"\w+", line) for line in contract["layers"]]
@@ -94,7 +94,7 @@ def test_the_layers_are_those_that_the_linter_holds() -> None:
 
 
 def is_there(room: str) -> bool:
-    """Whether a layer of the contract is more than a plan."""
+    """Whether a layer of the contract exists in the code."""
     return room != "__main__" and ((PACKAGE / room).is_dir() or (PACKAGE / f"{room}.py").exists())
 
 
@@ -102,7 +102,7 @@ def is_there(room: str) -> bool:
 
 
 def journeys() -> dict[str, str]:
-    """Each journey's heading, with its steps."""
+    """The headings of journeys, with their steps."""
     parts = section(MAP, "## The journeys").split("\n### ")[1:]
     return {title: steps for title, _, steps in (part.partition("\n") for part in parts)}
 
@@ -112,11 +112,11 @@ def test_the_map_has_every_journey() -> None:
 
 
 @pytest.mark.parametrize("title", sorted(JOURNEYS))
-def test_a_journey_is_the_way_of_the_code(title: str) -> None:
-    """Each step's file is linked to that of the step before, or of the earlier one named by *from*.
+def test_steps_of_a_journey_are_linked_in_the_code(title: str) -> None:
+    """Each file is linked to that of the previous step, or of an earlier step named by *from*.
 
-    Linked are two files of which one imports the other; or one of which, a Python file, names the
-    other, a statement, as it runs it; or that both have the name after *through* as a word.
+    Two files are linked if one imports the other, or if one is Python and names the other, an SQL
+    statement, or if both contain the word after *through*.
     """
     steps = [(step["file"], step["rest"]) for step in _STEP.finditer(journeys()[title])]
     files = [file for file, _ in steps]
@@ -126,14 +126,16 @@ def test_a_journey_is_the_way_of_the_code(title: str) -> None:
     for (before, _), (file, rest) in pairwise(steps):
         named = re.search(r", from `([^`]+)`", rest)
         origin = named[1] if named else before
-        assert origin in files[: files.index(file)], f"{file} follows {origin}, which comes later"
+        assert origin in files[: files.index(file)], (
+            f"{file} follows {origin}, which is a later step"
+        )
         through = re.search(r", through `([^`]+)`", rest)
         assert are_linked(path(origin), path(file), through and through[1]), (
-            f"{title}: nothing leads from {origin} to {file}"
+            f"{title}: {origin} and {file} are not linked"
         )
 
 
-def test_a_file_on_a_journey_names_those_before_and_after_it() -> None:
+def test_each_file_of_a_journey_has_a_see_also() -> None:
     steps = {step["file"] for text in journeys().values() for step in _STEP.finditer(text)}
     files = [file for file in map(path, sorted(steps)) if file.suffix == ".py"]
     silent = [str(file.relative_to(PACKAGE)) for file in files if not seen_from(file)]
@@ -141,12 +143,12 @@ def test_a_file_on_a_journey_names_those_before_and_after_it() -> None:
 
 
 def path(name: str) -> Path:
-    """A step's file."""
+    """The file of a step."""
     return ROOT / name if name.startswith("migrations/") else PACKAGE / name
 
 
 def are_linked(one: Path, other: Path, through: str | None) -> bool:
-    """Whether one imports or runs the other, or both have a name; the test's docstring says it."""
+    """Whether one imports or runs the other, or both contain `through`: see the test above."""
     if through is not None:
         texts = [written_out(file.read_text()) for file in (one, other)]
         return all(re.search(rf"\b{through}\b", text) for text in texts)
@@ -162,7 +164,7 @@ def module(file: Path) -> str:
 
 @cache
 def imported(file: Path) -> frozenset[str]:
-    """The modules that a file imports, wherever in it."""
+    """All modules that a file imports."""
     found: set[str] = set()
     if file.suffix != ".py":
         return frozenset()
@@ -176,13 +178,13 @@ def imported(file: Path) -> frozenset[str]:
 
 
 def runs(file: Path, statement: Path) -> bool:
-    """Whether a Python file names a statement, perhaps for both tables: `f"lock_{table}"`."""
+    """Whether a Python file names a statement, also one for both tables: `f"lock_{table}"`."""
     text, name = file.read_text(), re.escape(statement.stem.replace("{table}", "events"))
     names = [name, *(re.sub(table, r"\\{\\w+\\}", name) for table in ("events", "commands"))]
     return any(re.search(rf"""["'/]{each}["']""", text) for each in names)
 
 
-def test_a_journey_that_the_code_does_not_take_is_found() -> None:
+def test_unlinked_steps_are_found() -> None:
     claim, events = path("store/sql/events/claim_events.sql"), path("store/events.py")
     assert are_linked(events, claim, None)
     assert are_linked(path("events/settling.py"), events, None)
@@ -191,7 +193,7 @@ def test_a_journey_that_the_code_does_not_take_is_found() -> None:
     assert not are_linked(events, claim, "no_such_name")
 
 
-def test_the_map_says_where_each_thing_is() -> None:
+def test_map_shows_where_each_thing_is() -> None:
     rows = re.findall(r"^\| ([\w ]+) \| (.+) \|$", section(MAP, "## Where is it …?"), re.MULTILINE)
     places = {what: _PATH.findall(where) for what, where in rows}
     assert set(places) >= ASKED
@@ -202,8 +204,8 @@ def test_the_map_says_where_each_thing_is() -> None:
 
 
 @pytest.mark.parametrize("room", ["engine", "store"])
-def test_the_docstring_of_a_large_room_names_each_of_its_modules(room: str) -> None:
-    """By subject, so that a stranger opens one file less: add a new module where it belongs."""
+def test_docstring_of_a_large_package_names_each_module(room: str) -> None:
+    """Grouped by subject, so that readers find a module: add new modules to their group."""
     said = ast.get_docstring(ast.parse((PACKAGE / room / "__init__.py").read_text())) or ""
     modules = {file.stem for file in (PACKAGE / room).glob("*.py")} - {"__init__"}
     assert sorted(re.findall(r"`(\w+)`", said)) == sorted(modules)
@@ -213,14 +215,14 @@ def test_the_docstring_of_a_large_room_names_each_of_its_modules(room: str) -> N
 
 
 def seen_from(file: Path) -> list[str]:
-    """What the *See:* of a module's docstring names."""
+    """The names in the *See:* line of a module's docstring."""
     said = ast.get_docstring(ast.parse(file.read_text())) or ""
     found = re.search(r"\bSee:(.*?)(?:\n\n|\Z)", said, re.DOTALL)
     return re.findall(r"`([\w./]+)`", found[1]) if found else []
 
 
 def leads_somewhere(name: str, file: Path) -> bool:
-    """Whether a name is a file, a module or a name in one, from the file's folder or one above."""
+    """Whether a file, a module or a name in a module exists, relative to a folder above `file`."""
     parts = re.sub(r"\.py$", "", name).replace("/", ".").split(".")
     for base in file.parents:
         if not base.is_relative_to(ROOT):
@@ -243,7 +245,7 @@ def has(module: Path, name: str) -> bool:
     return False
 
 
-def test_every_see_also_leads_somewhere() -> None:
+def test_every_see_also_exists() -> None:
     wrong = {
         str(file.relative_to(ROOT)): left
         for file in PACKAGE.rglob("*.py")
@@ -252,7 +254,7 @@ def test_every_see_also_leads_somewhere() -> None:
     assert wrong == {}
 
 
-def test_a_see_also_that_leads_nowhere_is_found() -> None:
+def test_missing_see_also_is_found() -> None:
     file = path("commands/run.py")
     good = ["settler", "sources/limited.py", "inboxd.store.commands.claim", "engine/lease.py"]
     assert [leads_somewhere(name, file) for name in good] == [True] * 4
@@ -266,7 +268,7 @@ _FOLDERS = ("inboxd", "migrations", "tests", "docs", "examples", "benchmarks")
 
 
 def sources() -> Iterator[Path]:
-    """Whatever may cite a document, but for this test."""
+    """All files that may cite a document, except this test."""
     for pattern in _SOURCES:
         yield from (file for file in ROOT.glob(pattern) if file.is_file())
     for folder in _FOLDERS:
@@ -275,7 +277,7 @@ def sources() -> Iterator[Path]:
 
 
 def text_of(file: Path) -> str:
-    """A file's text without line ends: a citation may stand on two lines of a comment."""
+    """The text of a file in one line: a citation may be split between two lines of a comment."""
     return re.sub(r"\n[\s#-]*", " ", file.read_text())
 
 
@@ -291,20 +293,20 @@ _PAGE = re.compile(r"(?<![\w/])(?:docs|migrations)/[\w/-]+\.(?:md|sql)")
 
 @cache
 def known() -> tuple[dict[str, set[str]], set[str]]:
-    """What there is to be cited: by number for each kind of citation, and the requirements."""
+    """The existing numbers for each kind of citation, and the existing requirements."""
 
     def numbers(pattern: str, page: str) -> set[str]:
         return set(re.findall(pattern, (ROOT / page).read_text(), re.MULTILINE))
 
-    decisions = {str(int(page.name[:4])) for page in ROOT.glob("docs/adr/[0-9]*.md")}
-    promises = numbers(r"^## (\d+)\. ", "docs/promises.md")
-    sections = numbers(r"^## (\d+)\. ", "docs/design.md")
+    decisions = {str(int(page.name[:4])) for page in ROOT.glob("docs/contributing/adr/[0-9]*.md")}
+    promises = numbers(r"^## (\d+)\. ", "docs/contributing/promises.md")
+    sections = numbers(r"^## (\d+)\. ", "docs/contributing/design.md")
     by_kind = dict(zip(_CITATIONS, (decisions, promises, sections), strict=True))
-    return by_kind, numbers(r"^\| (R\d\.\d+) \|", "docs/requirements.md")
+    return by_kind, numbers(r"^\| (R\d\.\d+) \|", "docs/contributing/requirements.md")
 
 
 def dangling(text: str) -> list[str]:
-    """The citations in a text that lead nowhere."""
+    """The citations in a text that do not exist."""
     by_kind, requirements = known()
     found = [
         f"{kind} {number}"
@@ -318,7 +320,7 @@ def dangling(text: str) -> list[str]:
     return found + [page for page in _PAGE.findall(text) if not (ROOT / page).is_file()]
 
 
-def test_every_citation_of_a_document_leads_somewhere() -> None:
+def test_every_citation_exists() -> None:
     wrong = {
         str(file.relative_to(ROOT)): found
         for file in sources()
@@ -327,7 +329,7 @@ def test_every_citation_of_a_document_leads_somewhere() -> None:
     assert wrong == {}
 
 
-def test_a_citation_that_leads_nowhere_is_found() -> None:
-    assert dangling("see ADR 3, promise 2, design section 5, R0.25 and docs/cli.md") == []
+def test_missing_citation_is_found() -> None:
+    assert dangling("see ADR 3, promise 2, design section 5, R0.25 and docs/why.md") == []
     numbered = "ADRs 3 and 99, promises 77 to 79, design, section 88, R9.99, migration 7777"
     assert len(dangling(f"{numbered}, docs/no/such.md")) == 7

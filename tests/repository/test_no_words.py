@@ -1,7 +1,7 @@
-"""No decision rests on the words of an error: they are in the language of a server or a system.
+"""No decision rests on the words of an error: they depend on the language of a server or system.
 
-Known limit: what is found are an error's text, or a field of it that holds words, in a comparison,
-a search or a match; one that has gone through a name of its own first is not.
+Known limit: finds an error's text, or one of its textual fields, in a comparison, a search or a
+match; not if the text was assigned to a variable before.
 """
 
 import ast
@@ -12,22 +12,22 @@ import inboxd
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = Path(inboxd.__file__).parent
-# Attributes that hold what somebody else wrote for people.
+# Attributes that hold text for people.
 WORDS = {"args", "context", "detail", "hint", "message", "reply_text", "strerror", "text"}
 SEARCHES = {"match", "search", "fullmatch", "findall", "startswith", "endswith", "index", "find"}
-# Where there is nothing else, each with the reason beside it in the code.
+# Exceptions without another solution; the code gives the reasons.
 KNOWN = {
-    # The protocol of NATS has no numbers for errors: words are part of it.
+    # Errors of the NATS protocol have words, but no numbers.
     "brokers/nats/connection.py",
-    # asyncio's own words around several numbers, which are shown.
+    # asyncio's own text with several error numbers.
     "brokers/causes.py",
-    # A place and a table's name among words, in whatever order.
+    # Only the context of a lock error names the table, in the language of the server.
     "store/emitted.py",
 }
 
 
 def _caught(tree: ast.Module) -> Iterator[tuple[str, ast.AST]]:
-    """The name of each error that is caught or given, and where it is known by it."""
+    """The name of each caught or given error, and the node in which the name is bound."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ExceptHandler) and node.name:
             yield node.name, node
@@ -39,7 +39,7 @@ def _caught(tree: ast.Module) -> Iterator[tuple[str, ast.AST]]:
 
 
 def _is_text_of(node: ast.AST, error: str) -> bool:
-    """Whether an expression is, or is made of, what an error says."""
+    """Whether an expression is, or contains, the text of an error."""
     for each in ast.walk(node):
         if (
             isinstance(each, ast.Call)
@@ -59,7 +59,7 @@ def _is_text_of(node: ast.AST, error: str) -> bool:
 
 
 def _decisions(tree: ast.Module) -> Iterator[int]:
-    """The lines in which something is decided by what an error says."""
+    """The lines of decisions on the text of an error."""
     for error, where in _caught(tree):
         for node in ast.walk(where):
             if isinstance(node, ast.expr) and any(
@@ -69,7 +69,7 @@ def _decisions(tree: ast.Module) -> Iterator[int]:
 
 
 def _asked(node: ast.expr) -> list[ast.expr]:
-    """What an expression compares or searches."""
+    """The operands of a comparison or search."""
     match node:
         case ast.Compare():
             return [node.left, *node.comparators]
@@ -79,7 +79,7 @@ def _asked(node: ast.expr) -> list[ast.expr]:
             return []
 
 
-def test_it_finds_what_it_looks_for() -> None:
+def test_decisions_by_words_are_found() -> None:
     found = """
 def f():
     try: ...
@@ -95,17 +95,17 @@ def g(closed: AmqpClosed): return "exclusive use" in closed.text
     assert sorted(set(_decisions(ast.parse(found)))) == [5, 6, 7, 8, 11]
 
 
-def test_nothing_is_decided_by_what_an_error_says() -> None:
+def test_no_decision_rests_on_the_words_of_an_error() -> None:
     found = {
         f"{file.relative_to(PACKAGE)}": sorted(set(lines))
         for file in sorted(PACKAGE.rglob("*.py"))
         if (lines := list(_decisions(ast.parse(file.read_text()))))
     }
     assert {name: lines for name, lines in found.items() if name not in KNOWN} == {}
-    assert set(found) == KNOWN, "what is known is there still"
+    assert set(found) == KNOWN, "each known exception still exists"
 
 
-def test_no_function_of_the_database_asks_what_an_error_says() -> None:
+def test_no_database_function_reads_the_words_of_an_error() -> None:
     for file in (ROOT / "migrations").rglob("*.sql"):
         text = file.read_text().upper()
         for word in ("SQLERRM", "MESSAGE_TEXT", "PG_EXCEPTION_"):

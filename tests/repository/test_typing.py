@@ -1,4 +1,4 @@
-"""What a plugin author's editor shows: mypy --strict accepts what is right, and finds mistakes."""
+"""Editors of plugin authors: mypy --strict accepts right plugins, and finds mistakes."""
 
 import re
 from pathlib import Path
@@ -24,7 +24,7 @@ def test_a_right_plugin_is_accepted(strict: StrictTypes) -> None:
     assert errors_of("accepted.py", strict) == set()
 
 
-def test_mistakes_are_found_where_they_are(strict: StrictTypes) -> None:
+def test_mistakes_are_found_at_their_lines(strict: StrictTypes) -> None:
     assert errors_of("refused.py", strict) == expected("refused.py")
 
 
@@ -32,5 +32,5 @@ def test_right_tests_of_a_plugin_are_accepted(strict: StrictTypes) -> None:
     assert errors_of("testing.py", strict) == set()
 
 
-def test_mistakes_in_tests_of_a_plugin_are_found_where_they_are(strict: StrictTypes) -> None:
+def test_mistakes_in_tests_of_a_plugin_are_found_at_their_lines(strict: StrictTypes) -> None:
     assert errors_of("testing_refused.py", strict) == expected("testing_refused.py")

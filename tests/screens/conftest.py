@@ -1,4 +1,4 @@
-"""The screens of a test's database, asked without a socket."""
+"""Screens of the test's database, by requests without a socket."""
 
 from collections.abc import AsyncIterator
 from datetime import timedelta
@@ -17,7 +17,7 @@ from tests.support.rows import settings_of
 
 @pytest.fixture
 async def screens(database: Database) -> AsyncIterator[httpx.AsyncClient]:
-    """A client of whom everything may be seen."""
+    """A client with the role admin, for all tenants."""
     settings = Settings(database=settings_of(database))
     async with open_looks(settings.database, "screens", 3, timedelta(seconds=2)) as looks:
         application = Screens(settings, looks, Everybody(), SCREENS).application()

@@ -1,4 +1,8 @@
-"""What the links of pages lead to: each kind of address once, and none outside a prefix."""
+"""A crawl of the screens that fails on a link outside their prefix.
+
+Example:
+    seen = await crawled(browser, "/ops/", "https://inbox.example")
+"""
 
 import re
 
@@ -10,10 +14,10 @@ _FOLLOWED = 3
 
 
 async def crawled(client: httpx.AsyncClient, start: str, origin: str) -> set[str]:
-    """The paths that links lead to, with their queries; each answers, and is below `start`.
+    """Follow all links from `start` except the sign-out; return the paths with their queries.
 
-    Of addresses that differ in numbers and queries alone, one is asked. `origin` is how browsers
-    see where the client asks.
+    Each path answers 200 and is below `start`. Of paths that differ only in numbers, one without a
+    query and one with a query is opened. `origin` is the address of the screens in a browser.
     """
     seen, alike, ahead = set[str](), set[tuple[str, bool]](), [start]
     while ahead:

@@ -1,4 +1,4 @@
--- What the school of the browser tests lacks for the pages of how the inbox runs.
+-- Rows for the operating pages that the school of the browser tests lacks.
 insert into inboxd.endpoints (name, url, types, secrets, failing_since, last_failure, last_failure_at)
     values ('acme', 'https://acme.example/hooks', '{user.*}',
             '[{"secret": "whsec_c2VjcmV0IG9mIGFuIGVuZHBvaW50IQ==", "created_at": "2026-01-01T00:00:00Z"}]', now(), 'answered 500', now());

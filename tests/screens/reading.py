@@ -1,4 +1,9 @@
-"""Pages as a test reads them: their links, and what a person sees of them."""
+"""Pages as tests read them.
+
+Example:
+    page = await read(screens, "/events")  # text that a person reads, links, tags
+    found = await document(screens, "/events")  # the page's JSON
+"""
 
 import re
 from collections.abc import Iterator
@@ -13,7 +18,7 @@ _PATHS = [re.compile(re.sub(r"\{\w+\}", "[^/?]+", screen.path) + r"(\?.*)?") for
 
 
 class Read(HTMLParser):
-    """The part of a page that is its own: what is within `main`."""
+    """The content of a page, which is within `main`: its text, links, tags and attributes."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -26,11 +31,9 @@ class Read(HTMLParser):
 
     @property
     def text(self) -> str:
-        """What a person reads."""
         return " ".join(" ".join(self._texts).split())
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """A tag begins."""
         if tag == "main" or tag in _WITHOUT_TEXT:
             self._within.append(tag)
         if "main" not in self._within:
@@ -39,29 +42,27 @@ class Read(HTMLParser):
         self.attributes += [(tag, name, value) for name, value in attrs]
         if tag == "a":
             hrefs = [value for name, value in attrs if name == "href" and value]
-            # Not a page's own JSON.
+            # Links to the page's own JSON are left out.
             self.links += [each for each in hrefs if not each.partition("?")[0].endswith(".json")]
 
     def handle_endtag(self, tag: str) -> None:
-        """A tag ends."""
         if tag in self._within:
             self._within.remove(tag)
 
     def handle_data(self, data: str) -> None:
-        """Text."""
         if "main" in self._within and not set(self._within) & set(_WITHOUT_TEXT):
             self._texts.append(data)
 
 
 async def read(screens: httpx.AsyncClient, path: str) -> Read:
-    """A page that is there."""
+    """Open a page, which must answer 200."""
     answer = await screens.get(path, headers={"accept": "text/html"}, follow_redirects=True)
     assert answer.status_code == 200, f"{path}: {answer.status_code} {Read(answer.text).text}"
     return Read(answer.text)
 
 
 async def document(screens: httpx.AsyncClient, path: str) -> object:
-    """The JSON of a page."""
+    """The JSON of a page, which must answer 200."""
     answer = await screens.get(path, headers={"accept": "application/json"})
     assert answer.status_code == 200, answer.text
     found: object = answer.json()
@@ -69,7 +70,7 @@ async def document(screens: httpx.AsyncClient, path: str) -> object:
 
 
 def known(links: list[str]) -> Iterator[str]:
-    """Those that lead to pages that there are, without the part behind `#`."""
+    """The links to pages of the screens, without their fragments."""
     for link in links:
         path = link.partition("#")[0]
         if any(pattern.fullmatch(path) for pattern in _PATHS):

@@ -1,4 +1,8 @@
-"""What the command line prints as JSON, for a page to be compared with."""
+"""Output of the command line, to compare a page with.
+
+Example:
+    listed = await printed(database, "commands", "list", "--status", "failed")
+"""
 
 import os
 import sys
@@ -11,7 +15,7 @@ from tests.support import Database
 
 
 async def printed(database: Database, *arguments: object) -> Any:
-    """The document of `inboxd … --json`, run as a process of its own."""
+    """The JSON document of a command, which runs as a process and must succeed."""
     command = [sys.executable, "-m", "inboxd", *map(str, arguments), "--json"]
     environment = {**os.environ, "INBOXD_DATABASE__DSN": database.dsn}
     done = await anyio.run_process(command, env=environment, check=False)

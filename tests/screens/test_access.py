@@ -1,4 +1,4 @@
-"""Who gets in, by which name, as what: loopback, tokens, a proxy; which role sees which page."""
+"""Access to the screens: by loopback, token, proxy or sign-in; and the role of each page."""
 
 import re
 from typing import Any
@@ -23,12 +23,13 @@ from tests.support.rows import send
 
 pytestmark = pytest.mark.anyio
 
-# The role of each page that is not a viewer's.
+# The role of each page that asks for another role than viewer.
 ROLES: dict[str, Role] = {}
-# Paths that nobody needs a role for.
-# What is the same for everybody, and tells nothing of an inbox.
+# These paths ask for no role: their content is the same for all and tells nothing of an inbox.
 OF_ALL = {"/static/{digest}/{name}", "/preferences"}
-# Its two forms besides are to be taken away.
+# The page of saved views, which any visitor opens; test_views.py tests it.
+OF_VISITORS = {"/views"}
+# This page has two more forms, `.md` and `.mmd`, for export.
 TAKEN_AWAY = "/story/{kind}/{id}"
 ENTRANCES = {("GET", "/sign-in"), ("POST", "/sign-in"), ("POST", "/sign-out")}
 PROXY = {
@@ -54,7 +55,7 @@ def _filled(path: str) -> str:
 
 
 async def test_each_page_of_the_router_asks_for_its_role(database: Database) -> None:
-    """From the router: a path that is neither a screen nor an entrance is a failure."""
+    """A new path that is neither a screen nor an entrance fails this test."""
     await send(database, 1)
     served = {
         (method, route.path)
@@ -65,16 +66,16 @@ async def test_each_page_of_the_router_asks_for_its_role(database: Database) -> 
     }
     acts = {(method, each.path) for each in ACTIONS for method in ("GET", "POST")}
     assert acts <= served
-    served -= acts  # whose roles test_acting_rights.py holds
+    served -= acts  # test_acting_rights.py tests their roles
     pages = {path for method, path in served - ENTRANCES if method == "GET"}
     assert {(m, p) for m, p in served - ENTRANCES if p not in pages} == set()
     known = {each.path: each.role for each in SCREENS}
     json = {f"{path.rstrip('/') or '/index'}.json": role for path, role in known.items()}
     json |= {f"{TAKEN_AWAY}.{form}": known[TAKEN_AWAY] for form in ("md", "mmd")}
-    assert pages == {*known, *json, *OF_ALL}
-    pages -= OF_ALL
+    assert pages == {*known, *json, *OF_ALL, *OF_VISITORS}
+    pages -= OF_ALL | OF_VISITORS
     for path, role in known.items():
-        assert role == ROLES.get(path, Role.VIEWER), f"{path}: is its role meant? Say so in ROLES"
+        assert role == ROLES.get(path, Role.VIEWER), f"{path}: add its role to ROLES if meant"
     names = [each.name.lower() for each in Role]
     async with visiting(database, users=[user(name, name) for name in names]) as site:
         async with site.client(accept="application/json") as stranger:
@@ -93,12 +94,12 @@ async def test_each_page_of_the_router_asks_for_its_role(database: Database) -> 
                     for query in ("?payload=1", "?payload=0", "?raw=true", "?payload=&payload=1"):
                         told = (await client.get(f"{asked}{query}")).status_code
                         assert (told == 403) == (role < max(wanted, Role.READER)), (path, query)
-                    # An empty field of a form asks for nothing.
+                    # An empty form field does not ask for the payload.
                     empty = (await client.get(f"{asked}?x=1&payload=")).status_code
                     assert (empty == 403) == (role < wanted), (path, role)
 
 
-async def test_a_role_has_what_those_below_it_have_and_nothing_above(database: Database) -> None:
+async def test_a_role_has_the_rights_of_lower_roles_and_no_higher_ones(database: Database) -> None:
     async def read(visit: PageVisit) -> ScreenPage:
         return ScreenPage("overview.html", {"lanes": [], "role": visit.visitor.role.name})
 
@@ -116,7 +117,9 @@ async def test_a_role_has_what_those_below_it_have_and_nothing_above(database: D
                         assert (role.name in answer.text) == (role >= page.role)
 
 
-async def test_without_settings_this_machine_looks_and_sees_no_payload(database: Database) -> None:
+async def test_without_settings_this_machine_sees_pages_without_payloads(
+    database: Database,
+) -> None:
     await send(database, 1)
     async with visiting(database) as site:
         async with site.client() as client:
@@ -153,9 +156,7 @@ async def test_without_settings_this_machine_looks_and_sees_no_payload(database:
         ("<script>", 403),
     ],
 )
-async def test_a_name_that_is_not_ours_gets_nowhere(
-    database: Database, host: str, status: int
-) -> None:
+async def test_an_unknown_host_name_is_refused(database: Database, host: str, status: int) -> None:
     async with visiting(database, hosts=["inbox.example"]) as site, site.client() as client:
         answer = await client.get("/", headers={"host": host})
         assert answer.status_code == status
@@ -167,7 +168,7 @@ async def test_a_name_that_is_not_ours_gets_nowhere(
 async def test_a_rebound_name_does_not_get_at_the_sign_in_or_a_proxys_headers(
     database: Database,
 ) -> None:
-    """A script may set any header of these, but not Host."""
+    """A script of a rebound page can set any of these headers but not Host."""
     users = {**PROXY, "trusted_proxies": ["127.0.0.1"], "users": [user("ada")]}
     async with visiting(database, **users) as site, site.client("http://evil.example") as client:
         forged = {"x-user": "root", "x-groups": "ops", "x-forwarded-host": "localhost"}
@@ -178,7 +179,7 @@ async def test_a_rebound_name_does_not_get_at_the_sign_in_or_a_proxys_headers(
         assert (await client.get("/", headers={**forged, **sent})).status_code == 403
 
 
-async def test_a_proxy_names_who_visits(database: Database) -> None:
+async def test_a_proxy_names_the_visitor(database: Database) -> None:
     async with visiting(database, **PROXY) as site:
 
         async def asked(peer: str, *headers: tuple[str, str]) -> httpx.Response:
@@ -204,7 +205,7 @@ async def test_a_proxy_names_who_visits(database: Database) -> None:
         assert (await asked("10.0.0.9")).status_code == 401
 
 
-async def test_everybody_whom_the_proxy_names_may_have_a_role(database: Database) -> None:
+async def test_all_users_of_a_proxy_may_have_a_role(database: Database) -> None:
     anybody = {**PROXY, "proxy": {"user_header": "X-User", "roles": {"*": "reader"}}}
     async with (
         visiting(database, **anybody) as site,
@@ -219,7 +220,7 @@ async def test_a_token_is_a_role_for_pages_and_api_alike(database: Database) -> 
         async with site.client() as client:
             answer = await client.get("/")
             assert answer.status_code == 401
-            assert "Nobody is let in without a token" in answer.text
+            assert "A token is required" in answer.text
             wrong = await client.get("/", headers={"authorization": "Bearer not-a-token-at-all"})
             assert (wrong.status_code, "Send a valid token" in wrong.text) == (401, True)
         for token, acts in ((ADA, True), (EVE, False)):
@@ -232,20 +233,19 @@ async def test_a_token_is_a_role_for_pages_and_api_alike(database: Database) -> 
                 assert (done.status_code == 403) != acts
 
 
-async def test_who_guesses_tokens_is_held_back(database: Database) -> None:
+async def test_guesses_of_tokens_are_throttled(database: Database) -> None:
     async with (
         visiting(database, tokens=TOKENS) as site,
         site.client(authorization="Bearer a-guess-of-a-token") as client,
     ):
         found = [401]
-        while (
-            found[-1] == 401 and len(found) < 1000
-        ):  # more than a slow machine is allowed meanwhile
+        # 1,000 is for a slow machine, whose allowance is refilled meanwhile.
+        while found[-1] == 401 and len(found) < 1000:
             found.append((await client.get("/")).status_code)
         assert (found[1], found[-1]) == (401, 429)
 
 
-async def test_tokens_and_this_machine_are_side_by_side_where_that_is_said(
+async def test_tokens_and_a_local_role_work_side_by_side(
     database: Database,
 ) -> None:
     async with (

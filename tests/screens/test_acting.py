@@ -1,4 +1,4 @@
-"""Actions on the screens: what is asked, what is done, what the audit has; what a second meets."""
+"""Actions on the screens: confirmation, effect, audit entry, and the second of two operators."""
 
 import re
 from collections.abc import AsyncIterator
@@ -33,7 +33,7 @@ async def ada(site: Visited) -> AsyncIterator[httpx.AsyncClient]:
 
 
 async def fail(database: Database, table: str) -> None:
-    """All of a table become dead letters."""
+    """Make all rows of the table dead letters."""
     await database.execute(
         f"update inboxd.{table} set status = 'failed', updated_at = clock_timestamp(),"
         """ errors = '[{"error": "gone wrong", "attempt": 3}]'"""
@@ -41,7 +41,7 @@ async def fail(database: Database, table: str) -> None:
 
 
 async def audit(database: Database) -> list[tuple[object, ...]]:
-    """Its lines, as what was done."""
+    """All audit entries, oldest first: actor, action, target, reason, count."""
     rows = await database.fetch(
         "select actor, action, target, reason, count from inboxd.audit order by id"
     )
@@ -54,7 +54,7 @@ async def test_a_dead_letter_is_replayed(database: Database, ada: httpx.AsyncCli
     page = await ada.get("/commands/1")
     assert 'href="/act/commands/replay?id=1"' in page.text
     asked = await ask(ada, "/act/commands/replay?id=1")
-    assert "A new row runs and takes its place" in asked.text
+    assert "A new row takes its place and runs" in asked.text
     assert "inboxd commands replay 1" in asked.text
     told = await act(ada, "/act/commands/replay?id=1", reason=HOSTILE)
     assert told == "Replayed: 1 runs again as 2."
@@ -63,8 +63,10 @@ async def test_a_dead_letter_is_replayed(database: Database, ada: httpx.AsyncCli
     ]
 
 
-async def test_the_page_tells_what_follows(database: Database, ada: httpx.AsyncClient) -> None:
-    """A batch that heals, what waits, a key that is in the way, an order that is kept."""
+async def test_the_confirmation_shows_the_consequences(
+    database: Database, ada: httpx.AsyncClient
+) -> None:
+    """Covers a batch that heals, waiting rows, a taken unique key, and a kept place in the line."""
     await send_batch(database, "mails", 1)
     await database.execute(
         "select inboxd.send_after(command_id, $1) from inboxd.commands where status = 'pending'",
@@ -87,19 +89,19 @@ async def test_the_page_tells_what_follows(database: Database, ada: httpx.AsyncC
         for action in ("replay", "dismiss")
     }
     member = NOOP["type"]
-    assert "heals if nothing else of it failed, and this succeeds: mails." in told[member, "replay"]
+    assert "heals if this succeeds and nothing else in it failed: mails." in told[member, "replay"]
     assert "are released when it succeeds: 1." in told[member, "replay"]
-    assert "it counts as cancelled: mails." in told[member, "dismiss"]
+    assert "counts it as cancelled: mails." in told[member, "dismiss"]
     assert "Those that need its success end as skipped" in told[member, "dismiss"]
     assert "holds its unique key" in told["keyed", "replay"]
     assert "runs again in its own place in the line" in told["ordered", "replay"]
-    assert "go on after it: 1." in told["ordered", "dismiss"]
+    assert "continue after it: 1." in told["ordered", "dismiss"]
     taken = await confirm(ada, await ask(ada, f"/act/commands/replay?id={ids['keyed']}"))
     assert (taken.status_code, "holds its unique key" in taken.text) == (409, True)
 
 
 @pytest.mark.parametrize("action", ["replay", "dismiss"])
-async def test_of_two_operators_the_second_is_told(
+async def test_the_second_of_two_operators_is_refused(
     database: Database, site: Visited, ada: httpx.AsyncClient, action: str
 ) -> None:
     await send(database, 1)
@@ -116,16 +118,16 @@ async def test_of_two_operators_the_second_is_told(
     assert len(await audit(database)) == 1
 
 
-async def test_a_row_that_failed_once_more_is_not_what_was_seen(
+async def test_a_row_that_failed_again_since_it_was_shown_is_not_replayed(
     database: Database, ada: httpx.AsyncClient
 ) -> None:
-    """The same status again, but not the same failure: an event, which runs in its place."""
+    """An event keeps its id and status when it fails again; only the failure is another one."""
     await emit(database, 1)
     await fail(database, "events")
     asked = await ask(ada, "/act/events/replay?id=1")
     await fail(database, "events")
     refused = await confirm(ada, asked)
-    assert (refused.status_code, "was first" in refused.text) == (409, True)
+    assert (refused.status_code, "changed it meanwhile" in refused.text) == (409, True)
     assert await audit(database) == []
 
 
@@ -137,14 +139,14 @@ async def test_a_form_that_is_sent_twice_counts_once(
     assert (await confirm(ada, asked)).status_code == 303
     await act(ada, "/act/resume?kind=queue&name=default")
     again = await confirm(ada, asked)
-    assert (again.status_code, "counted once" in again.text) == (409, True)
+    assert (again.status_code, "confirmed before" in again.text) == (409, True)
     assert [line[1] for line in await audit(database)] == ["pause", "resume"]
 
 
 async def test_a_command_is_replayed_with_another_payload(
     database: Database, ada: httpx.AsyncClient
 ) -> None:
-    """First what differs is shown; the old row keeps its own, the new one says whose it is."""
+    """Changes are shown first; the old row keeps its payload, and the new row names the old one."""
     await send(database, 1, told="canary")
     await fail(database, "commands")
     path = "/act/commands/replay-with?id=1"
@@ -160,9 +162,9 @@ async def test_a_command_is_replayed_with_another_payload(
     assert "<ins>+   &#34;at&#34;: &#34;&lt;b&gt;&#34;" in shown.text
     assert await database.fetchval("select count(*) from inboxd.commands_history") == 0
     form = ReadForm(shown.text)
-    other = form.fields | {"payload": '{"n": 3}'}  # not what was shown
+    other = form.fields | {"payload": '{"n": 3}'}  # a payload that the page has not shown
     again = await ada.post(form.action, data=other, headers=SAME)
-    assert (again.status_code, "What differs" in again.text) == (200, True)
+    assert (again.status_code, "Changes" in again.text) == (200, True)
     done = await ada.post(form.action, data=form.fields | {"reason": "mended"}, headers=SAME)
     assert done.headers["location"] == "/commands/2"
     rows = await database.fetch(
@@ -178,7 +180,7 @@ async def test_a_command_is_replayed_with_another_payload(
     ]
 
 
-async def test_a_payload_changes_of_nothing_else(
+async def test_only_commands_without_a_key_get_another_payload(
     database: Database, ada: httpx.AsyncClient
 ) -> None:
     await emit(database, 1)
@@ -190,7 +192,7 @@ async def test_a_payload_changes_of_nothing_else(
     assert (await ada.get("/act/events/replay-with?id=1")).status_code == 404
     assert "replay-with" not in (await ada.get("/events/1")).text
     changed = await database.fetchval("select inboxd.replace_payload(1, '{}')")
-    assert changed is None, "it is nobody's replay"
+    assert changed is None, "command 1 is not a replay"
     await database.execute("update inboxd.commands set ordering_key = null")
     [new] = [
         row["new_id"]

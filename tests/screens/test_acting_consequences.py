@@ -1,4 +1,4 @@
-"""What follows from an action for other rows: each counted once, and no further than it says."""
+"""Consequences of an action for other rows: each row is counted once, up to a limit."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,7 +13,7 @@ from tests.support import Database
 
 pytestmark = pytest.mark.anyio
 
-# 1 and 2 are dead letters of one key; 3 to 5 stand behind them; 6 to 8 wait for both.
+# 1 and 2 are dead letters of one key; 3 to 5 are behind them in its line; 6 to 8 wait for both.
 FILLED = """
 insert into inboxd.commands (type, ordering_key, status, line_at)
 values ('a.do', 'k', 'failed', now()), ('a.do', 'k', 'failed', now());
@@ -26,7 +26,7 @@ select first.command_id, late.command_id, 'succeeded'
   from inboxd.commands first, inboxd.commands late
  where first.status = 'failed' and late.type = 'a.late';
 """
-BEHIND = "stand behind it in the line of its key, and go on after it"
+BEHIND = "behind it in the line of its ordering key, which continue after it"
 
 
 @asynccontextmanager
@@ -48,7 +48,8 @@ async def test_a_row_that_waits_for_several_is_counted_once(database: Database) 
             assert "Rows that wait for it: 3. Those" in told
             assert f"{BEHIND}: 3." in told
         own = (await ask(ada, "/act/commands/cancel?id=6&id=7&id=3")).text
-        assert "Rows that" not in own, "nothing waits for these, and the third holds no key"
+        assert "Rows that" not in own, "no row waits for these three"
+        assert BEHIND not in own, "row 3 waits for its key and does not hold it"
 
 
 async def test_a_count_that_is_cut_says_at_least(
@@ -64,7 +65,7 @@ async def test_a_count_that_is_cut_says_at_least(
 
 
 @pytest.mark.parametrize("queue", [{"on_failure": "skip"}, {"key_concurrency": 2}])
-async def test_behind_a_dead_letter_that_holds_nothing_nobody_stands(
+async def test_no_row_is_behind_a_dead_letter_that_holds_no_key(
     database: Database, queue: dict[str, Any]
 ) -> None:
     await database.execute(FILLED)
@@ -76,7 +77,7 @@ async def test_behind_a_dead_letter_that_holds_nothing_nobody_stands(
         assert (BEHIND in told) == ("on_failure" in queue)
 
 
-async def test_names_that_are_left_out_are_counted(database: Database) -> None:
+async def test_rows_beyond_the_named_ones_are_counted(database: Database) -> None:
     await database.execute(
         "insert into inboxd.commands (type, unique_key, status)"
         " select 'a.do', n::text, 'failed' from generate_series(1, 12) n;"
@@ -87,4 +88,4 @@ async def test_names_that_are_left_out_are_counted(database: Database) -> None:
         ids = "&".join(f"id={each}" for each in range(1, 13))
         told = (await ask(ada, f"/act/commands/replay?{ids}")).text
     assert told.count("holds its unique key") == 10
-    assert "As little can 2 more of them." in told
+    assert "2 more cannot be replayed yet for the same reason." in told

@@ -1,6 +1,6 @@
-"""What the screens' role in the database may not do is told first, with what would help.
+"""A page says first what its database role lacks, with the GRANT that would help.
 
-And an erasure that is cut off tells how far it came, and goes on.
+An erasure that runs out of time tells how many rows it erased, and continues when sent again.
 """
 
 import re
@@ -27,7 +27,7 @@ from tests.support.spooled import APART, HOST, host_spool
 
 pytestmark = pytest.mark.anyio
 
-# Each action that is not every operator's, with what is typed.
+# Actions for which a database login of operators lacks a grant, with the values typed.
 RESERVED = {
     "/act/emit": ("/act/emit", {"type": "a.happened", "payload": "{}"}),
     "/act/send": ("/act/send", {"type": "a.do", "payload": "{}"}),
@@ -38,6 +38,13 @@ RESERVED = {
     ),
     "/act/schedules/change": ("/act/schedules/change?schedule=by-hand", {"priority": "1"}),
     "/act/schedules/remove": ("/act/schedules/remove?schedule=by-hand", {}),
+    "/act/endpoint/add": (
+        "/act/endpoint/add",
+        {"name": "crm", "url": "https://crm.example/in", "types": "user.*"},
+    ),
+    "/act/endpoint/change": ("/act/endpoint/change?name=acme", {"rate": "10/s"}),
+    "/act/endpoint/rotate": ("/act/endpoint/rotate?name=acme", {"keep": "0s"}),
+    "/act/endpoint/remove": ("/act/endpoint/remove?name=acme", {}),
     "/act/commands/replay-with": ("/act/commands/replay-with?id=1", {}),
     "/act/commands/edit": ("/act/commands/edit?id=2", {"priority": "7"}),
     "/act/spool/insert": (f"/act/spool/insert?host={HOST}&name={APART}", {}),
@@ -49,7 +56,7 @@ Become = Callable[[str], Awaitable[Database]]
 
 @pytest.fixture
 async def become(database: Database) -> AsyncIterator[Become]:
-    """The same database, as a login sees it that has one of the roles."""
+    """Give the database as a new login sees it that has one role of inboxd."""
     made = []
 
     async def as_role(role: str) -> Database:
@@ -84,12 +91,12 @@ async def _fill(database: Database) -> None:
     await database.execute("update inboxd.commands set status = 'pending' where id = 2")
 
 
-def test_what_an_operators_role_does_not_do_is_known() -> None:
+def test_each_reserved_action_has_a_case() -> None:
     assert {each.path for each in ACTIONS if each.reserved} == set(RESERVED)
 
 
 @pytest.mark.direct("the pooler knows one role")
-async def test_an_operators_login_is_told_what_it_lacks_and_which_grant_mends_it(
+async def test_a_refusal_of_an_operators_login_names_the_missing_grant(
     database: Database, become: Become, tmp_path: Path
 ) -> None:
     await _fill(database)
@@ -118,8 +125,9 @@ async def test_an_operators_login_is_told_what_it_lacks_and_which_grant_mends_it
                 await database.execute(f"revoke {rights} from {database.name}_operator")
     assert [line[1] for line in await audit(database)] == [
         *("emit to a.happened", "send to a.do", "run", "add to 0 4 1 1 * UTC"),
-        *("change to 0 3 * * * UTC", "remove", "replay to another payload"),
-        *("edit to priority 7", "drain", "drain"),
+        *("change to 0 3 * * * UTC", "remove"),
+        *("add to crm.example", "change to rate", "rotate", "remove"),
+        *("replay to another payload", "edit to priority 7", "drain", "drain"),
     ]
 
 
@@ -127,7 +135,7 @@ async def test_an_operators_login_is_told_what_it_lacks_and_which_grant_mends_it
 async def test_a_workers_login_does_all_but_erase(
     database: Database, become: Become, tmp_path: Path
 ) -> None:
-    """Which it is told before it is asked whom."""
+    """The page refuses an erasure before it asks for the selection."""
     await _fill(database)
     async with _ada(await become("worker"), host_spool(tmp_path / "spool")) as ada:
         for path, typed in RESERVED.values():
@@ -137,7 +145,7 @@ async def test_a_workers_login_does_all_but_erase(
         denied = await ada.get("/act/erase")
         assert denied.status_code == 403
         assert "lacks UPDATE on inboxd.events_history" in Read(denied.text).text
-    assert len(await audit(database)) == 8
+    assert len(await audit(database)) == 12
 
 
 async def test_an_erasure_that_is_cut_off_says_so_and_goes_on(
@@ -148,17 +156,17 @@ async def test_an_erasure_that_is_cut_off_says_so_and_goes_on(
     path = "/act/erase?tenant=acme"
     async with _ada(database) as ada, database.connect() as other:
         waits = await confirm(ada, await ask(ada, path))
-        assert (waits.status_code, "cancel them as well" in waits.text) == (409, True)
+        assert (waits.status_code, "cancel them too" in waits.text) == (409, True)
         assert " --" not in Read(waits.text).text
         asked = await ask(ada, path)
-        assert "what was erased stays erased" in asked.text
-        monkeypatch.setattr("inboxd.admin.screens.actions.erase._ERASE", 0.5)
+        assert "the rows erased so far stay erased" in asked.text
+        monkeypatch.setattr("inboxd.admin.screens.actions.erase._ERASE_SECONDS", 0.5)
         async with other.transaction():
             await other.execute("select from inboxd.commands where id = 2 for update")
             cut = await confirm(ada, asked, unsettled="1")
         assert cut.headers["location"] == path
         again = await ask(ada, path)
-        assert "Cut off for taking too long" in again.html
+        assert "The time ran out" in again.html
         monkeypatch.undo()
         assert (await act(ada, path, unsettled="1")).startswith("Erased: 2 rows.")
         rows = "select count(*) from inboxd.commands_history where tenant is null"
@@ -166,19 +174,19 @@ async def test_an_erasure_that_is_cut_off_says_so_and_goes_on(
     assert await database.fetchval("select sum(count) from inboxd.audit") == 2
 
 
-async def test_history_that_is_too_long_to_look_through_is_for_the_command_line(
+async def test_counting_a_long_history_is_left_to_the_command_line(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("inboxd.admin.screens.actions.erase._LOOK", 0.0)
+    monkeypatch.setattr("inboxd.admin.screens.actions.erase._COUNT_SECONDS", 0.0)
     async with _ada(database) as ada:
         refused = await ada.get("/act/erase?tenant=acme")
         told = Read(refused.text).text
-        assert (refused.status_code, "inboxd erase , on a terminal" in told) == (409, True), told
+        assert (refused.status_code, "inboxd erase on a terminal" in told) == (409, True), told
         assert " --" not in told
 
 
 def _grants(page: str) -> str:
-    """The statements that a page tells."""
+    """The GRANT statements on the page."""
     found = re.search(r"<code>(GRANT .*?)</code>", page, re.DOTALL)
     assert found is not None, Read(page).text
     return unescape(found[1])

@@ -1,4 +1,4 @@
-"""A command that waits, edited on the screens: what differs is shown, and a worker may be first."""
+"""Editing a waiting command: the page shows the changes, and refuses if a worker was first."""
 
 import json
 from collections.abc import AsyncIterator
@@ -41,7 +41,7 @@ async def _waits(database: Database, payload: str = '{"n": 1}') -> None:
     )
 
 
-async def test_it_is_shown_what_differs_and_then_done(
+async def test_an_edit_shows_its_changes_before_it_is_done(
     database: Database, ada: httpx.AsyncClient
 ) -> None:
     await _waits(database)
@@ -58,10 +58,10 @@ async def test_it_is_shown_what_differs_and_then_done(
     assert await audit(database) == []
     form = ReadForm(shown.text)
     other = await ada.post(form.action, data=form.fields | {"priority": "-6"}, headers=SAME)
-    assert (other.status_code, "What differs" in other.text) == (200, True), "not what was shown"
+    assert (other.status_code, "Changes" in other.text) == (200, True), "-6 was not shown"
     done = await ada.post(form.action, data=form.fields | {"reason": "mended"}, headers=SAME)
     assert done.headers["location"] == "/commands/1"
-    assert "Edited: 3 of its fields." in (await ada.get("/commands/1")).text
+    assert "Edited: 3 fields." in (await ada.get("/commands/1")).text
     (row,) = await database.fetch("select payload::text, run_at, priority from inboxd.commands")
     assert (json.loads(row["payload"]), row["priority"]) == ({"n": 2}, -5)
     assert f"{row['run_at']:%Y-%m-%dT%H:%M}" == "2030-01-02T03:00"
@@ -88,10 +88,10 @@ async def test_a_relative_time_is_fixed_when_it_is_shown(
     assert f"{run_at:%Y-%m-%dT%H:%M:%SZ}" == fixed
 
 
-async def test_nothing_is_changed_once_a_worker_has_it(
+async def test_a_command_is_not_edited_once_a_worker_has_it(
     database: Database, ada: httpx.AsyncClient
 ) -> None:
-    """Between the page and the click; of a payload for good."""
+    """A worker takes it between page and click; once started, its payload is never edited."""
     await _waits(database)
     shown = ReadForm((await confirm(ada, await ask(ada, PATH), payload="[]")).text)
     await database.execute(
@@ -109,7 +109,7 @@ async def test_nothing_is_changed_once_a_worker_has_it(
         " updated_at = clock_timestamp()"
     )
     asked = await ask(ada, PATH)
-    assert "A worker has had it before" in asked.text
+    assert "A worker has started it before" in asked.text
     assert "payload" not in asked.form.fields
     late = await ada.post(shown.action, data=shown.fields, headers=SAME)
     with safety():
@@ -119,7 +119,7 @@ async def test_nothing_is_changed_once_a_worker_has_it(
     assert (await ada.post(form.action, data=form.fields, headers=SAME)).status_code == 303
 
 
-async def test_of_two_who_edit_at_once_one_is_refused(
+async def test_one_of_two_simultaneous_edits_is_refused(
     database: Database, site: Visited, ada: httpx.AsyncClient
 ) -> None:
     await _waits(database)
@@ -128,7 +128,7 @@ async def test_of_two_who_edit_at_once_one_is_refused(
     assert (await ada.post(mine.action, data=mine.fields, headers=SAME)).status_code == 303
     late = await ada.post(yours.action, data=yours.fields, headers=SAME)
     with safety():
-        assert (late.status_code, "was first" in late.text) == (409, True)
+        assert (late.status_code, "changed it meanwhile" in late.text) == (409, True)
         assert await database.fetchval("select payload::text from inboxd.commands") == '{"n": 2}'
         assert len(await audit(database)) == 1
     async with site.client() as bob:
@@ -137,7 +137,7 @@ async def test_of_two_who_edit_at_once_one_is_refused(
         assert (await bob.get(PATH)).status_code == 403
 
 
-async def test_what_is_typed_wrong_is_asked_again(
+async def test_an_invalid_edit_is_asked_for_again(
     database: Database, ada: httpx.AsyncClient
 ) -> None:
     await _waits(database, EXACT)
@@ -154,7 +154,7 @@ async def test_what_is_typed_wrong_is_asked_again(
         (name, value) = next(iter(typed.items()))
         assert ReadForm(refused.text).fields[name].strip() == value
     same = await confirm(ada, asked)
-    assert "Nothing differs: it stays as it is." in Read(same.text).text
+    assert "Nothing would change: it stays as it is." in Read(same.text).text
     large = await confirm(ada, asked, payload='"' + "x" * 300_000 + '"')
     assert large.status_code == 413
     assert await audit(database) == []

@@ -1,4 +1,4 @@
-"""Each form of an action: sent twice, garbled, forged, by two at once; and what is told of it."""
+"""The form of each action: sent twice, garbled, forged, sent by two at once; and its result."""
 
 import re
 from collections.abc import AsyncIterator
@@ -25,11 +25,15 @@ pytestmark = pytest.mark.anyio
 
 
 class ActionCase(NamedTuple):
-    """An action that can be done: its address, what is typed, and what comes before it."""
+    """An action that succeeds: its address, the values typed, SQL to run before, its status.
+
+    status: 200 if the answer contains a secret.
+    """
 
     path: str
-    typed: dict[str, str] = {}  # noqa: RUF012 - nobody changes it
+    typed: dict[str, str] = {}  # noqa: RUF012 - no code changes it
     before: str = ""
+    status: int = 303
 
 
 _EVENT = "00000000-0000-4000-8000-000000000001"
@@ -48,6 +52,13 @@ _DISABLED = (
     "update inboxd.endpoints set enabled = false, disabled_at = now(), disabled_by = 'operator',"
     " disabled_reason = 'r'"
 )
+_DELIVERED = (
+    "insert into inboxd.commands_history (id, command_id, queue, type, schema_version, payload,"
+    " priority, status, attempts, crashes, fence, run_at, cancel_requested, origin_kind,"
+    " created_at, updated_at, finished_at, awaited) values (2000, gen_random_uuid(),"
+    " 'webhooks.acme', 'webhook.deliver', 1, '{}', 0, 'succeeded', 1, 0, 1, now(), false, 'api',"
+    " now(), now(), now(), false)"
+)
 _CHUNK = (
     "insert into inboxd.events (type, topic, mode, ordering_key)"
     " values ('old.type', 'few', 'batch', 'k');"
@@ -55,11 +66,26 @@ _CHUNK = (
     " where ordering_key = 'k'"
 )
 
+_BATCH = """select inboxd.send_batch('mails', '[{"type": "a.do", "queue": "default"}]')"""
+_STEPS = """'[{"name": "a", "type": "a.do", "queue": "default"}]'"""
+_WORKFLOW = (
+    f"select inboxd.send_workflow('seed', {_STEPS});"
+    "update inboxd.commands set status = 'failed' where batch_id = 1; select inboxd.fold_batch(1)"
+)
+_STREAM = (
+    "insert into inboxd.stream_positions (source, stream, position) values ('bets', 'BETS', 7)"
+)
+_RECEIPT = (
+    "insert into inboxd.kept_receipts (receipt_id, received_at, source, outcome, event_ids, body,"
+    " body_bytes, content_type, headers)"
+    f""" values ('{_EVENT}', now(), 'psp', 'stored', '{{}}', '{{"n": 1}}', 8, 'application/json',"""
+    """ '{"webhook-id": "msg_1"}')"""
+)
 _DISCARD = {"word": "discard", "reason": "it came again"}
 
 
 def _ordered(status: str) -> str:
-    """A bulk action of that status."""
+    """SQL that orders a bulk action and sets its status."""
     return (
         "insert into inboxd.actions (kind, verb, selection, actor, audit_id, status, goes_on_as,"
         " note, starts_at, next_at, above, first_id, last_id, counted, whole)"
@@ -93,6 +119,10 @@ CASES = [
     ActionCase("/act/action/pause?action=1", before=_ordered("running")),
     ActionCase("/act/action/resume?action=1", before=_ordered("paused")),
     ActionCase("/act/action/abort?action=1", before=_ordered("scheduled")),
+    ActionCase("/act/batch/cancel?id=1", before=_BATCH),
+    ActionCase("/act/batch/close?id=1", before="select inboxd.open_batch('big')"),
+    ActionCase("/act/workflow/resume?id=1", before=_WORKFLOW),
+    ActionCase("/act/stream/reset?source=bets&stream=BETS", {"to": "newest"}, before=_STREAM),
     ActionCase("/act/pause?kind=source&name=hook", {"mode": "hold"}),
     ActionCase("/act/resume?kind=queue&name=default", before=_PAUSED),
     ActionCase("/act/flush?topic=few", before=_CHUNK),
@@ -104,6 +134,20 @@ CASES = [
     ActionCase("/act/breaker?name=brevo&mode=open"),
     ActionCase("/act/endpoint/disable?name=acme"),
     ActionCase("/act/endpoint/enable?name=acme", before=_DISABLED),
+    ActionCase("/act/endpoint/resend?name=acme&id=2000", before=_DELIVERED),
+    ActionCase(
+        "/act/endpoint/add",
+        {"name": "crm", "url": "https://crm.example/in", "types": "user.*"},
+        status=200,
+    ),
+    ActionCase("/act/endpoint/change?name=acme", {"rate": "10/s"}),
+    ActionCase("/act/endpoint/rotate?name=acme", {"keep": "1h"}, status=200),
+    ActionCase("/act/endpoint/remove?name=acme"),
+    ActionCase(
+        f"/act/webhooks/replay?id={_EVENT}&to=/events",
+        {"url": "http://127.0.0.1:9/in"},
+        before=_RECEIPT,
+    ),
     ActionCase("/act/emit", {"type": "a.happened", "payload": "{}"}),
     ActionCase("/act/send", {"type": "a.do", "payload": "{}"}),
     ActionCase(f"/act/spool/drain?host={HOST}"),
@@ -112,7 +156,7 @@ CASES = [
     ActionCase(f"/act/spool/discard-folder?host={HOST}&name={GONE}", _DISCARD),
     ActionCase("/act/erase?tenant=acme", {"unsettled": "1"}),
 ]
-# What no browser sends, in a field that somebody has not typed.
+# Values that no browser sends in a field that the visitor has not typed in.
 GARBLED = ("x", "\0", "2026-13-45", "2026-01-01T00:00:00", "0001-01-01T00:00:00+14:00")
 
 
@@ -124,7 +168,7 @@ async def site(database: Database) -> AsyncIterator[Visited]:
 
 
 async def _shown(client: httpx.AsyncClient, case: ActionCase) -> tuple[Asked, dict[str, str]]:
-    """The page whose form does it, and what is typed there; where what differs is shown, that."""
+    """The page whose form does the action: for an edit the second one, which shows the changes."""
     asked = await ask(client, case.path)
     if case.path.startswith(("/act/commands/replay-with", "/act/commands/edit")):
         text = (await confirm(client, asked, **case.typed)).text
@@ -137,7 +181,7 @@ def test_each_action_has_a_case() -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.path)
-async def test_what_is_garbled_forged_or_sent_again_does_nothing(
+async def test_a_garbled_forged_or_repeated_form_does_nothing(
     database: Database, case: ActionCase, tmp_path: Path
 ) -> None:
     await database.execute(SETTING)
@@ -151,7 +195,7 @@ async def test_what_is_garbled_forged_or_sent_again_does_nothing(
         assert {"once", "seen"} <= set(hidden)
         for name in hidden:
             if name == "seen" and not form["seen"]:
-                continue  # nothing was shown that could have changed
+                continue  # the page showed no state that could have changed
             for value in GARBLED[:2] if name == "once" else GARBLED:
                 sent = {**form, "once": str(uuid7()), name: value}
                 answer = await ada.post(case.path, data=sent, headers=SAME)
@@ -165,20 +209,20 @@ async def test_what_is_garbled_forged_or_sent_again_does_nothing(
         assert (forged.status_code, "another site" in forged.text) == (403, True)
         assert await audit(database) == []
         done = await ada.post(case.path, data=form, headers=SAME)
-        assert done.status_code == 303, Read(done.text).text
+        assert done.status_code == case.status, Read(done.text).text
         assert len(await audit(database)) == 1
         again = await ada.post(case.path, data=form, headers=SAME)
-        assert (again.status_code, "counted once" in again.text) == (409, True)
+        assert (again.status_code, "confirmed before" in again.text) == (409, True)
     async with visiting(database, **at_hand) as other, other.client() as client:
         elsewhere = await client.post(case.path, data=form, headers=SAME)
         assert elsewhere.status_code in (303, 404, 409), Read(elsewhere.text).text
         changed = elsewhere.status_code == 303
-        # Its state says nothing of the form: an erasure finds nothing more to erase.
+        # The row has changed, so the form is refused; an erasure finds no more rows and succeeds.
         assert changed == case.path.startswith("/act/erase")
     assert len(await audit(database)) == 1 + changed
 
 
-# What two confirm at once, from one state; what the first does, the second has not seen.
+# Two confirm at once from one state: address, the first one's change, SQL to run before.
 AT_ONCE = [
     ("/act/resume?kind=queue&name=default", "delete from inboxd.controls", _PAUSED),
     ("/act/breaker?name=brevo&mode=closed", "update inboxd.breakers set mode = 'open'", ""),
@@ -196,10 +240,10 @@ AT_ONCE = [
 
 
 @pytest.mark.parametrize(("path", "first", "before"), AT_ONCE)
-async def test_of_two_at_once_one_wins(
+async def test_one_of_two_simultaneous_actions_wins(
     database: Database, site: Visited, path: str, first: str, before: str
 ) -> None:
-    """The second waits for the lock of the first, whose change it has not seen."""
+    """The second waits for the lock of the first, whose change its page has not shown."""
     if before:
         await database.execute(before)
     async with site.client() as ada, database.connect() as other:
@@ -218,7 +262,7 @@ async def test_of_two_at_once_one_wins(
     assert await audit(database) == []
 
 
-async def test_what_was_paused_again_meanwhile_is_not_resumed(
+async def test_a_queue_that_was_paused_again_meanwhile_is_not_resumed(
     database: Database, site: Visited
 ) -> None:
     await database.execute(_PAUSED)
@@ -232,7 +276,7 @@ async def test_what_was_paused_again_meanwhile_is_not_resumed(
     assert await database.fetchval("select count(*) from inboxd.controls") == 1
 
 
-async def test_what_came_of_it_is_told_to_who_did_it_on_the_first_page(
+async def test_the_result_is_shown_once_to_the_visitor_who_acted(
     database: Database, site: Visited
 ) -> None:
     await send(database, 1)
@@ -254,7 +298,7 @@ async def test_what_came_of_it_is_told_to_who_did_it_on_the_first_page(
         assert "inboxd_told" not in live.headers.get("set-cookie", "")
         assert "Cancelled: 1." in (await ada.get("/commands/3")).text
         assert 'id="told"' not in (await ada.get("/commands/3")).text
-    async with site.client() as ada:  # on a page that went wrong, it is told once as well
+    async with site.client() as ada:  # a page of an error shows the result once as well
         await sign_in(ada, "ada")
         await confirm(ada, await ask(ada, "/act/commands/cancel?id=1"))
         assert "Cancelled: 1." in (await ada.get("/commands/999")).text

@@ -1,4 +1,4 @@
-"""A replay with another payload: both are shown and stored to the last digit, and in bounds."""
+"""Replay with another payload: shown and stored with all digits, and bounded."""
 
 from collections.abc import AsyncIterator
 
@@ -32,7 +32,7 @@ async def _dead(database: Database, payload: str) -> None:
     await fail(database, "commands")
 
 
-async def test_numbers_that_no_double_holds_come_through(
+async def test_numbers_that_no_double_holds_keep_all_digits(
     database: Database, ada: httpx.AsyncClient
 ) -> None:
     await _dead(database, EXACT)
@@ -40,7 +40,7 @@ async def test_numbers_that_no_double_holds_come_through(
     for number in ("12345678901234567890123", "0.10000000000000000001", "1.0"):
         assert number in asked.form.fields["payload"]
     same = await confirm(ada, asked)
-    assert "Nothing differs" in Read(same.text).text
+    assert "Nothing would change" in Read(same.text).text
     shown = await confirm(ada, asked, payload=EXACT.replace("0123,", "0124,"))
     lines = [line for line in shown.text.splitlines() if line.startswith(("<del>", "<ins>"))]
     assert [line[:5] for line in lines] == ["<del>", "<ins>"]
@@ -53,7 +53,7 @@ async def test_numbers_that_no_double_holds_come_through(
     assert stored == EXACT.replace("0123,", "0124,")
 
 
-async def test_what_the_database_does_not_take_is_asked_again(
+async def test_a_payload_that_the_database_refuses_is_asked_for_again(
     database: Database, ada: httpx.AsyncClient
 ) -> None:
     await _dead(database, "{}")
@@ -84,6 +84,6 @@ async def test_a_payload_that_is_too_large_for_a_form_is_for_the_command_line(
     typed = await confirm(ada, asked, payload='"' + "x" * 300_000 + '"')
     assert (typed.status_code, "more than 256 kB" in typed.text) == (413, True)
     assert "xxxx" not in typed.text
-    deep = "[" * 600 + "]" * 600  # indented, it would be longer than a form holds
+    deep = "[" * 600 + "]" * 600  # indented, it is longer than the form's limit
     shown = await confirm(ada, asked, payload=deep)
     assert f"<ins>+ {deep}</ins>" in shown.text

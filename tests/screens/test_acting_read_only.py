@@ -1,4 +1,4 @@
-"""Where nothing can be changed the screens say so, offer and do nothing; and go on by themselves.
+"""While the database is read-only, the screens say so, offer no action, and recover by themselves.
 
 *See:* `test_process.py`, for a standby that is promoted.
 """
@@ -30,41 +30,41 @@ PATH = "/act/commands/cancel?id=1"
 
 
 @pytest.fixture(autouse=True)
-def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether it can be changed is asked for each page."""
-    monkeypatch.setattr("inboxd.admin.screens.writing._SURE", 0.0)
+def check_for_each_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Check for each page whether the database is read-only."""
+    monkeypatch.setattr("inboxd.admin.screens.writing._CHECK_SECONDS", 0.0)
 
 
-async def _say(database: Database, setting: str) -> None:
+async def _alter_database(database: Database, setting: str) -> None:
     name = await database.fetchval("select current_database()")
     await database.execute(f'alter database "{name}" {setting}')
 
 
-async def test_a_server_that_only_reads_is_obeyed_until_that_ends(database: Database) -> None:
+async def test_no_action_is_offered_while_the_server_is_read_only(database: Database) -> None:
     await send(database, 1)
     async with visiting(database, users=[user("ada", "admin")]) as site, site.client() as client:
         await sign_in(client, "ada")
         asked = await ask(client, PATH)
-        await _say(database, "set default_transaction_read_only = on")
+        await _alter_database(database, "set default_transaction_read_only = on")
         page = await client.get("/commands/1")
-        assert "The database only reads now" in Read(page.text).text
+        assert "The database is read-only now" in Read(page.text).text
         assert "/act/" not in page.text
         for answer in (await confirm(client, asked), await client.get(PATH)):
-            assert (answer.status_code, "only reads now" in answer.text) == (503, True)
-        # The badge is a part of the page that is kept up to date.
+            assert (answer.status_code, "read-only now" in answer.text) == (503, True)
+        # A poll of an open page brings the badge too.
         live = await client.get("/commands/1", headers={"x-revision": "another"})
         assert 'id="frozen"' in live.text
-        await _say(database, "reset default_transaction_read_only")
+        await _alter_database(database, "reset default_transaction_read_only")
         page = await client.get("/commands/1")
-        assert "only reads now" not in page.text
+        assert "read-only now" not in page.text
         assert PATH in page.text
         assert (await confirm(client, asked)).status_code == 303
     assert len(await audit(database)) == 1
 
 
 @pytest.fixture
-async def looking(database: Database) -> AsyncIterator[Database]:
-    """The same database, as a login sees it that may only look."""
+async def viewers_login(database: Database) -> AsyncIterator[Database]:
+    """The database as a new login sees it that has the role viewer."""
     name = f"{database.name}_viewer"
     await database.execute(f"create role {name} login in role inboxd_viewer")
     parts = urlsplit(database.dsn)
@@ -75,27 +75,27 @@ async def looking(database: Database) -> AsyncIterator[Database]:
 
 
 @pytest.mark.direct("the pooler knows one role")
-async def test_a_role_that_may_only_look_does_nothing(
-    database: Database, looking: Database
+async def test_a_database_role_that_may_only_read_does_nothing(
+    database: Database, viewers_login: Database
 ) -> None:
     await send(database, 1)
     users = [user("ada", "admin")]
-    async with visiting(looking, users=users) as site, site.client() as client:
+    async with visiting(viewers_login, users=users) as site, site.client() as client:
         await sign_in(client, "ada")
         page = await client.get("/commands/1")
-        assert "role in the database may only look" in page.text
+        assert "role in the database may only read" in page.text
         assert "/act/" not in page.text
         assert (await client.post(PATH, data={}, headers=SAME)).status_code == 400
         form = {"once": "0189c0de-0000-7000-8000-000000000000", "seen": ""}
         refused = await client.post(PATH, data=form, headers=SAME)
-        assert (refused.status_code, "may only look" in refused.text) == (403, True)
+        assert (refused.status_code, "may only read" in refused.text) == (403, True)
     assert await audit(database) == []
 
 
-async def test_who_is_no_operator_is_told_nothing_of_it(database: Database) -> None:
-    await _say(database, "set default_transaction_read_only = on")
+async def test_a_reader_sees_no_banner_of_a_read_only_database(database: Database) -> None:
+    await _alter_database(database, "set default_transaction_read_only = on")
     async with visiting(database, local_role="reader") as site, site.client() as client:
-        assert "only reads now" not in (await client.get("/commands")).text
+        assert "read-only now" not in (await client.get("/commands")).text
 
 
 async def test_mounted_screens_act_for_the_applications_visitors(database: Database) -> None:
@@ -117,7 +117,7 @@ async def test_mounted_screens_act_for_the_applications_visitors(database: Datab
             forged = await client.post(path, data=asked.form.fields)
             assert forged.status_code == 403
             assert await act(client, path) == "Cancelled: 1."
-            await _say(database, "set default_transaction_read_only = on")
+            await _alter_database(database, "set default_transaction_read_only = on")
             frozen = await client.get(f"/in/box{PATH.replace('1', '2')}")
             assert frozen.status_code == 503
     assert await audit(database) == [("shop ada", "cancel", "commands 1", None, 1)]
@@ -126,7 +126,7 @@ async def test_mounted_screens_act_for_the_applications_visitors(database: Datab
 async def test_while_all_sessions_of_actions_are_taken_nothing_counts_as_read_only(
     database: Database,
 ) -> None:
-    """Five wait for one row: four have the sessions, which the page that is looked at needs not."""
+    """Four of five forms hold all sessions of actions; pages read on other sessions."""
     await send(database, 1)
     async with (
         visiting(database, users=[user("ada", "admin")]) as site,
@@ -151,17 +151,17 @@ async def test_while_all_sessions_of_actions_are_taken_nothing_counts_as_read_on
         assert sorted(statuses) == [303, 409, 409, 409, 409]
 
 
-async def test_an_answer_that_does_not_come_in_time_is_none(
+async def test_a_check_without_an_answer_in_time_changes_nothing(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await send(database, 1)
     async with visiting(database, users=[user("ada", "admin")]) as site, site.client() as client:
         await sign_in(client, "ada")
-        monkeypatch.setattr("inboxd.admin.screens.writing._ASKS", 0.0)
+        monkeypatch.setattr("inboxd.admin.screens.writing._ANSWER_SECONDS", 0.0)
         assert PATH in (await client.get("/commands/1")).text
         monkeypatch.undo()
-        monkeypatch.setattr("inboxd.admin.screens.writing._SURE", 0.0)
-        await _say(database, "set default_transaction_read_only = on")
-        assert "only reads now" in (await client.get("/commands/1")).text
-        monkeypatch.setattr("inboxd.admin.screens.writing._ASKS", 0.0)
-        assert "only reads now" in (await client.get("/commands/1")).text
+        monkeypatch.setattr("inboxd.admin.screens.writing._CHECK_SECONDS", 0.0)
+        await _alter_database(database, "set default_transaction_read_only = on")
+        assert "read-only now" in (await client.get("/commands/1")).text
+        monkeypatch.setattr("inboxd.admin.screens.writing._ANSWER_SECONDS", 0.0)
+        assert "read-only now" in (await client.get("/commands/1")).text

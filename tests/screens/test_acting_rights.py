@@ -1,4 +1,4 @@
-"""Who may act, and from where: roles, tenants, forged forms; and that nothing is done otherwise."""
+"""Rights to act: roles, tenants, forged forms; a refused form changes nothing."""
 
 import re
 from collections.abc import AsyncIterator
@@ -17,18 +17,19 @@ from tests.support.rows import emit, send
 
 pytestmark = pytest.mark.anyio
 
-# What is not an operator's.
+# The role of each action that asks for another role than operator.
 ROLES = dict.fromkeys(
     (
         *("/act/commands/replay-with", "/act/commands/edit", "/act/unsubscribe"),
-        *("/act/emit", "/act/send", "/act/erase"),
+        *("/act/emit", "/act/send", "/act/erase", "/act/webhooks/replay"),
         *("/act/schedules/add", "/act/schedules/change", "/act/schedules/remove"),
         *(each.path for each in ACTIONS if each.path.endswith("-all")),
         *("/act/action/resume", "/act/spool/discard", "/act/spool/discard-folder"),
+        *(f"/act/endpoint/{verb}" for verb in ("add", "change", "remove", "rotate")),
     ),
     Role.ADMIN,
 )
-# Each action, as an address that names something.
+# An address of each action, with its query.
 ABOUT = {
     "/act/pause": "?kind=queue&name=default",
     "/act/resume": "?kind=queue&name=default",
@@ -39,11 +40,11 @@ ABOUT = {
     "/act/schedules/change": "?schedule=a",
     "/act/schedules/remove": "?schedule=a",
     "/act/breaker": "?name=a&mode=open",
-    "/act/endpoint/enable": "?name=a",
-    "/act/endpoint/disable": "?name=a",
+    **{each.path: "?name=a&id=1" for each in ACTIONS if each.path.startswith("/act/endpoint/")},
     **{each.path: "?host=node&name=1" for each in ACTIONS if each.path.startswith("/act/spool/")},
     "/act/failures/archive": "?group=f1",
     "/act/failures/unarchive": "?group=f1",
+    "/act/stream/reset": "?source=a&stream=b",
     "/act/emit": "",
     "/act/send": "",
     "/act/erase": "?tenant=nobody",
@@ -103,7 +104,7 @@ async def test_each_action_asks_for_its_role_by_get_and_by_post(
     assert await audit(database) == []
 
 
-async def test_nobody_is_offered_what_they_may_not_do(site: Visited) -> None:
+async def test_only_allowed_actions_are_offered(site: Visited) -> None:
     for role in Role:
         async with site.client() as client:
             await sign_in(client, role.name.lower())
@@ -129,7 +130,9 @@ async def test_a_form_of_another_site_does_nothing(site: Visited, database: Data
     assert len(await audit(database)) == 1
 
 
-async def test_a_cookie_of_another_secret_is_nobodys(site: Visited, database: Database) -> None:
+async def test_a_cookie_of_another_secret_is_not_accepted(
+    site: Visited, database: Database
+) -> None:
     admin = user("admin", "admin")
     async with visiting(database, users=[admin]) as other, other.client() as client:
         await sign_in(client, "admin")
@@ -138,13 +141,13 @@ async def test_a_cookie_of_another_secret_is_nobodys(site: Visited, database: Da
         client.cookies.update(cookies)
         sent = await client.post("/act/commands/cancel?id=1", data=_fields(), headers=SAME)
         assert sent.headers["location"] == "/sign-in?to=/act/commands/cancel%3Fid%3D1"
-        # What came of an action is told by who signed it alone.
+        # The cookie of a result counts only for the visitor that it is signed for.
         client.cookies.set("inboxd_told", cookies.get("inboxd_session", "x"))
         assert 'id="told"' not in (await client.get("/sign-in")).text
     assert await audit(database) == []
 
 
-async def test_a_form_that_is_not_one_is_refused_in_words(
+async def test_a_malformed_form_is_refused_with_a_sentence(
     site: Visited, database: Database
 ) -> None:
     path = "/act/commands/cancel?id=1"
@@ -153,7 +156,7 @@ async def test_a_form_that_is_not_one_is_refused_in_words(
         for fields, status in (
             ({}, 400),
             ({"once": "x"}, 400),
-            ({"once": str(uuid7())}, 409),  # it has not seen the row
+            ({"once": str(uuid7())}, 409),  # the form lacks the row's state
             ({**_fields(), "reason": "r" * 1001}, 400),
             ({**_fields(), "reason": "a\0b"}, 400),
             ({**_fields(), "reason": "r" * 20_000}, 413),
@@ -168,7 +171,7 @@ async def test_a_form_that_is_not_one_is_refused_in_words(
     assert await audit(database) == []
 
 
-async def test_who_sees_certain_tenants_acts_on_their_rows_alone(database: Database) -> None:
+async def test_a_visitor_of_certain_tenants_acts_on_their_rows_alone(database: Database) -> None:
     await database.execute(
         "insert into inboxd.commands (type, tenant, unique_key, status) values"
         " ('ours', 'acme', null, 'failed'), ('theirs', 'zeta', 'canary', 'failed')"
@@ -202,7 +205,7 @@ async def test_who_sees_certain_tenants_acts_on_their_rows_alone(database: Datab
             " where id = 2; update inboxd.commands set unique_key = 'canary' where id = 1"
         )
         taken = await confirm(client, asked)
-        assert (taken.status_code, "cannot be replayed as things are" in taken.text) == (409, True)
+        assert (taken.status_code, "cannot be replayed now" in taken.text) == (409, True)
         for other in ("zeta", "canary", "another", "unique key", "batch"):
             assert other not in Read(taken.text).text
         await database.execute("delete from inboxd.commands where id = 2")
@@ -222,8 +225,8 @@ async def test_a_token_acts_by_the_api_not_by_forms(database: Database) -> None:
     assert await audit(database) == []
 
 
-async def test_a_name_that_is_not_ours_does_nothing(site: Visited, database: Database) -> None:
-    """DNS rebinding: the page of another site calls us by its own name."""
+async def test_an_unknown_host_name_does_nothing(site: Visited, database: Database) -> None:
+    """DNS rebinding: the page of another site reaches the screens by its own host name."""
     async with site.client("http://evil.example") as client:
         for path in _addresses():
             sent = await client.post(path, data=_fields(), headers=SAME)
@@ -231,8 +234,8 @@ async def test_a_name_that_is_not_ours_does_nothing(site: Visited, database: Dat
     assert await audit(database) == []
 
 
-async def test_each_page_tells_how_else_to_get_it_and_admins_the_sql(site: Visited) -> None:
-    """Texts of statements as they are in the store, without any value."""
+async def test_each_page_names_its_command_and_json_and_shows_admins_the_sql(site: Visited) -> None:
+    """SQL is shown with placeholders, without any value of the visit."""
     for role in (Role.OPERATOR, Role.ADMIN):
         async with site.client() as client:
             await sign_in(client, role.name.lower())
@@ -240,7 +243,7 @@ async def test_each_page_tells_how_else_to_get_it_and_admins_the_sql(site: Visit
             assert "inboxd commands list --type canary" in page
             assert 'href="/commands.json?type=canary&amp;limit=50"' in page
             page = (await client.get("/commands?type=canary&sql=1")).text
-            _, _, sql = page.partition("By these statements")
+            _, _, sql = page.partition("These SQL statements read the page")
             assert ("inboxd.commands_history" in sql) == (role == Role.ADMIN)
             assert "canary" not in sql
             assert 'href="/index.json"' in (await client.get("/")).text

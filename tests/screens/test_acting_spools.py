@@ -1,4 +1,4 @@
-"""The spool of the screens' own host: shown, drained, inserted, discarded; and elsewhere."""
+"""The spool of the screens' host: shown, drained, inserted, discarded; other spools named."""
 
 import os
 from collections.abc import AsyncIterator, Mapping
@@ -33,7 +33,7 @@ LOST = {"word": "discard", "reason": "it came again"}
 
 @pytest.fixture
 def hosted(tmp_path: Path) -> HostedSpool:
-    """The spool of this host."""
+    """A spool of this host with two receipts: one waits, one is set apart."""
     return host_spool(tmp_path)
 
 
@@ -60,14 +60,14 @@ async def _stored(database: Database) -> int:
     return int(await database.fetchval("select count(*) from inboxd.receipts"))
 
 
-async def test_what_waits_here_is_shown_to_all_and_offered_to_who_may(site: Visited) -> None:
+async def test_the_spool_is_shown_to_all_and_its_actions_by_role(site: Visited) -> None:
     for name, offered in (("bob", {"drain", "insert"}), ("ada", {"drain", "insert", "discard"})):
         async with site.client() as client:
             await sign_in(client, name)
             page = (await client.get("/spools")).text
             for text in (
                 "On this host: node",
-                "is gone",
+                "gone",
                 "the database refuses it",
                 "psp",
                 GONE[:12],
@@ -75,7 +75,7 @@ async def test_what_waits_here_is_shown_to_all_and_offered_to_who_may(site: Visi
                 assert text in Read(page).text, text
             for each in ("drain", "insert", "discard"):
                 assert (f"/act/spool/{each}" in page) == (each in offered), (name, each)
-            assert "by itself" in page
+            assert "tries at once" in page
             found = await _spool(client)
             assert found["sources"] == ["psp"]
             [folder] = found["folders"]
@@ -86,7 +86,7 @@ async def test_what_waits_here_is_shown_to_all_and_offered_to_who_may(site: Visi
             }
 
 
-async def test_it_is_drained_now_and_that_is_in_the_audit(
+async def test_a_spool_is_drained_with_an_audit_entry(
     database: Database, ada: httpx.AsyncClient
 ) -> None:
     assert await act(ada, DRAIN, reason="now") == "Drained: 1. Set apart: 0."
@@ -102,7 +102,7 @@ async def test_it_is_drained_now_and_that_is_in_the_audit(
 async def test_a_drain_that_takes_too_long_says_how_far_it_came(
     ada: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, database: Database
 ) -> None:
-    monkeypatch.setattr(spools, "_DRAIN", 0.0)
+    monkeypatch.setattr(spools, "_DRAIN_SECONDS", 0.0)
     told = await act(ada, DRAIN)
     assert told.startswith("Drained so far: 0. Set apart: 0. The rest waits")
     assert (await _stored(database), await audit(database)) == (0, [])
@@ -110,7 +110,7 @@ async def test_a_drain_that_takes_too_long_says_how_far_it_came(
     assert await act(ada, DRAIN) == "Drained: 1. Set apart: 0."
 
 
-async def test_who_drains_already_is_named(
+async def test_the_process_that_drains_already_is_named(
     database: Database, ada: httpx.AsyncClient, tmp_path: Path
 ) -> None:
     asked, inserting = await ask(ada, DRAIN), await ask(ada, INSERT)
@@ -125,11 +125,11 @@ async def test_who_drains_already_is_named(
     assert (await confirm(ada, asked)).status_code == 303
 
 
-async def test_what_was_set_apart_is_inserted_or_discarded(
+async def test_a_receipt_set_apart_is_inserted_or_discarded(
     database: Database, ada: httpx.AsyncClient, tmp_path: Path
 ) -> None:
     asked = await ask(ada, DISCARD)
-    for told in ("receipt", "psp", "the database refuses it", "answered 2xx", "no way back"):
+    for told in ("receipt", "psp", "the database refuses it", "an answer 2xx", "cannot be undone"):
         assert told in asked.text, told
     assert await act(ada, INSERT) == "Inserted: stored."
     gone = await confirm(ada, asked, **LOST)
@@ -137,7 +137,7 @@ async def test_what_was_set_apart_is_inserted_or_discarded(
     leave_apart(tmp_path / "spools" / GONE, tmp_path, received_ago(90), "too old", 43)
     other = DISCARD.replace(APART, f"{GONE}/43")
     for typed, told in (
-        ({"word": "discard"}, "say why"),
+        ({"word": "discard"}, "give a reason"),
         ({"word": "Discard it", "reason": "why"}, "type &#39;discard&#39;"),
     ):
         again = await confirm(ada, await ask(ada, other), **typed)
@@ -154,16 +154,16 @@ async def test_bytes_that_are_no_receipt_can_only_be_discarded(
     page = (await ada.get("/spools")).text
     assert "/act/spool/insert" not in page
     refused = await ada.get(INSERT)
-    assert (refused.status_code, "is no receipt" in refused.text) == (409, True)
+    assert (refused.status_code, "cannot be read as a receipt" in refused.text) == (409, True)
     assert "no longer be read" in (await ask(ada, DISCARD)).text
 
 
-async def test_a_folder_is_discarded_as_it_was_seen_when_its_process_is_gone(
+async def test_a_folder_is_discarded_if_unchanged_and_without_a_process(
     database: Database, ada: httpx.AsyncClient, tmp_path: Path
 ) -> None:
     folder = tmp_path / "spools" / GONE
     asked = await ask(ada, FOLDER)
-    assert "Receipts that wait there: 1; set apart: 1; all of them are lost." in asked.text
+    assert "Receipts that wait in it: 1; set apart: 1. All of them are lost." in asked.text
     owner = lock_of(folder)
     lives = await confirm(ada, asked, **LOST)
     assert (lives.status_code, "owns this folder" in lives.text) == (409, True)
@@ -172,7 +172,7 @@ async def test_a_folder_is_discarded_as_it_was_seen_when_its_process_is_gone(
     owner.release()
     spool(tmp_path, receipt()).release()
     changed = await confirm(ada, asked, **LOST)
-    assert (changed.status_code, "2 wait there now" in changed.text) == (409, True)
+    assert (changed.status_code, "2 receipts wait there now" in changed.text) == (409, True)
     assert (folder.exists(), await audit(database)) == (True, [])
     told = await act(ada, FOLDER, **LOST)
     assert told == f"Discarded: folder {GONE}. Receipts that waited there: 2."
@@ -181,7 +181,7 @@ async def test_a_folder_is_discarded_as_it_was_seen_when_its_process_is_gone(
     assert not folder.exists()
 
 
-async def test_what_is_too_much_to_read_is_not_counted_and_not_discarded_here(
+async def test_a_folder_too_large_to_read_is_neither_counted_nor_discarded(
     ada: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hosted_spool, "MOST_BYTES", 10)
@@ -192,7 +192,7 @@ async def test_what_is_too_much_to_read_is_not_counted_and_not_discarded_here(
     assert await act(ada, DRAIN) == "Drained: 1. Set apart: 0."
 
 
-async def test_more_that_is_set_apart_than_a_page_has_room_for(
+async def test_a_page_lists_a_bounded_number_of_receipts_set_apart(
     ada: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     leave_apart(tmp_path / "spools" / GONE, tmp_path, receipt(), "too", 43)
@@ -201,7 +201,7 @@ async def test_more_that_is_set_apart_than_a_page_has_room_for(
     assert "and 1 more" in (await ada.get("/spools")).text
 
 
-async def test_without_a_spool_at_hand_the_command_and_its_host_are_told(
+async def test_without_a_spool_the_page_names_the_command_and_its_host(
     database: Database, hosted: HostedSpool
 ) -> None:
     await database.execute(
@@ -209,13 +209,13 @@ async def test_without_a_spool_at_hand_the_command_and_its_host_are_told(
         " spooled) values (gen_random_uuid(), 'door', 'node-c', 7, '1', '{hook}', 'running', now(),"
         " '{hook}')"
     )
-    for spool_, told in ((None, "has no spool at hand"), (hosted, "is on node;")):
+    for spool_, told in ((None, "has no spool;"), (hosted, "is on node;")):
         async with (
             visiting(database, spool=spool_, local_role="admin") as site,
             site.client() as client,
         ):
             page = await client.get("/spools")
-            assert "What waits on node-c is seen" in Read(page.text).text
+            assert "what waits on node-c, run these commands there" in Read(page.text).text
             assert ("does not receive" in page.text) == (spool_ is None)
             for path, command in (
                 (DRAIN, "inboxd spool drain"),
@@ -231,7 +231,7 @@ async def test_without_a_spool_at_hand_the_command_and_its_host_are_told(
                 assert command in text, text
 
 
-async def test_a_disk_that_cannot_be_read_is_a_sentence_of_the_page(
+async def test_an_unreadable_disk_is_a_sentence_on_the_page(
     ada: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> list[object]:
@@ -239,10 +239,10 @@ async def test_a_disk_that_cannot_be_read_is_a_sentence_of_the_page(
 
     monkeypatch.setattr(hosted_spool, "views", fail)
     page = await ada.get("/spools")
-    assert "It cannot be looked at: Permission denied" in Read(page.text).text
+    assert "The spool cannot be read: Permission denied" in Read(page.text).text
 
 
-def test_a_process_that_receives_hands_its_spool_in(
+def test_a_receiving_process_gives_its_spool_to_the_screens(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hosted: list[Any] = []

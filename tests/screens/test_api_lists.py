@@ -1,4 +1,4 @@
-"""The admin API's lists: the command line's documents and the screens', by the same filters."""
+"""Lists of the admin API equal those of the command line and of the screens, for each filter."""
 
 from typing import Any
 
@@ -39,7 +39,7 @@ async def test_a_list_is_the_command_lines_and_the_screens(database: Database) -
             assert found == (await client.get(f"/{table}.json{query}")).json()
 
 
-async def test_pages_go_on_by_next_until_all_was_looked_at(database: Database) -> None:
+async def test_pages_continue_by_next_until_all_rows_were_looked_at(database: Database) -> None:
     ids = await send(database, 45, "a")
     await send(database, 3, "b")
     seen, below = list[int](), ""
@@ -54,15 +54,15 @@ async def test_pages_go_on_by_next_until_all_was_looked_at(database: Database) -
     assert seen == sorted(ids, reverse=True)
 
 
-async def test_what_cannot_be_read_is_refused(database: Database) -> None:
+async def test_an_invalid_filter_is_refused(database: Database) -> None:
     async with visiting(database, tokens=TOKENS) as site, site.client() as client:
         client.headers.update(_told(EVE))
         for path, said in (
-            ("commands?staus=failed", "'staus' is no filter of a list: there are below, by,"),
-            ("commands?commands=failed", "'commands' is no filter"),
-            ("commands?topic=default", "'topic' is no filter"),
+            ("commands?staus=failed", "'staus' is not a valid filter: use below, by,"),
+            ("commands?commands=failed", "'commands' is not a valid filter"),
+            ("commands?topic=default", "'topic' is not a valid filter"),
             ("events?status=none", "'none' is not a valid status"),
-            ("events?limit=101", "at most 100"),
+            ("events?limit=101", "from 1 to 100"),
             ("events?below=x", "not a row number"),
             ("events?payload=x", "not a valid payload filter"),
         ):
@@ -76,7 +76,7 @@ async def test_what_cannot_be_read_is_refused(database: Database) -> None:
         assert (await stranger.get("/api/commands")).status_code == 401
 
 
-async def test_whoever_looks_for_contents_is_in_the_audit_where_that_is_wanted(
+async def test_a_search_in_contents_is_in_the_audit_if_settings_ask_for_it(
     database: Database,
 ) -> None:
     [event] = await emit(database, 1, customer=17)
@@ -96,7 +96,7 @@ async def test_the_document_names_each_filter(database: Database, table: str) ->
     async with visiting(database, tokens=TOKENS) as site, site.client() as client:
         client.headers.update(_told(EVE))
         refused = (await client.get(f"/api/{table}?x=1")).json()["detail"]
-        names = refused.partition("there are ")[2].split(", ")
+        names = refused.partition(": use ")[2].split(", ")
         assert names == sorted(each["name"] for each in listed["parameters"])
         page = (await client.get(f"/api/{table}")).json()
         schema = listed["responses"]["200"]["content"]["application/json"]["schema"]

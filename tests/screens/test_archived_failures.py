@@ -1,4 +1,4 @@
-"""Failure groups on the screens: out of sight until they grow, and replayed from there."""
+"""Archived failure groups: hidden until they grow; and replay of a group's rows."""
 
 from collections.abc import AsyncIterator
 
@@ -65,16 +65,16 @@ async def test_an_archived_group_is_left_out_until_it_grows(
     await database.execute(
         "delete from inboxd.commands where id = (select min(id) from inboxd.commands)"
     )
-    assert await _listed(ada) == [("g2", 1)], "it has shrunk"
+    assert await _listed(ada) == [("g2", 1)], "the group has shrunk"
     await _die(database, 1)
     with safety():
-        assert await _listed(ada) == [("g1", 3), ("g2", 1)], "one that is newer"
+        assert await _listed(ada) == [("g1", 3), ("g2", 1)], "the group has a newer row"
         assert await _listed(ada, "?archived=1") == []
     assert "/failures/g1" in (await read(ada, "/")).links
     assert await audit(database) == [("user ada", "archive", "failures g1", "mended on Monday", 3)]
 
 
-async def test_it_is_listed_again_when_somebody_says_so(
+async def test_an_unarchived_group_is_listed_again(
     database: Database, ada: httpx.AsyncClient
 ) -> None:
     await _die(database, 2)
@@ -94,7 +94,7 @@ async def test_it_is_listed_again_when_somebody_says_so(
     ]
 
 
-async def test_what_has_grown_since_it_was_shown_is_not_archived(
+async def test_a_group_that_has_grown_since_it_was_shown_is_not_archived(
     database: Database, ada: httpx.AsyncClient
 ) -> None:
     await _die(database, 2)
@@ -107,7 +107,7 @@ async def test_what_has_grown_since_it_was_shown_is_not_archived(
         assert await audit(database) == []
 
 
-async def test_an_operator_replays_these_from_the_group(database: Database, site: Visited) -> None:
+async def test_an_operator_replays_the_rows_of_a_group(database: Database, site: Visited) -> None:
     await _die(database, 3)
     async with site.client() as client:
         await sign_in(client, "bob")

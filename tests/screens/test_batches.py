@@ -1,4 +1,4 @@
-"""Batches and workflows, stories, and find: the command line's documents, filters, members."""
+"""Batches, workflows, stories and search: the same JSON as the command line; filters; members."""
 
 from typing import Any
 
@@ -71,7 +71,7 @@ async def test_lists_and_details_are_the_command_lines(
 async def test_totals_and_filters_of_batches(
     screens: httpx.AsyncClient, database: Database
 ) -> None:
-    """R2.30."""
+    """Requirement R2.30: totals and filters of the list."""
     await send_batch(database, "mails", 2, "malta")
     await send_batch(database, "empty", 0)
     page = await read(screens, "/batches")
@@ -88,7 +88,7 @@ async def test_totals_and_filters_of_batches(
 async def test_members_by_status_and_by_page(
     screens: httpx.AsyncClient, database: Database
 ) -> None:
-    """R2.31: how many there are, the next command, and each of them."""
+    """Requirement R2.31: the number of commands, the next command, and each command."""
     batch = await send_batch(database, "mails", 45)
     ids = await database.fetch("select id from inboxd.commands where batch_id = $1", batch)
     dead, run = ids[7]["id"], ids[20]["id"]
@@ -119,7 +119,7 @@ async def test_members_by_status_and_by_page(
         members = found.links[found.links.index(f"/batches/{batch}?status=dismissed#members") :]
         assert set(members) & {f"/commands/{row['id']}" for row in ids} == {f"/commands/{id_}"}
     nothing = await read(screens, f"/batches/{batch}?status=succeeded")
-    assert "No command of it has this status." in nothing.text
+    assert "None of its commands has this status." in nothing.text
 
 
 async def test_a_story_is_a_tree_with_a_diagram(
@@ -127,7 +127,7 @@ async def test_a_story_is_a_tree_with_a_diagram(
 ) -> None:
     batch = await send_batch(database, "mails", 30)
     page = await read(screens, f"/story/batch/{batch}")
-    assert "21 unsettled more" in page.text, "nine members are shown, and what follows them"
+    assert "21 unsettled more" in page.text, "nine of 30 members are shown"
     assert "flowchart TD" in page.text
     assert f"/batches/{batch}" in page.links
     refused = await screens.get(f"/story/nothing/{batch}")
@@ -142,10 +142,10 @@ async def _lands(screens: httpx.AsyncClient, text: object) -> str:
     return answer.headers["location"]
 
 
-async def test_what_is_one_thing_is_shown_at_once(
+async def test_a_single_hit_is_opened_at_once(
     screens: httpx.AsyncClient, database: Database
 ) -> None:
-    """A number, a uuid, a key, a correlation id, a name: from one field."""
+    """One field takes a number, a uuid, a key, a correlation id or a name."""
     await send_batch(database, "mails", 1)
     uuid = await database.fetchval(
         "insert into inboxd.events (id, type, correlation_id) overriding system value"
@@ -173,18 +173,18 @@ async def test_what_is_one_thing_is_shown_at_once(
         assert await _lands(screens, text) == path, text
 
 
-async def test_what_is_several_things_or_none_is_a_page(
+async def test_several_hits_or_none_are_a_page(
     screens: httpx.AsyncClient, database: Database
 ) -> None:
     batch = await send_batch(database, "mails", 1)
     number = await database.fetchval("select min(id) from inboxd.commands")
-    assert batch == number == 1, "several have the number"
+    assert batch == number == 1, "a batch and a command have this number"
     several = await read(screens, "/find?q=1")
     assert {"/batches/1", "/commands/1"} <= set(several.links)
     assert await _lands(screens, "batch 1") == "/batches/1"
     nothing = await read(screens, "/find?q=nobody")
-    assert "Nothing is called so." in nothing.text
+    assert "Nothing was found." in nothing.text
     assert "/events?tenant=nobody" in nothing.links
-    assert "Give a number" in (await read(screens, "/find")).text
+    assert "Enter a number" in (await read(screens, "/find")).text
     found: Any = await document(screens, "/find?q=1")
     assert {hit["kind"] for hit in found["found"]} == {"command", "batch"}

@@ -1,4 +1,4 @@
-"""Bulk actions from the screens: ordered by forms alone, seen, paused, resumed, undone."""
+"""Bulk actions from the screens: ordered by a form, shown, paused, resumed, undone."""
 
 from collections.abc import AsyncIterator
 from urllib.parse import parse_qs, urlsplit
@@ -82,7 +82,7 @@ async def test_from_a_list_to_a_canary_that_stops_and_on_to_the_end(
     )
     await step(database)
     page = (await ada.get("/actions/1")).text
-    assert "the canary did not hold: of the first 10, 1 did not succeed" in page
+    assert "the canary failed: 1 of the first 10 did not succeed" in page
     assert 'value="0.8333' in page
     assert "/act/action/pause" not in page
     assert await act(ada, "/act/action/resume?action=1") == "Resumed."
@@ -98,7 +98,7 @@ async def test_from_a_list_to_a_canary_that_stops_and_on_to_the_end(
     )
 
 
-async def test_undone_paused_and_ended_by_whoever_sees_it_go_wrong(
+async def test_an_operator_undoes_pauses_and_ends_an_action(
     database: Database, site: Visited, ada: httpx.AsyncClient
 ) -> None:
     await _dead(database, 3)
@@ -127,7 +127,7 @@ async def test_undone_paused_and_ended_by_whoever_sees_it_go_wrong(
     assert "It was undone before it began" in (await ada.get("/actions/1")).text
 
 
-async def test_many_rows_are_confirmed_by_their_number_and_what_is_wrong_is_asked_again(
+async def test_many_rows_are_confirmed_by_their_number_and_invalid_input_again(
     database: Database, ada: httpx.AsyncClient
 ) -> None:
     await _dead(database, 1_001)
@@ -146,17 +146,50 @@ async def test_many_rows_are_confirmed_by_their_number_and_what_is_wrong_is_aske
     assert await database.fetchval("select count(*) from inboxd.actions") == 1
 
 
-async def test_a_filter_that_it_has_not_and_what_matches_nothing_are_refused(
+async def test_an_unsupported_filter_and_one_that_matches_nothing_are_refused(
     database: Database, ada: httpx.AsyncClient
 ) -> None:
     await _dead(database, 1)
-    for query in ("entity=order:1", "until=2h", "payload=a%3D1", "status=pending", "by=failed"):
+    for query in ("payload=a%3D1", "status=pending", "by=failed"):
         assert (await ada.get(f"/act/commands/replay-all?{query}")).status_code == 400, query
         assert "/act/commands/replay-all" not in (await ada.get(f"/commands?{query}")).text
+    assert (await ada.get("/act/events/replay-all?commands=failed")).status_code == 400
+    assert (await ada.get("/act/commands/replay-all?entity=:")).status_code == 400
     asked = await ask(ada, "/act/commands/replay-all?type=none")
-    assert "Nothing matches now" in asked.text
+    assert "No row matches now" in asked.text
     assert (await confirm(ada, asked)).status_code == 404
     assert await audit(database) == []
+
+
+async def test_moment_of_a_chart_is_replayed_as_a_whole(
+    database: Database, ada: httpx.AsyncClient
+) -> None:
+    """The list of a chart's moment offers the action on all its rows, by the time of failure."""
+    await _dead(database, 3)
+    await database.execute(
+        "update inboxd.commands set entity_type = 'order', entity_id = id::text, errors ="
+        """ '[{"error": "E: it was down", "at": "2026-01-31T12:00:30Z"}]' where id <= 2"""
+    )
+    moment = "by=failed&since=2026-01-31T12:00Z&until=2026-01-31T12:01Z"
+    links = _links((await ada.get(f"/commands?{moment}")).text)
+    (link,) = (each for each in links if each.startswith("/act/commands/replay-all"))
+    about = parse_qs(urlsplit(link).query)
+    assert (about["by"], about["until"]) == (["failed"], ["2026-01-31T12:01Z"])
+    assert "1 commands" in (await ask(ada, f"{link}&entity=order:2")).text
+    asked = await ask(ada, link)
+    assert "2 commands" in asked.text
+    told = "--since 2026-01-31T12:00Z --until 2026-01-31T12:01Z --by failed --background"
+    assert f"inboxd commands replay {told}" in asked.text
+    assert (await confirm(ada, asked, canary="", delay="0s")).status_code == 303
+    page = Read((await ada.get("/actions/1")).text).text
+    assert "until: 2026-01-31 12:01:00 UTC" in page
+    assert "by: failed" in page
+    await step(database, 2)
+    assert await _statuses(database) == {"failed": 3, "pending": 2}
+    assert (await audit(database))[0][1:3] == (
+        "replay",
+        "commands since=2026-01-31 12:00:00+00:00 until=2026-01-31 12:01:00+00:00 by=failed",
+    )
 
 
 async def test_the_moment_of_a_relative_time_is_that_of_the_page(
@@ -164,11 +197,12 @@ async def test_the_moment_of_a_relative_time_is_that_of_the_page(
 ) -> None:
     await _dead(database, 1)
     await database.execute("update inboxd.commands set status = 'pending'")
-    asked = await ask(ada, "/act/commands/reschedule-all?since=2h")
+    asked = await ask(ada, "/act/commands/reschedule-all?since=2h&until=0s")
     answer = await confirm(ada, asked, at="2100-01-01T00:00Z")
     assert answer.status_code == 303, answer.text
     selection = (await ada.get("/actions/1.json")).json()["selection"]
     assert selection["since"].startswith(asked.form.fields["since"][:19])
+    assert selection["until"].startswith(asked.form.fields["until"][:19])
     asked = await ask(ada, "/act/commands/prioritize-all")
     assert "No filter is set" in asked.text
     assert (await confirm(ada, asked, priority="x")).status_code == 400
@@ -178,7 +212,7 @@ async def test_the_moment_of_a_relative_time_is_that_of_the_page(
     assert (row[0]["priority"], row[0]["run_at"].year) == (7, 2100)
 
 
-async def test_who_sees_certain_tenants_orders_for_their_rows_and_sees_those_alone(
+async def test_a_visitor_of_certain_tenants_orders_and_sees_actions_on_their_rows(
     database: Database, site: Visited, ada: httpx.AsyncClient
 ) -> None:
     await _dead(database, 2, "mail", "acme")
@@ -202,10 +236,10 @@ async def test_who_sees_certain_tenants_orders_for_their_rows_and_sees_those_alo
     assert (await audit(database))[1][1:3] == ("dismiss", "commands type=mail tenants=acme")
 
 
-async def test_more_than_were_shown_are_not_ordered(
+async def test_an_order_covers_no_more_rows_than_were_shown(
     database: Database, ada: httpx.AsyncClient
 ) -> None:
-    """Rows that come later are none of it; those that were there, and match by now, refuse it."""
+    """Later rows are left out; a known row that matches only now refuses the form."""
     await _dead(database, 2)
     await database.execute("update inboxd.commands set status = 'pending' where id = 2")
     path = "/act/commands/replay-all?type=mail"
@@ -216,11 +250,11 @@ async def test_more_than_were_shown_are_not_ordered(
     asked = await ask(ada, path)
     await database.execute("update inboxd.commands set status = 'failed' where id = 2")
     refused = await confirm(ada, asked)
-    assert (refused.status_code, "ore rows match by now" in refused.text) == (409, True)
+    assert (refused.status_code, "rows match now, more than" in refused.text) == (409, True)
     assert await database.fetchval("select count(*) from inboxd.actions") == 1
 
 
-async def test_what_could_not_be_counted_is_confirmed_in_words(
+async def test_an_action_on_uncounted_rows_is_confirmed_by_a_word(
     database: Database, ada: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("inboxd.operations.bulk_orders.LOOKED_AT", 1)
@@ -240,6 +274,6 @@ async def test_a_form_resumes_what_it_has_shown(database: Database, ada: httpx.A
     await confirm(ada, await ask(ada, "/act/commands/dismiss-all"))
     await act(ada, "/act/action/pause?action=1")
     asked = await ask(ada, "/act/action/resume?action=1")
-    await database.execute("update inboxd.actions set note = 'the canary did not hold'")
+    await database.execute("update inboxd.actions set note = 'the canary failed'")
     refused = await confirm(ada, asked)
-    assert (refused.status_code, "another reason by now" in refused.text) == (409, True)
+    assert (refused.status_code, "now paused for another reason" in refused.text) == (409, True)

@@ -1,6 +1,6 @@
-"""What others rely on: addresses that people keep, and the keys of the pages' JSON.
+"""Public addresses and JSON keys of the screens, held by `contract.txt`.
 
-Both are written down in `contract.txt`, so that a change of them is seen, and told in CHANGELOG.md.
+Operators keep links and scripts read keys, so CHANGELOG.md tells each change of the file.
 """
 
 import os
@@ -27,14 +27,14 @@ from tests.support import Database
 pytestmark = pytest.mark.anyio
 
 FILE: Final = Path(__file__).with_name("contract.txt")
-# What lies below these is data: contents, or what is counted by its name.
+# Keys below these are data: contents, or names of the rows that are counted.
 OF_DATA: Final = {"payload", "headers", "result", "facts", "rules", "selection", "titles", "types"}
 
 
 async def test_addresses_and_keys_are_those_that_were_agreed(
     database: Database, screens: httpx.AsyncClient
 ) -> None:
-    """A change is seen: run with INBOXD_TEST_SNAPSHOT=write, and commit what changed."""
+    """Write the file anew with INBOXD_TEST_SNAPSHOT=write, and commit the difference."""
     rows = await write_rows(database)
     lines = ["# addresses", *addresses()]
     for page, paths in VISITS.items():
@@ -55,8 +55,8 @@ async def test_addresses_and_keys_are_those_that_were_agreed(
 
 
 def addresses() -> list[str]:
-    """Each path with its methods, of pages and actions with the role that they ask for; filters."""
-    settings, looks = Settings(), cast("Looks", None)  # nothing is read
+    """`path methods role` for each route, and one line for each filter of a list."""
+    settings, looks = Settings(), cast("Looks", None)  # no page is read
     gate = Gate(settings.admin, Tokens(settings.admin.tokens))
     roles = {screen.path: screen.role.name.lower() for screen in SCREENS}
     roles |= {action.path: action.role.name.lower() for action in ACTIONS}
@@ -71,7 +71,7 @@ def addresses() -> list[str]:
 
 
 def keys_of(value: object, above: str = "") -> Iterator[str]:
-    """The keys of a JSON value, each behind those that it lies below."""
+    """Paths of the keys in a JSON value, such as `events[].id`."""
     if isinstance(value, list):
         for each in value:
             yield from keys_of(each, f"{above}[]")

@@ -1,4 +1,4 @@
-"""Failure groups say with which release, host and tenant they began, and how they go on."""
+"""Spread of a failure group: release, host and tenant of its first and newest rows; its hours."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -12,7 +12,7 @@ from inboxd.daemon.introduction import release_of
 from inboxd.engine.outcomes import error_entry
 from inboxd.model.outcome import Failure
 from inboxd.operations import failures
-from inboxd.operations.failures import FIRST, Spread, spread_of
+from inboxd.operations.failures import FIRST, Spread, spread_of, trends_of
 from inboxd.store import workers
 from inboxd.store.session import open_session
 from tests.screens.reading import read
@@ -70,7 +70,7 @@ async def test_a_group_tells_its_beginning_and_its_spread(
     assert "still happening" in (await read(screens, "/failures")).text
 
 
-async def test_of_a_large_group_the_newest_are_told(
+async def test_a_large_group_shows_the_spread_of_its_newest_rows(
     screens: httpx.AsyncClient, database: Database
 ) -> None:
     await _die(database, 600, "school 1.3", "node-a:1", "malta", timedelta(hours=5))
@@ -79,14 +79,47 @@ async def test_of_a_large_group_the_newest_are_told(
     assert found.looked == 500
     assert [each["count"] for each in found.newest["release"]] == [400, 100]
     assert found.began["release"] == [{"name": "school 1.3", "count": 20}]
-    assert found.hours[:18] == [None] * 18, "before the oldest that was looked at"
+    assert found.hours[:18] == [None] * 18, "hours before the oldest of the newest 500 rows"
     page = await read(screens, "/failures/g1")
     assert "of the newest 500 rows" in page.text
     assert "last 2h ago" in page.text
 
 
-async def test_what_nobody_wrote_down_is_not_told(database: Database) -> None:
-    """Errors of older workers have no release."""
+async def _trends(database: Database) -> dict[str | None, list[int | None]]:
+    async with open_session(settings_of(database)) as session:
+        found = await trends_of(session, await failures(session))
+    return {fingerprint: hours for (_, fingerprint), hours in found.items()}
+
+
+async def test_the_list_has_the_trend_of_each_group(
+    screens: httpx.AsyncClient, database: Database
+) -> None:
+    await _die(database, 3, None, "node-a:1", "malta", timedelta(hours=2))
+    await _die(database, 4, None, "node-a:1", "malta", timedelta(days=3))
+    await database.execute("update inboxd.commands set fingerprint = 'g' || id where id > 5")
+    await _die(database, 2, None, "node-a:1", "malta", timedelta(0))
+    await _die(database, 1, None, "node-a:1", "malta", timedelta(0))
+    await database.execute("update inboxd.commands set fingerprint = null where id = 10")
+    found = await _trends(database)
+    assert found == {
+        "g1": [*[0] * 21, 3, 0, 2],
+        "g6": [0] * 24,
+        "g7": [0] * 24,
+    }
+    page = await read(screens, "/failures")
+    labels = [value for tag, name, value in page.attributes if (tag, name) == ("svg", "aria-label")]
+    assert labels == ["dead letters in each hour of the last day"] * 3
+    assert page.tags.count("tr") == 1 + 4, "a group without a name has no trend"
+
+
+async def test_the_trend_of_a_large_group_begins_with_its_newest_rows(database: Database) -> None:
+    await _die(database, 700, None, "node-a:1", "malta", timedelta(hours=5))
+    await _die(database, 100, None, "node-a:1", "malta", timedelta(hours=2))
+    assert await _trends(database) == {"g1": [*[None] * 18, 500, 0, 0, 100, 0, 0]}
+
+
+async def test_a_spread_lacks_the_release_that_errors_lack(database: Database) -> None:
+    """Errors that older workers wrote have no release."""
     await _die(database, 2, None, "node-a:1", "malta", timedelta(0))
     assert set((await _spread(database)).newest) == {"host", "tenant"}
 
@@ -113,7 +146,7 @@ async def test_a_worker_that_died_is_named_with_its_release(database: Database) 
     assert (entry["release"], entry["process"]) == ("school 1.4", "node-a:1")
 
 
-def test_a_release_is_the_packages_of_the_plugins_that_are_taken() -> None:
+def test_a_release_names_the_packages_of_the_loaded_plugins() -> None:
     assert release_of(["no such plugin"]) is None
     everything = release_of()
     assert everything is None or len(everything) <= 200

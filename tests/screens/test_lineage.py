@@ -1,4 +1,4 @@
-"""From any row to what it came from and to what came of it, by links alone (R2.21)."""
+"""Requirement R2.21: links lead from each row to its origin and to the rows that it created."""
 
 import httpx
 import pytest
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 async def story(database: Database, start_worker: StartWorker) -> dict[str, int]:
-    """An event that made a batch, one of whose commands is a dead letter; and a workflow's."""
+    """Ids of two events: one made a batch with a dead letter, the other a workflow."""
     await create_ledger(database)
     event = await database.fetchval(
         "insert into inboxd.events (type, payload, tenant, entity_type, entity_id) values"
@@ -31,7 +31,7 @@ async def story(database: Database, start_worker: StartWorker) -> dict[str, int]
 
 
 async def _reached(screens: httpx.AsyncClient, start: str, kinds: str) -> dict[str, Read]:
-    """All pages that one gets to by links alone, of these kinds of paths, as they were met."""
+    """Follow links from `start` to pages whose path begins with one of `kinds`: path to page."""
     found: dict[str, Read] = {}
     todo = [start]
     while todo:
@@ -46,7 +46,7 @@ async def _reached(screens: httpx.AsyncClient, start: str, kinds: str) -> dict[s
 async def test_from_the_last_command_up_to_the_event_and_down_again(
     screens: httpx.AsyncClient, database: Database, story: dict[str, int]
 ) -> None:
-    """Up: the command that a batch released, its batch, the event. Down: the batch, its members."""
+    """Up from the released command to its batch and event; down again to the batch's members."""
     last = await database.fetchval(
         "select id from inboxd.commands_history where type = 'batch.told'"
         " and origin_kind = 'batch' order by id limit 1"
@@ -61,7 +61,7 @@ async def test_from_the_last_command_up_to_the_event_and_down_again(
     assert event_path in (f"/events/{story['event']}", f"/events/{story['flow']}")
     assert batch_path in event.links
     members = {link for link in batch.links if link.startswith("/commands/")}
-    assert len(members) >= 3, "the members, and what was released"
+    assert len(members) >= 3, "members and released commands"
     for path in members:
         member = await read(screens, path)
         assert batch_path in member.links, member.text
@@ -70,7 +70,7 @@ async def test_from_the_last_command_up_to_the_event_and_down_again(
 async def test_every_row_is_reached_from_every_other(
     screens: httpx.AsyncClient, database: Database, story: dict[str, int]
 ) -> None:
-    """Up and down and up again, by links of the pages of rows and stories."""
+    """Links of pages of rows and of stories suffice, from the lowest row and from the highest."""
     batch = await database.fetchval("select id from inboxd.batches where kind = 'batch'")
     commands = {
         f"/commands/{row['id']}"
@@ -107,19 +107,26 @@ async def test_every_link_leads_to_a_page(
 async def test_details_say_what_the_requirement_names(
     screens: httpx.AsyncClient, database: Database, story: dict[str, int]
 ) -> None:
-    """R2.25, R2.27 to R2.29, R2.31, R2.34."""
+    """Requirements R2.25, R2.27 to R2.29, R2.31, R2.34."""
     event = await read(screens, f"/events/{story['event']}")
-    for said in ("Batch make", "Occurred", "Processed", "Processing took", "ms"):
+    for said in ("Batch make", "Occurred", "Processed", "Processing time", "ms"):
         assert said in event.text
     assert "It is about the class with the id 7b" in event.text
     assert "Batches that it created" in event.text
     dead = await database.fetchval("select id from inboxd.commands where status = 'failed'")
     command = await read(screens, f"/commands/{dead}")
-    for said in ("as told", "It belongs to a batch", "Retry rule", "Made", "Left", "Subcommands"):
+    for said in (
+        "as told",
+        "It belongs to a batch",
+        "Retry rule",
+        "Attempts made",
+        "Attempts left",
+        "Subcommands",
+    ):
         assert said in command.text
     id_ = await database.fetchval("select batch_id from inboxd.commands where id = $1", dead)
     batch = await read(screens, f"/batches/{id_}")
-    for said in ("Created", "Processed", "Commands", "Next command", "Where it came from"):
+    for said in ("Created", "Processed", "Commands", "Next command", "Origin"):
         assert said in batch.text
 
 
@@ -131,7 +138,7 @@ async def test_a_workflow_says_its_steps(
     assert "made" in page.text
     assert "Steps 2" in page.text
     assert "Step Status Row" in page.text
-    # A handler made it; what its steps waited for has come, and is drawn still.
+    # Step a has succeeded, so b no longer waits for it; the arrow is drawn still.
     text = (await screens.get(f"/batches/{workflow}")).text
     assert text.count('<path class="arrow succeeded"') == 1
     listed = await read(screens, "/workflows")

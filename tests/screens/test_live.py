@@ -1,4 +1,4 @@
-"""A page that is kept open, without a browser: what a poll costs, and what it is answered."""
+"""Polls of an open page, without a browser: their answers, and the sessions that they cost."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -26,7 +26,7 @@ PAGES = ("/", "/events", "/commands")
 
 
 class CountedLooks:
-    """Sessions of the screens, and how many have been asked for: without one, no statement is."""
+    """Sessions of the screens, with the number of requests for one; each statement needs one."""
 
     def __init__(self, looks: Looks) -> None:
         self.count = 0
@@ -34,7 +34,6 @@ class CountedLooks:
 
     @asynccontextmanager
     async def look(self, within: float) -> AsyncIterator[Session]:
-        """One more."""
         self.count += 1
         async with self._looks.look(within) as session:
             yield session
@@ -42,7 +41,7 @@ class CountedLooks:
 
 @asynccontextmanager
 async def visiting(database: Database) -> AsyncIterator[tuple[httpx.AsyncClient, CountedLooks]]:
-    """A client, and the sessions that its pages are read on."""
+    """A client of the screens, and the sessions that its pages are read on."""
     settings = Settings(database=settings_of(database))
     async with open_looks(settings.database, "screens", 3, timedelta(seconds=2)) as looks:
         counted = CountedLooks(looks)
@@ -63,53 +62,55 @@ Visit = tuple[httpx.AsyncClient, CountedLooks]
 
 
 async def _open(client: httpx.AsyncClient, path: str) -> dict[str, str]:
-    """What a browser says that has this page open."""
+    """The header that a browser sends in polls of this page."""
     return {"x-revision": (await client.get(path)).headers["x-revision"]}
 
 
 @pytest.fixture
-def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing counts as new that was read before."""
-    monkeypatch.setattr(snapshot, "_FRESH", 0.0)
-    monkeypatch.setattr(readings, "_FRESH", 0.0)
+def expired_readings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each poll reads its page anew."""
+    monkeypatch.setattr(snapshot, "_FRESH_SECONDS", 0.0)
+    monkeypatch.setattr(readings, "_FRESH_SECONDS", 0.0)
 
 
-async def test_polls_of_what_has_not_changed_cost_nothing_but_the_overview(visit: Visit) -> None:
+async def test_polls_of_unchanged_pages_read_at_most_the_overview(visit: Visit) -> None:
     client, looks = visit
     known = {path: await _open(client, path) for path in PAGES}
     before = looks.count
     for path in PAGES * 5:
         answer = await client.get(path, headers=known[path])
         assert (answer.status_code, answer.content) == (204, b"")
-    # At most the shared overview, and none of the pages.
+    # At most one session, for the shared overview; none for the pages.
     assert looks.count - before <= 1
 
 
-async def test_fifty_who_look_cost_no_more_than_one(
+async def test_fifty_visitors_cost_no_more_than_one(
     visit: Visit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client, looks = visit
     known = {path: await _open(client, path) for path in PAGES}
-    monkeypatch.setattr(readings, "_SURE", 0.0)
-    monkeypatch.setattr(readings, "_FRESH", 0.0)
+    monkeypatch.setattr(readings, "_UNCHANGED_SECONDS", 0.0)
+    monkeypatch.setattr(readings, "_FRESH_SECONDS", 0.0)
 
     async def poll(path: str) -> None:
         await client.get(path, headers=known[path])
 
     before = looks.count
-    for path in PAGES:  # none is good any more: each is read once more, and then good for all
+    # Every reading has expired: each page is read once more, for all visitors.
+    for path in PAGES:
         await poll(path)
-    for good_for in ("_SURE", "_FRESH"):  # longer than a busy machine takes for all of them
+    # Readings now outlast all polls, also on a busy machine.
+    for good_for in ("_UNCHANGED_SECONDS", "_FRESH_SECONDS"):
         monkeypatch.setattr(readings, good_for, 3600.0)
-    monkeypatch.setattr(snapshot, "_FRESH", 3600.0)
+    monkeypatch.setattr(snapshot, "_FRESH_SECONDS", 3600.0)
     async with anyio.create_task_group() as tasks:
         for path in PAGES * 50:
             tasks.start_soon(poll, path)
     assert looks.count - before <= 1 + len(PAGES)
 
 
-async def test_what_has_changed_is_sent_without_its_frame(
-    visit: Visit, hasty: None, database: Database
+async def test_a_changed_page_is_sent_without_its_frame(
+    visit: Visit, expired_readings: None, database: Database
 ) -> None:
     client, _ = visit
     known = await _open(client, "/commands")
@@ -123,7 +124,7 @@ async def test_what_has_changed_is_sent_without_its_frame(
     assert (await client.get("/commands", headers=again)).status_code == 204
 
 
-async def test_who_opens_a_page_gets_it_read_anew(visit: Visit, database: Database) -> None:
+async def test_an_opened_page_is_read_anew(visit: Visit, database: Database) -> None:
     client, _ = visit
     before = await client.get("/commands")
     await send(database, 1, "test.brand_new")
@@ -132,7 +133,7 @@ async def test_who_opens_a_page_gets_it_read_anew(visit: Visit, database: Databa
 
 
 async def test_a_page_with_contents_is_read_for_one_visitor_once(
-    visit: Visit, hasty: None, database: Database
+    visit: Visit, expired_readings: None, database: Database
 ) -> None:
     client, looks = visit
     (id_,) = await send(database, 1, note="only once")
@@ -145,8 +146,8 @@ async def test_a_page_with_contents_is_read_for_one_visitor_once(
     assert looks.count - before <= 1
 
 
-async def test_what_was_shown_stays_while_the_database_is_away(
-    restartable_server: Server, restartable_database: Database, hasty: None
+async def test_the_last_reading_stays_while_the_database_is_away(
+    restartable_server: Server, restartable_database: Database, expired_readings: None
 ) -> None:
     async with visiting(restartable_database) as (client, _):
         known = await _open(client, "/")

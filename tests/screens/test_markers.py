@@ -1,4 +1,4 @@
-"""What happened meanwhile, beside what came of it: acts of operators, breakers, releases."""
+"""Markers in charts: acts of operators, breakers that open or close, workers of a release."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -23,7 +23,7 @@ HOSTILE = "\"'><img src=x onerror=alert(1)></title><script>alert(2)</script>"
 
 
 async def _join(connection: Connection, release: str | None, minutes: int) -> UUID:
-    """A worker that began so many minutes ago."""
+    """Register a worker that started `minutes` ago."""
     me = workers.WorkerIdentity(
         *(uuid4(), "w", f"node-{minutes}", 1, "1.0", (), (), (), "same"), release=release
     )
@@ -77,13 +77,13 @@ async def test_many_acts_are_bounded(database: Database) -> None:
     )
     found = await _happened(database)
     assert len(found) == MOST
-    assert found[0]["subject"] == "queue 1", "the newest"
+    assert found[0]["subject"] == "queue 1", "the list begins with the newest"
 
 
 async def test_a_breaker_that_opens_and_closes_is_marked_once_each(
     screens: httpx.AsyncClient, database: Database
 ) -> None:
-    """A break that goes on, since its probe failed, is no new one."""
+    """A failed probe opens the breaker again, and makes no second marker."""
     async with daemon_session(database) as connection:
         me, reason = uuid4(), "5 of 6 calls failed"
         version = await breakers.open_(connection, SQL, "mail", 0, 0.0, 1, reason)
@@ -94,7 +94,7 @@ async def test_a_breaker_that_opens_and_closes_is_marked_once_each(
         version = await breakers.take_probe(connection, SQL, "mail", me, 10.0)
         assert version is not None
         assert await breakers.close(connection, SQL, "mail", version) is not None
-        assert await breakers.close(connection, SQL, "mail", version) is None, "it is closed"
+        assert await breakers.close(connection, SQL, "mail", version) is None, "already closed"
     told = [(each["kind"], each["what"], each["subject"]) for each in await _happened(database)]
     assert told == [("breaker", "closed", "mail"), ("breaker", "open", "mail")]
     await database.execute("update inboxd.breaker_changes set at = now() - interval '5 min'")
@@ -107,10 +107,10 @@ async def test_a_breaker_that_opens_and_closes_is_marked_once_each(
     assert await database.fetchval("select count(*) from inboxd.breaker_changes") == 0
 
 
-async def test_workers_of_another_release_are_marked_and_the_last_that_leaves(
+async def test_the_first_and_the_last_worker_of_a_release_are_marked(
     database: Database,
 ) -> None:
-    """Not each worker of a deploy, nor one that is started again."""
+    """The other workers of a deploy have no marker, nor has a worker that restarts."""
     async with daemon_session(database) as connection:
         old = [await _join(connection, "school 1.3", minutes) for minutes in (300, 299)]
         for minutes in (30, 29):
@@ -133,7 +133,7 @@ async def test_a_worker_that_is_started_again_is_no_other_release(database: Data
     assert await _happened(database) == []
 
 
-def test_what_is_not_within_a_chart_is_left_out() -> None:
+def test_markers_outside_of_a_chart_are_left_out() -> None:
     begin = datetime(2026, 5, 1, tzinfo=UTC)
     steps = [begin + n * timedelta(minutes=1) for n in range(60)]
 

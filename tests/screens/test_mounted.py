@@ -1,4 +1,4 @@
-"""The screens as a part of another application: its visitors, its prefix, its lifespan."""
+"""Screens mounted in another application: its visitors, its prefix, its lifespan."""
 
 import re
 from typing import Any
@@ -71,7 +71,7 @@ async def _closed(database: Database) -> None:
     await eventually(none)
 
 
-async def test_alone_it_follows_a_lifespan(database: Database) -> None:
+async def test_mounted_screens_follow_a_lifespan(database: Database) -> None:
     screens = MountedScreens(Settings(database=settings_of(database)), _authenticate)
     to, answered = anyio.create_memory_object_stream[dict[str, str]](2), []
 

@@ -1,4 +1,4 @@
-"""FastAPI and Django with the screens in them, as docs/screens-security.md has it, by uvicorn."""
+"""FastAPI and Django serve the screens by uvicorn, with the code of docs/screens-security.md."""
 
 import re
 import sys
@@ -20,7 +20,7 @@ from tests.support.waiting import patient
 pytestmark = pytest.mark.anyio
 
 _PAGE = Path(__file__).parents[2] / "docs" / "screens-security.md"
-# What a project has besides, and its staff.
+# The rest of a Django project's settings, and its staff.
 _PROJECT = """
 SECRET_KEY = "for tests"
 ALLOWED_HOSTS = ["*"]
@@ -64,7 +64,7 @@ User.objects.create_user("max", password="secret")
 
 
 def _code(mark: str) -> str:
-    """The page's block of code that has a mark."""
+    """The Python block of the page that contains `mark`."""
     blocks = re.findall(r"^```python\n(.*?)^```$", _PAGE.read_text(), re.DOTALL | re.MULTILINE)
     [found] = [each for each in blocks if mark in each]
     return str(found)
@@ -72,7 +72,7 @@ def _code(mark: str) -> str:
 
 @contextmanager
 def _served(application: str, folder: Path, database: Database) -> Iterator[httpx.AsyncClient]:
-    """A browser before an application that uvicorn runs."""
+    """A browser at an application that uvicorn serves."""
     (folder / "config.toml").write_text(f'[database]\ndsn = "{database.dsn}"\n')
     with held_port() as held:
         port = held.getsockname()[1]
@@ -99,7 +99,7 @@ async def _shows_the_school(browser: httpx.AsyncClient) -> None:
     assert (await browser.get("/inbox/events/1?payload=1")).status_code == httpx.codes.OK
 
 
-async def test_in_fastapi(database: Database, tmp_path: Path) -> None:
+async def test_screens_are_mounted_in_fastapi(database: Database, tmp_path: Path) -> None:
     await school.fill(database)
     (tmp_path / "service.py").write_text(_code("FastAPI"))
     with _served("service:app", tmp_path, database) as browser:
@@ -113,7 +113,7 @@ async def test_in_fastapi(database: Database, tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-async def test_in_django(database: Database, tmp_path: Path) -> None:
+async def test_screens_are_mounted_in_django(database: Database, tmp_path: Path) -> None:
     await school.fill(database)
     (tmp_path / "shop").mkdir()
     (tmp_path / "shop" / "asgi.py").write_text(_code("get_asgi_application"))

@@ -1,7 +1,7 @@
-"""nginx before the screens, as docs/screens-security.md prints it: prefixes, and who signs in.
+"""nginx before the screens, as docs/screens-security.md prints it: prefixes and sign-ins.
 
-The page's own servers and settings are used, with other ports. What oauth2-proxy would answer is
-answered by a stand-in, since the page's nginx is what decides who is believed.
+The test takes servers and settings from the page and changes their ports. A stub stands in for
+oauth2-proxy, since nginx decides whose headers the screens believe.
 """
 
 import base64
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.anyio
 _PAGE = Path(__file__).parents[2] / "docs" / "screens-security.md"
 _LOGIN = {"authorization": f"Basic {base64.b64encode(b'zoe:secret').decode()}"}
 _FORGED = {"x-auth-request-user": "mallory", "x-auth-request-groups": "oncall"}
-# As oauth2-proxy answers whom it knows, and whom it does not.
+# Answers as oauth2-proxy does, for a known visitor and for an unknown one.
 _PROVIDER = """
 server {{
     listen 127.0.0.1:{port};
@@ -45,7 +45,7 @@ server {{
 
 
 def _block(language: str, mark: str) -> str:
-    """The one code block of the page that has a mark."""
+    """The block of the page in `language` that contains `mark`."""
     blocks = re.findall(rf"^```{language}\n(.*?)^```$", _PAGE.read_text(), re.DOTALL | re.MULTILINE)
     [found] = [each for each in blocks if mark in each]
     return str(found)
@@ -53,12 +53,12 @@ def _block(language: str, mark: str) -> str:
 
 @dataclass(frozen=True)
 class _Proxies:
-    """The ports of nginx, by what its servers do."""
+    """Port of each server of nginx, by its name."""
 
     ports: dict[str, int]
 
     def client(self, which: str, host: str = "inbox.example.com") -> httpx.AsyncClient:
-        """A browser that was given the name of a server."""
+        """A browser that has opened this host at the server `which`."""
         headers = {"host": host, "accept": "text/html"}
         url = f"http://127.0.0.1:{self.ports[which]}"
         return httpx.AsyncClient(base_url=url, headers=headers, trust_env=False)
@@ -71,7 +71,7 @@ async def proxies(
     template: Database,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> AsyncIterator[_Proxies]:
-    """Three processes behind it: users sign in, nginx asks for a password, or a provider does."""
+    """Sign-in by users of the settings, by a password of nginx, and by a provider."""
     folder = tmp_path_factory.mktemp("proxied")
     (folder / "passwords").write_text("zoe:{PLAIN}secret\n")
     users = tomllib.loads(_block("toml", 'path = "/ops"'))["admin"]
@@ -103,7 +103,7 @@ async def proxies(
         )
         passed = "proxy_pass http://127.0.0.1:8799"
         written = {
-            "users": (_block("nginx", "takes /ops off"), behind["users"]),
+            "users": (_block("nginx", "removes /ops"), behind["users"]),
             "keeps": (keeps, behind["passwords"]),
             "strips": (keeps.replace(f"{passed};", f"{passed}/;"), behind["passwords"]),
         }
@@ -119,9 +119,7 @@ async def proxies(
 
 
 @pytest.mark.parametrize("which", ["keeps", "strips"])
-async def test_no_link_leaves_the_prefix_for_whom_nginx_lets_in(
-    proxies: _Proxies, which: str
-) -> None:
+async def test_no_link_leaves_the_prefix_behind_nginx(proxies: _Proxies, which: str) -> None:
     async with proxies.client(which) as browser:
         assert (await browser.get("/ops/")).status_code == 401
         browser.headers.update(_LOGIN)
@@ -134,7 +132,7 @@ async def test_no_link_leaves_the_prefix_for_whom_nginx_lets_in(
 
 
 @pytest.mark.parametrize("which", ["keeps", "strips"])
-async def test_who_has_a_password_of_nginx_is_nobody_else(proxies: _Proxies, which: str) -> None:
+async def test_a_user_of_nginx_cannot_forge_another_name(proxies: _Proxies, which: str) -> None:
     async with proxies.client(which) as browser:
         assert (await browser.get("/ops/events", headers=_FORGED)).status_code == 401
         browser.headers.update(_LOGIN)
@@ -144,7 +142,7 @@ async def test_who_has_a_password_of_nginx_is_nobody_else(proxies: _Proxies, whi
         assert (refused.status_code, "reader" in refused.text) == (403, True)
 
 
-async def test_whom_a_provider_knows_is_nobody_else(proxies: _Proxies) -> None:
+async def test_a_user_of_a_provider_cannot_forge_another_name(proxies: _Proxies) -> None:
     async with proxies.client("provider") as browser:
         asked = await browser.get("/events", headers=_FORGED)
         assert asked.text == "the sign-in of the provider"

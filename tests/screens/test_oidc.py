@@ -1,4 +1,4 @@
-"""People sign in at an OpenID provider: there and back, their name, their role, their way out."""
+"""Sign-in at an OpenID provider: redirect and callback, name, role, sign-out."""
 
 import sys
 from collections.abc import AsyncIterator
@@ -32,7 +32,7 @@ CALLBACK = "/sign-in/oidc/callback"
 async def signing_in(
     database: Database, folder: Path, oidc: dict[str, Any] | None = None, **admin: Any
 ) -> AsyncIterator[tuple[Provider, Visited]]:
-    """A provider, and the site that sends people there."""
+    """A provider, and a site that lets visitors sign in there."""
     file = folder / "client.secret"
     file.write_text(f"{SECRET}\n")
     async with providing() as provider:
@@ -49,7 +49,7 @@ async def signing_in(
 
 
 async def to_provider(client: httpx.AsyncClient, path: str = "/events?type=a.b") -> str:
-    """Where the provider is asked, for somebody who opens a page."""
+    """Open a page and start the sign-in; return the address of the provider."""
     asked = await client.get(path)
     assert asked.status_code == 303, asked.text
     begun = await client.get(asked.headers["location"])
@@ -58,7 +58,7 @@ async def to_provider(client: httpx.AsyncClient, path: str = "/events?type=a.b")
 
 
 async def at_provider(address: str) -> str:
-    """Where the provider sends the browser back to, without the host."""
+    """Sign in at the provider; return path and query of the callback."""
     async with httpx.AsyncClient(trust_env=False) as browser:
         answer = await browser.get(address)
         assert answer.status_code == 303, answer.text
@@ -67,7 +67,7 @@ async def at_provider(address: str) -> str:
 
 
 async def there_and_back(client: httpx.AsyncClient, path: str = "/events?type=a.b") -> Any:
-    """What the screens answer who comes back."""
+    """Open a page, sign in at the provider, and return the answer to the callback."""
     return await client.get(await at_provider(await to_provider(client, path)))
 
 
@@ -101,10 +101,10 @@ async def test_a_visitor_signs_in_at_the_provider_looks_and_signs_out(
         assert f'href="/sign-in/oidc">Sign in at {host}</a>' in button.text
         assert "password" not in button.text
         again = await client.get("/events", headers={"cookie": f"inboxd_session={kept}"})
-        assert again.status_code == 303, "what was signed out counts no more"
+        assert again.status_code == 303, "a sign-out ends the session of the cookie"
 
 
-async def test_below_a_prefix_and_https_the_way_back_is_what_the_browser_sees(
+async def test_the_callback_has_the_prefix_and_the_scheme_of_the_browser(
     database: Database, tmp_path: Path
 ) -> None:
     proxy: dict[str, Any] = {
@@ -130,7 +130,7 @@ async def test_below_a_prefix_and_https_the_way_back_is_what_the_browser_sees(
             async with site.client("http://inbox.example", **headers) as client:
                 assert (await client.get("/ops/sign-in/oidc")).status_code == 403
         async with site.client(x_forwarded_prefix="/evil", x_forwarded_proto="https") as client:
-            begun = await client.get("/sign-in/oidc")  # by no trusted proxy
+            begun = await client.get("/sign-in/oidc")  # an untrusted proxy sends these headers
             [redirect] = parse_qs(urlsplit(begun.headers["location"]).query)["redirect_uri"]
             assert redirect == f"http://localhost:8799/ops{CALLBACK}"
 
@@ -160,9 +160,7 @@ async def test_the_highest_role_of_the_groups_counts(
         assert shown.status_code == ((200 if acts else 403) if reads else 303)
 
 
-async def test_whoever_the_provider_lets_in_may_have_a_role(
-    database: Database, tmp_path: Path
-) -> None:
+async def test_all_users_of_a_provider_may_have_a_role(database: Database, tmp_path: Path) -> None:
     anybody = {"roles": {"*": "reader"}, "groups_claim": None, "user_claim": "email"}
     async with signing_in(database, tmp_path, anybody) as (provider, site), site.client() as client:
         provider.claims = {"email": "ada@example.com"}
@@ -171,17 +169,17 @@ async def test_whoever_the_provider_lets_in_may_have_a_role(
         client.cookies.clear()
         provider.claims["email_verified"] = False
         refused = await there_and_back(client)
-        assert (refused.status_code, "tells no name" in refused.text) == (403, True)
+        assert (refused.status_code, "sends no user name" in refused.text) == (403, True)
 
 
 @pytest.mark.parametrize("name", [None, "", 7, "a\nb", "x" * 201])
-async def test_without_a_name_nobody_is_signed_in(
+async def test_a_user_without_a_valid_name_is_not_signed_in(
     database: Database, tmp_path: Path, name: Any
 ) -> None:
     async with signing_in(database, tmp_path) as (provider, site), site.client() as client:
         provider.claims["preferred_username"] = name
         refused = await there_and_back(client)
-        assert (refused.status_code, "tells no name" in refused.text) == (403, True)
+        assert (refused.status_code, "sends no user name" in refused.text) == (403, True)
         assert "inboxd_session" not in client.cookies
 
 
@@ -192,7 +190,9 @@ async def test_a_name_of_any_letters_is_kept(database: Database, tmp_path: Path)
         assert "阿" * 200 in (await client.get("/events")).text
 
 
-async def test_what_the_id_token_lacks_is_asked_for(database: Database, tmp_path: Path) -> None:
+async def test_claims_missing_in_the_id_token_come_from_userinfo(
+    database: Database, tmp_path: Path
+) -> None:
     async with signing_in(database, tmp_path) as (provider, site), site.client() as client:
         provider.claims = {}
         provider.metadata["userinfo_endpoint"] = f"{provider.issuer}/userinfo"
@@ -202,7 +202,7 @@ async def test_what_the_id_token_lacks_is_asked_for(database: Database, tmp_path
         client.cookies.clear()
         provider.userinfo["sub"] = "8"
         refused = await there_and_back(client)
-        assert (refused.status_code, "cannot be believed" in refused.text) == (502, True)
+        assert (refused.status_code, "is not valid, so you" in refused.text) == (502, True)
 
 
 async def test_several_pages_that_open_at_once_all_come_back(
@@ -215,11 +215,13 @@ async def test_several_pages_that_open_at_once_all_come_back(
             assert done.headers["location"] == f"/events/{number}"
         for _ in range(30):
             await client.get("/sign-in/oidc")
-        assert len(client.cookies) <= 10, "those that were left do not pile up"
+        assert len(client.cookies) <= 10, "abandoned sign-ins do not pile up"
 
 
 @pytest.mark.parametrize("to", ["//evil.example", "/\\evil.example", "https://evil.example", ""])
-async def test_nobody_is_led_to_another_site(database: Database, tmp_path: Path, to: str) -> None:
+async def test_a_sign_in_never_leads_to_another_site(
+    database: Database, tmp_path: Path, to: str
+) -> None:
     async with signing_in(database, tmp_path) as (_, site), site.client() as client:
         begun = await client.get("/sign-in/oidc", params={"to": to})
         done = await client.get(await at_provider(begun.headers["location"]))
@@ -247,11 +249,13 @@ async def test_users_and_a_provider_are_side_by_side(database: Database, tmp_pat
         begun = await other.get("/sign-in/oidc?to=/events")
         await other.get(await at_provider(begun.headers["location"]))
         site.reload({})
-        assert (await one.get("/events")).status_code == 303, "the user ada is gone"
-        assert (await other.get("/events")).status_code == 200, "the provider's ada is not"
+        assert (await one.get("/events")).status_code == 303, "the reload removed the user ada"
+        assert (await other.get("/events")).status_code == 200, "the reload kept the provider's ada"
 
 
-async def test_other_settings_end_what_was_begun(database: Database, tmp_path: Path) -> None:
+async def test_other_settings_of_the_provider_end_its_sign_ins(
+    database: Database, tmp_path: Path
+) -> None:
     file = tmp_path / "session.secret"
     file.write_text("of-32-characters-or-some-more-of-them")
     kept: dict[str, Any] = {"session_secret_file": str(file)}
@@ -271,8 +275,8 @@ async def test_other_settings_end_what_was_begun(database: Database, tmp_path: P
                 assert (await browser.get("/events", headers=cookie)).status_code == status
 
 
-async def test_keys_that_are_of_no_use_are_passed_over(database: Database, tmp_path: Path) -> None:
-    """A provider has keys of many kinds; those of EC sign as well."""
+async def test_keys_for_other_uses_are_skipped(database: Database, tmp_path: Path) -> None:
+    """A provider publishes keys of many kinds, and may sign with an EC key."""
     elliptic = ECKey.generate_key("P-256", {"kid": "ec"})
     async with signing_in(database, tmp_path) as (provider, site), site.client() as client:
         provider.published = [
@@ -301,7 +305,7 @@ async def test_the_secret_is_sent_as_the_provider_wants_it(
         assert (await there_and_back(client)).status_code == 303
 
 
-async def test_a_script_is_told_and_not_led(database: Database, tmp_path: Path) -> None:
+async def test_a_script_gets_401_and_no_redirect(database: Database, tmp_path: Path) -> None:
     async with signing_in(database, tmp_path) as (_, site), site.client() as client:
         for path, headers in (
             ("/events.json", {}),
@@ -317,7 +321,7 @@ def _gate(**oidc: Any) -> Gate:
     return Gate(settings.admin, Tokens(()))
 
 
-def test_its_ways_are_served_only_where_it_is_set() -> None:
+def test_the_paths_of_a_provider_are_served_only_if_one_is_set() -> None:
     looks: Any = None
 
     def paths(gate: Gate) -> set[str]:
@@ -329,7 +333,7 @@ def test_its_ways_are_served_only_where_it_is_set() -> None:
 
 
 @pytest.mark.parametrize("missing", ["joserfc", "aiohttp"])
-def test_without_the_extra_it_says_what_to_install(
+def test_without_the_extra_an_error_names_the_package_to_install(
     monkeypatch: pytest.MonkeyPatch, missing: str
 ) -> None:
     monkeypatch.setitem(sys.modules, missing, None)

@@ -1,4 +1,4 @@
-"""A provider that is wrong, slow or away, and forged answers of it: nobody gets in by them."""
+"""Faulty, slow or absent providers and forged answers of them sign no visitor in."""
 
 import io
 import logging
@@ -47,10 +47,10 @@ Wrong = Callable[[Provider], None]
 
 @pytest.fixture
 def log() -> Iterator[io.StringIO]:
-    """All that is logged but by the other side; everything is put back afterwards."""
+    """The debug log, without the provider's own log; logging is restored afterwards."""
     root, showwarning = logging.getLogger(), warnings.showwarning
     handlers, level = root.handlers[:], root.level
-    root.handlers[:] = []  # `configure` closes those it finds, and these are pytest's
+    root.handlers[:] = []  # `configure` would close these handlers, which are pytest's
     text = io.StringIO()
     logs.configure("debug", "json", worker="w1", stream=text)
     others = [logging.getLogger(name) for name in ("httpx", "httpcore", "uvicorn")]
@@ -82,9 +82,9 @@ def signed(**changes: Any) -> Wrong:
     return lambda provider: vars(provider).update(changes)
 
 
-# Of the provider's key's name, by a key that is not the provider's.
-# Also when the test runs long after it was collected.
+# In the future even if the test runs long after its collection.
 _TOMORROW = int(time.time()) + 86_400
+# A key that is not the provider's, with the name of the provider's.
 _STRANGER = RSAKey.generate_key(2048, {"kid": "key-1"})
 _LEADS_AWAY = RedirectResponse("http://127.0.0.1:1/token", 307)
 _PAGE = Response("<h1>canary</h1>", media_type="text/html")
@@ -134,14 +134,14 @@ _LONG = JSONResponse({"x": "x" * 600_000})
         pytest.param(signed(secret="another"), "401, invalid_client", id="secret"),
     ],
 )
-async def test_what_cannot_be_believed_signs_nobody_in(
+async def test_an_invalid_answer_of_the_provider_signs_no_user_in(
     database: Database, tmp_path: Path, log: io.StringIO, wrong: Wrong, reason: str
 ) -> None:
     async with signing_in(database, tmp_path) as (provider, site), site.client() as client:
         wrong(provider)
         refused = await there_and_back(client)
         assert refused.status_code == 502
-        assert "cannot be believed, so nobody is signed in" in refused.text
+        assert "is not valid, so you are not signed in" in refused.text
         assert "inboxd_session" not in client.cookies
         assert re.search(reason, log.getvalue())
         _tells_nothing(provider, client, refused.text, log.getvalue())
@@ -162,7 +162,7 @@ async def test_what_cannot_be_believed_signs_nobody_in(
             "authorization_endpoint",
             id="script",
         ),
-        pytest.param(signed(published=[]), 502, "no key of RSA or EC", id="no keys"),
+        pytest.param(signed(published=[]), 502, "no RSA or EC key", id="no keys"),
         pytest.param(answer("/keys", JSONResponse({}, 404)), 503, "answered 404", id="keys"),
         pytest.param(
             answer("/.well-known/openid-configuration", JSONResponse({}, 500)),
@@ -175,7 +175,7 @@ async def test_what_cannot_be_believed_signs_nobody_in(
         ),
     ],
 )
-async def test_a_provider_that_is_not_one_is_not_asked(
+async def test_a_provider_with_invalid_metadata_is_not_asked(
     database: Database,
     tmp_path: Path,
     log: io.StringIO,
@@ -198,7 +198,7 @@ async def test_a_slow_provider_is_given_up_in_time(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slow: str
 ) -> None:
     async with signing_in(database, tmp_path) as (provider, site), site.client() as client:
-        monkeypatch.setattr(provider_module, "_TIMEOUT", 0.3)
+        monkeypatch.setattr(provider_module, "_TIMEOUT_SECONDS", 0.3)
         provider.delays[slow] = 1
         begun = await client.get("/sign-in/oidc")
         if slow == "/token":
@@ -210,7 +210,7 @@ async def test_a_slow_provider_is_given_up_in_time(
         assert (await there_and_back(client)).status_code == 303
 
 
-async def test_a_provider_that_is_away_is_a_page_and_signed_in_people_stay(
+async def test_a_provider_that_is_away_is_a_page_and_sign_ins_stay(
     database: Database, tmp_path: Path
 ) -> None:
     async with signing_in(database, tmp_path) as (provider, site):
@@ -224,14 +224,14 @@ async def test_a_provider_that_is_away_is_a_page_and_signed_in_people_stay(
         assert (refused.status_code, "127.0.0.1:1 does not answer" in refused.text) == (503, True)
 
 
-async def test_a_key_that_is_new_is_fetched_and_one_that_is_gone_counts_no_more(
+async def test_a_new_key_is_fetched_and_a_withdrawn_one_is_refused(
     database: Database, tmp_path: Path
 ) -> None:
     async with signing_in(database, tmp_path) as (provider, site), site.client() as client:
         assert (await there_and_back(client)).status_code == 303
         client.cookies.clear()
         assert (await there_and_back(client)).status_code == 303
-        assert provider.asked.count("/keys") == 1, "kept for a while"
+        assert provider.asked.count("/keys") == 1, "the keys are cached"
         client.cookies.clear()
         provider.key, provider.published = KEYS[1], [KEYS[1].as_dict(private=False)]
         assert (await there_and_back(client)).status_code == 303
@@ -239,14 +239,14 @@ async def test_a_key_that_is_new_is_fetched_and_one_that_is_gone_counts_no_more(
         client.cookies.clear()
         provider.key = KEYS[0]
         assert (await there_and_back(client)).status_code == 502
-        # A key that took over the name of another.
+        # Another key now has the name of the provider's first key.
         stranger = _STRANGER.as_dict(private=False)
         provider.key, provider.published = _STRANGER, [stranger]
         assert (await there_and_back(client)).status_code == 303
 
 
-async def test_keys_are_asked_for_again_after_minutes() -> None:
-    """A key that was stolen and is withdrawn does not count for ever."""
+async def test_keys_are_read_again_after_minutes() -> None:
+    """A stolen key that the provider withdraws is accepted for 5 minutes at most."""
     now = [0.0]
     async with providing() as source:
         given = {"issuer": source.issuer, "client_id": CLIENT, "roles": {"*": "viewer"}}
@@ -271,16 +271,16 @@ async def test_an_answer_counts_once_and_in_the_browser_that_asked(
     ):
         back = await at_provider(await to_provider(ada))
         planted = await eve.get(back)
-        assert (planted.status_code, "Begin again" in planted.text) == (400, True)
+        assert (planted.status_code, "Start again" in planted.text) == (400, True)
         cookies = dict(ada.cookies)
         assert (await ada.get(back)).status_code == 303
         replayed = await ada.get(back)
-        assert (replayed.status_code, "Begin again" in replayed.text) == (400, True)
+        assert (replayed.status_code, "Start again" in replayed.text) == (400, True)
         [name] = cookies
         kept = {"cookie": f"{name}={cookies[name]}"}
         async with site.client() as thief:
             again = await thief.get(back, headers=kept)
-            assert again.status_code == 400, "also for who has kept the cookie"
+            assert again.status_code == 400, "a kept cookie does not help"
         assert provider.asked.count("/token") == 1
 
 
@@ -309,7 +309,7 @@ async def test_states_and_codes_that_are_forged_reach_no_provider(
         assert "/token" not in provider.asked
 
 
-async def test_whoever_sends_many_that_fail_is_held_back(
+async def test_an_address_with_many_failed_sign_ins_is_throttled(
     database: Database, tmp_path: Path
 ) -> None:
     async with signing_in(database, tmp_path) as (_, site):
@@ -323,13 +323,13 @@ async def test_whoever_sends_many_that_fail_is_held_back(
 @pytest.mark.parametrize(
     ("answer", "status", "said"),
     [
-        ("error=access_denied&error_description=canary", 403, "did not let you in"),
-        ("error=canary", 403, "did not let you in"),
-        ("code=", 403, "did not let you in"),
-        ("", 403, "did not let you in"),
-        (f"code={'x' * 4097}", 403, "did not let you in"),
-        ("code=canary-of-somebody", 502, "cannot be believed"),
-        ("code=canary&iss=https://evil.example", 502, "cannot be believed"),
+        ("error=access_denied&error_description=canary", 403, "refused the sign-in"),
+        ("error=canary", 403, "refused the sign-in"),
+        ("code=", 403, "refused the sign-in"),
+        ("", 403, "refused the sign-in"),
+        (f"code={'x' * 4097}", 403, "refused the sign-in"),
+        ("code=canary-of-somebody", 502, "is not valid, so you"),
+        ("code=canary&iss=https://evil.example", 502, "is not valid, so you"),
     ],
 )
 async def test_a_refusal_of_the_provider_is_a_page(
@@ -353,7 +353,7 @@ async def test_a_provider_that_names_itself_must_do_so(database: Database, tmp_p
         assert told.status_code == 303
 
 
-async def test_what_nobody_expected_tells_nothing(
+async def test_an_unexpected_error_reveals_nothing(
     database: Database, tmp_path: Path, log: io.StringIO, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with signing_in(database, tmp_path) as (provider, site), site.client() as client:
@@ -372,7 +372,7 @@ async def test_what_nobody_expected_tells_nothing(
 
 
 def _tells_nothing(provider: Provider, client: httpx.AsyncClient, *texts: str) -> None:
-    """No code, token or secret is in what is shown and logged."""
+    """No code, token or secret is in what the screens show or log."""
     assert provider.codes or provider.given
     kept = [*provider.given, *client.cookies.values(), SECRET, ACCESS_TOKEN, "canary"]
     for text in texts:

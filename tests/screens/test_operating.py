@@ -1,4 +1,4 @@
-"""The pages of how the inbox runs: with rows and without, beside the command line, and bounded."""
+"""Operating pages: with and without rows, equal to the command line, and bounded."""
 
 import io
 import re
@@ -35,7 +35,7 @@ from tests.support.rows import no_bounds, settings_of
 pytestmark = pytest.mark.anyio
 
 GROUP = "5be2077d41aa"
-# Each page of this module, as one is met, and what the command line calls the same.
+# Path of each operating page, and arguments of the command line that print the same document.
 PAGES: dict[str, tuple[str, ...] | None] = {
     "/failures": ("failures", "list"),
     f"/failures/{GROUP}": ("failures", "show", GROUP),
@@ -65,8 +65,8 @@ HOSTILE = (
     "../../etc/passwd?a=b#c%00",
 )
 SECRET = "whsec_" + "c2VjcmV0IG9mIGFuIGVuZHBvaW50IQ=="
-# What says how long ago something was, or how much a table has grown meanwhile.
-_PASSING = frozenset(
+# Keys whose values change with the time between two readings.
+_CHANGING = frozenset(
     {
         "oldest",
         "seconds",
@@ -86,14 +86,13 @@ _PASSING = frozenset(
 
 @pytest.fixture
 async def filled(database: Database) -> None:
-    """A school, and what it lacks for these pages."""
+    """The school of the browser tests, with the rows of operating.sql."""
     await school.fill(database)
     await database.execute(Path(__file__).with_name("operating.sql").read_text())
 
 
 @pytest.fixture
 async def looks(database: Database) -> AsyncIterator[Looks]:
-    """Sessions as pages have them."""
     async with open_looks(settings_of(database), "test", 3, timedelta(seconds=2)) as found:
         yield found
 
@@ -103,7 +102,7 @@ Reading = Callable[..., Awaitable[tuple[ScreenPage, list[str]]]]
 
 @pytest.fixture
 async def reading(database: Database, looks: Looks) -> Reading:
-    """Read a page by its path, and tell which statements that took."""
+    """A function that reads the page of a path and returns the statements that it ran."""
     settings = Settings(database=settings_of(database))
     snapshot = Snapshot(settings, lambda: looks.look(2))
     shared = SharedReadings()
@@ -145,22 +144,21 @@ async def reading(database: Database, looks: Looks) -> Reading:
 
 
 def _is_frame(statement: str) -> bool:
-    """The beginning or end of a transaction."""
     return statement.lstrip().upper().startswith(("BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT"))
 
 
-def _lasting(value: Any) -> Any:
+def _stable(value: Any) -> Any:
     if isinstance(value, dict) and "verdict" in value:
         return [(each["group"], each["subject"], each["verdict"]) for each in value["findings"]]
     if isinstance(value, dict):
-        return {key: _lasting(each) for key, each in value.items() if key not in _PASSING}
+        return {key: _stable(each) for key, each in value.items() if key not in _CHANGING}
     if isinstance(value, list):
-        return [_lasting(each) for each in value]
-    return f"{value:.6g}" if isinstance(value, float) else value  # sums of floats, in any order
+        return [_stable(each) for each in value]
+    return f"{value:.6g}" if isinstance(value, float) else value  # a sum depends on its order
 
 
 async def _printed(*arguments: str) -> Any:
-    """What the command line prints as JSON, run in a thread: a process for each takes longer."""
+    """The command line's JSON document, by a thread: one process for each would take longer."""
 
     def run() -> str:
         out = io.StringIO()
@@ -172,18 +170,18 @@ async def _printed(*arguments: str) -> Any:
 
 
 async def _both(screens: httpx.AsyncClient, path: str, arguments: tuple[str, ...]) -> list[Any]:
-    """What the page says, and what the command line says."""
+    """The documents of the page and of the command line, without values that change."""
     answer = await screens.get(f"{path}.json")
     assert answer.status_code == 200, answer.text
-    return [_lasting(answer.json()), _lasting(await _printed(*arguments))]
+    return [_stable(answer.json()), _stable(await _printed(*arguments))]
 
 
 @pytest.mark.usefixtures("filled")
-async def test_pages_tell_what_the_command_line_tells(
+async def test_pages_have_the_documents_of_the_command_line(
     screens: httpx.AsyncClient, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("INBOXD_DATABASE__DSN", database.dsn)
-    # Without a sample both count for themselves; and nothing falls due meanwhile.
+    # Without a sample both count the rows; and no command falls due between the readings.
     await database.execute("delete from inboxd.newest_sample")
     await database.execute(
         "update inboxd.commands set run_at = now() + interval '1 h' where run_at > now()"
@@ -192,7 +190,7 @@ async def test_pages_tell_what_the_command_line_tells(
         if arguments is None:
             continue
         shown, told = await _both(screens, path, arguments)
-        if shown != told:  # a new minute may have begun between the two
+        if shown != told:  # a new minute may have begun between the readings
             shown, told = await _both(screens, path, arguments)
         assert shown == told, path
     by_header = await screens.get("/audit", headers={"accept": "application/json"})
@@ -200,7 +198,7 @@ async def test_pages_tell_what_the_command_line_tells(
 
 
 @pytest.mark.usefixtures("filled")
-async def test_what_is_there_is_shown(screens: httpx.AsyncClient) -> None:
+async def test_pages_show_the_rows_of_a_school(screens: httpx.AsyncClient) -> None:
     shown = {
         "/failures": ("TimeoutError", "11", "Send e-mail"),
         f"/failures/{GROUP}": ("TimeoutError", "aurora", "Refused", f"replay --group {GROUP}"),
@@ -213,7 +211,7 @@ async def test_what_is_there_is_shown(screens: httpx.AsyncClient) -> None:
         "/schedules": ("Every night", "0 3 * * *"),
         "/breakers": ("mail", "open", "5 of 6 calls failed"),
         "/endpoints": ("acme", "failing", "answered 500"),
-        "/endpoints/acme": ("user.created", "https://acme.example/hooks", "Secrets that sign 1"),
+        "/endpoints/acme": ("user.created", "https://acme.example/hooks", "Active secrets 1"),
         "/sources": ("bank", "door", "the disk is full"),
         "/spools": ("door", "node-c", "the disk is full"),
         "/workers": ("school-1", "node-b", "811"),
@@ -228,7 +226,7 @@ async def test_what_is_there_is_shown(screens: httpx.AsyncClient) -> None:
             assert text.casefold() in page.text.casefold(), (path, text, page.text)
 
 
-async def test_what_is_empty_says_what_would_be_there(screens: httpx.AsyncClient) -> None:
+async def test_an_empty_page_says_what_would_be_there(screens: httpx.AsyncClient) -> None:
     for path in PAGES:
         if path.count("/") > 1:
             continue
@@ -249,7 +247,7 @@ async def test_an_unknown_name_is_a_sentence(screens: httpx.AsyncClient) -> None
         ("/queues/emial", "there is no queue 'emial'"),
         ("/topics/x", "there is no topic 'x'"),
         ("/types/event/x", "there is no event type 'x'"),
-        ("/types/batch/x", "there is no kind 'batch'"),
+        ("/types/batch/x", "'batch' is not a kind of type"),
         ("/endpoints/x", "there is no endpoint 'x'"),
     ):
         answer = await screens.get(path, headers={"accept": "text/html"})
@@ -277,10 +275,10 @@ async def test_a_page_takes_few_statements(reading: Reading, database: Database)
             "/types/event/answer.given",
             "/queues/email?span=day",
         ):
-            await reading(path)  # what visitors share is read by the first of them
+            await reading(path)  # the first visitor reads what visitors share
             _, statements = await reading(path)
             most[path] = max(len(statements), most.get(path, 0))
-    del most["/doctor"]  # its checks are many, and bounded by time
+    del most["/doctor"]  # the doctor runs many checks, and has a bound in time
     assert {path: count for path, count in most.items() if count > 8} == {}
 
 
@@ -297,11 +295,11 @@ async def test_no_secret_is_on_any_page(screens: httpx.AsyncClient, database: Da
 
 
 @pytest.mark.usefixtures("filled")
-async def test_who_may_see_less_sees_less(reading: Reading) -> None:
+async def test_a_visitor_with_fewer_rights_sees_less(reading: Reading) -> None:
     page, _ = await reading("/endpoints/acme", Role.VIEWER)
     assert (page.document["url"], page.document["last_failure"]) == (None, None)
     for path in PAGES:
-        with pytest.raises(InboxdError, match="those who may see all"):
+        with pytest.raises(InboxdError, match="certain tenants only"):
             await reading(path, tenants=frozenset({"malta"}))
 
 
@@ -354,7 +352,7 @@ async def test_links_lead_to_pages(screens: httpx.AsyncClient) -> None:
 
 
 @pytest.mark.usefixtures("filled")
-async def test_a_schedule_of_a_type_that_nobody_declares_leads_to_its_rows(
+async def test_a_schedule_of_an_undeclared_type_links_to_its_rows(
     screens: httpx.AsyncClient, database: Database
 ) -> None:
     await database.execute("update inboxd.schedules set type = 'gone.away' where name = 'nightly'")
@@ -365,15 +363,15 @@ async def test_a_schedule_of_a_type_that_nobody_declares_leads_to_its_rows(
 
 
 @pytest.mark.usefixtures("filled")
-async def test_what_an_open_breaker_holds_up_is_on_the_first_page(
+async def test_the_first_page_names_the_types_that_wait_for_an_open_breaker(
     screens: httpx.AsyncClient,
 ) -> None:
     page = await read(screens, "/")
-    assert "What needs it waits: command school.send_email" in page.text
+    assert "Waiting for it: command school.send_email" in page.text
 
 
 @pytest.mark.usefixtures("filled")
-async def test_a_dead_letter_leads_to_what_failed_alike_and_to_what_can_be_done(
+async def test_a_dead_letter_links_to_its_group_and_names_the_replay(
     screens: httpx.AsyncClient, database: Database
 ) -> None:
     dead = await database.fetchval(
@@ -386,7 +384,7 @@ async def test_a_dead_letter_leads_to_what_failed_alike_and_to_what_can_be_done(
 
 
 @pytest.mark.usefixtures("filled")
-async def test_how_far_a_command_has_come_is_told(
+async def test_the_progress_of_a_command_is_shown(
     screens: httpx.AsyncClient, database: Database
 ) -> None:
     running = await database.fetchval(
@@ -395,10 +393,12 @@ async def test_how_far_a_command_has_come_is_told(
     assert "30 of 100" in (await read(screens, f"/commands/{running}")).text
     first = (await read(screens, "/")).text
     assert "30 %" in first
-    assert "runs for" in first
+    assert "running for" in first
 
 
-async def test_lists_go_on(screens: httpx.AsyncClient, database: Database) -> None:
+async def test_lists_continue_on_further_pages(
+    screens: httpx.AsyncClient, database: Database
+) -> None:
     await database.execute(
         "insert into inboxd.commands (queue, type, payload)"
         " select 'q' || lpad(n::text, 3, '0'), 't', '{}' from generate_series(1, 130) n"
@@ -428,7 +428,9 @@ async def test_lists_go_on(screens: httpx.AsyncClient, database: Database) -> No
 
 
 @pytest.mark.usefixtures("filled")
-async def test_rows_of_a_group_go_on(screens: httpx.AsyncClient, database: Database) -> None:
+async def test_rows_of_a_group_continue_on_further_pages(
+    screens: httpx.AsyncClient, database: Database
+) -> None:
     await database.execute(
         "insert into inboxd.commands (queue, type, payload, status, attempts, fingerprint, errors,"
         """ tenant) select 'email', 'school.send_email', '{}', 'failed', 1, 'many',"""
@@ -468,18 +470,18 @@ async def test_dead_letters_without_a_group_have_a_page(
 
 
 @pytest.mark.usefixtures("filled")
-async def test_a_sample_is_told_with_its_age(screens: httpx.AsyncClient) -> None:
+async def test_pages_show_the_age_of_a_sample(screens: httpx.AsyncClient) -> None:
     page = await read(screens, "/queues/email")
     assert "Counted by the leader" in page.text
     assert (await screens.get("/queues.json")).json()["counted_to"] > 10_000
     assert (await screens.get("/topics.json")).json()["counted_to"] > 10_000
 
 
-async def test_the_doctor_is_cut_off_and_says_so(
+async def test_the_doctor_stops_in_time_and_says_so(
     screens: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("inboxd.admin.screens.pages.doctor._SECONDS", 0.0)
+    monkeypatch.setattr("inboxd.admin.screens.pages.doctor._MOST_SECONDS", 0.0)
     page = await read(screens, "/doctor")
-    assert "was cut off" in page.text
+    assert "was stopped" in page.text
     monkeypatch.undo()
-    assert "was cut off" in (await read(screens, "/doctor")).text, "one examination is for all"
+    assert "was stopped" in (await read(screens, "/doctor")).text, "visitors share the examination"

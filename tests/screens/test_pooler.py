@@ -1,6 +1,6 @@
-"""Screens behind a pooler in transaction mode: each page is one transaction, which only reads.
+"""Screens behind a pooler in transaction mode: each page is one read-only transaction.
 
-Through a real PgBouncer; and in the same mode on a direct connection, which is there everywhere.
+Each test runs through PgBouncer, and in the same mode on a direct connection.
 """
 
 from collections.abc import AsyncIterator, Iterator
@@ -37,7 +37,7 @@ _SLOW = timedelta(seconds=1.5)
 
 @pytest.fixture(params=["direct", "PgBouncer"])
 def settings(request: pytest.FixtureRequest, database: Database) -> Iterator[Settings]:
-    """Both ways to the test's database."""
+    """Settings of one way to the database: through PgBouncer, or directly."""
 
     def by(dsn: str) -> Settings:
         own = {"dsn": dsn, "transaction_pooler": True}
@@ -52,7 +52,7 @@ def settings(request: pytest.FixtureRequest, database: Database) -> Iterator[Set
 
 @pytest.fixture
 async def looks(settings: Settings) -> AsyncIterator[Looks]:
-    """Sessions as pages have them there; few, so that what is left in one is met again."""
+    """One session, so that the next page meets what the last one left in it."""
     async with open_looks(settings.database, "screens", 1, timedelta(seconds=20)) as found:
         yield found
 
@@ -63,7 +63,7 @@ def _client(settings: Settings, looks: Looks) -> httpx.AsyncClient:
     return httpx.AsyncClient(transport=transport, base_url="http://screens", timeout=60)
 
 
-async def test_every_page_is_there(database: Database, settings: Settings) -> None:
+async def test_every_page_is_read_behind_a_pooler(database: Database, settings: Settings) -> None:
     await school.fill(database)
     row = await database.fetchval("select id from inboxd.commands where status = 'failed' limit 1")
     event = await database.fetchval("select min(id) from inboxd.events")
@@ -71,7 +71,7 @@ async def test_every_page_is_there(database: Database, settings: Settings) -> No
     known = [path for path in PAGES if path.count("/") == 1]
     rows_ = [f"/commands/{row}", f"/events/{event}?payload=1", f"/batches/{batch}"]
     paths = [*_LISTS, *known, *rows_, f"/story/command/{row}"]
-    # As many sessions as they have, since a page asks for the overview beside its own.
+    # Three sessions as in production, since a page reads the overview beside its own rows.
     async with (
         open_looks(settings.database, "screens", 3, timedelta(seconds=20)) as looks,
         _client(settings, looks) as client,
@@ -99,7 +99,7 @@ async def test_a_look_only_reads_and_leaves_nothing_behind(looks: Looks) -> None
             await session.connection.execute("create table public.written ()")
 
 
-async def test_what_is_shared_and_takes_too_long_is_missing_and_no_more(
+async def test_a_shared_value_that_takes_too_long_is_only_missing(
     database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def count(session: Session, *_: Any, **__: Any) -> None:
@@ -108,7 +108,7 @@ async def test_what_is_shared_and_takes_too_long_is_missing_and_no_more(
     monkeypatch.setattr(rows, "count_all", count)
     await database.execute("insert into inboxd.events (type, payload) values ('test.shown', '{}')")
     async with open_looks(settings.database, "screens", 3, _SLOW) as looks:
-        async with looks.look(5) as session:  # it is what ends the reading, not the client
+        async with looks.look(5) as session:  # its timeout ends the reading, not the client's
             with pytest.raises(asyncpg.QueryCanceledError):
                 await count(session)
         async with _client(settings, looks) as client:

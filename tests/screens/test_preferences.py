@@ -1,4 +1,4 @@
-"""How a visitor wants the screens: kept in cookies, without a script, and leading nowhere else."""
+"""Preferences of a visitor: kept in cookies, set without a script, and never an open redirect."""
 
 from datetime import timedelta
 
@@ -17,14 +17,15 @@ from tests.support.rows import settings_of
 pytestmark = pytest.mark.anyio
 
 
-async def test_what_is_chosen_is_kept(screens: httpx.AsyncClient) -> None:
+async def test_chosen_preferences_are_kept(screens: httpx.AsyncClient) -> None:
     answer = await screens.get(
-        "/preferences?theme=dark&language=pt-BR&times=local&keys=off&back=/events%3Fstatus=failed"
+        "/preferences?theme=dark&language=pt-BR&times=local&keys=off&density=compact"
+        "&back=/events%3Fstatus=failed"
     )
     assert answer.status_code == 303
     assert answer.headers["location"] == "/events?status=failed"
     page = (await screens.get("/")).text
-    assert 'lang="pt-BR" data-theme="dark"' in page
+    assert 'lang="pt-BR" data-theme="dark" data-density="compact"' in page
     assert 'data-times="local" data-keys="off"' in page
     assert "<h1>Visão geral</h1>" in page
 
@@ -32,13 +33,13 @@ async def test_what_is_chosen_is_kept(screens: httpx.AsyncClient) -> None:
 @pytest.mark.parametrize(
     "back", ["//elsewhere.example", "/\\elsewhere.example", "https://elsewhere.example", "/a%0Ab"]
 )
-async def test_it_leads_back_to_us_alone(screens: httpx.AsyncClient, back: str) -> None:
+async def test_a_choice_never_leads_to_another_site(screens: httpx.AsyncClient, back: str) -> None:
     answer = await screens.get(f"/preferences?back={back}")
     assert answer.headers["location"] == "/"
 
 
-async def test_what_is_no_choice_is_not_kept(screens: httpx.AsyncClient) -> None:
-    answer = await screens.get("/preferences?theme=<script>&times=&keys=maybe")
+async def test_an_invalid_choice_is_not_kept(screens: httpx.AsyncClient) -> None:
+    answer = await screens.get("/preferences?theme=<script>&times=&keys=maybe&density=none")
     assert "set-cookie" not in answer.headers
     screens.cookies.set("inboxd_theme", '"><script>')
     assert 'data-theme="system"' in (await screens.get("/")).text
@@ -85,5 +86,5 @@ async def test_an_inbox_is_marked_by_its_label(database: Database) -> None:
     mark = '<span class="label red">production &lt;1&gt;</span>'
     assert mark in page
     for each in (page, part, form):
-        assert "inboxd · production &lt;1&gt;</title>" in each, "in the name of the tab, too"
-    assert mark in form.partition("<main ")[2], "beside what is about to be done"
+        assert "inboxd · production &lt;1&gt;</title>" in each, "the tab's title has the label"
+    assert mark in form.partition("<main ")[2], "the page of an action has the label"

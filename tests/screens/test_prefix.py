@@ -1,6 +1,6 @@
-"""Under a prefix that a proxy tells of, one that takes it off and one that leaves it.
+"""Prefixes that a proxy's header tells, with proxies that remove the prefix and that keep it.
 
-Prefixes of the settings are tested behind nginx: test_nginx.py.
+*See:* `test_nginx.py`, for prefixes of the settings.
 """
 
 import re
@@ -30,7 +30,7 @@ _HOP_BY_HOP = {"connection", "content-length", "transfer-encoding", "content-enc
 
 
 def _proxy(backend: httpx.AsyncClient, path: Callable[[str], str], **told: str) -> Starlette:
-    """A small reverse proxy that serves the screens below /ops, and nothing else."""
+    """A small reverse proxy that serves only the screens, below /ops."""
 
     async def forward(request: Request) -> Response:
         sent = {k: v for k, v in request.headers.items() if k not in _HOP_BY_HOP}
@@ -110,10 +110,10 @@ async def test_every_link_and_asset_is_below_the_prefix(
         slash = await browser.get("/ops/events/")
         assert (slash.status_code, "location" in slash.headers) == (404, False)
         moved = await browser.get("/ops/api/openapi.json")
-        assert moved.status_code == 401, "the API is below the prefix, too"
+        assert moved.status_code == 401, "the API is below the prefix as well"
 
 
-async def test_what_no_trusted_proxy_says_counts_for_nothing(database: Database) -> None:
+async def test_headers_of_an_untrusted_proxy_are_ignored(database: Database) -> None:
     forged = {
         "x_forwarded_proto": "https",
         "x_forwarded_prefix": "/evil",

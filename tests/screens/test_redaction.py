@@ -1,4 +1,4 @@
-"""What the settings hide is on no page, in no JSON and in no form; the command line has it."""
+"""Hidden values are on no page, in no JSON and in no form; the command line shows them."""
 
 import json
 from collections.abc import AsyncIterator
@@ -36,7 +36,7 @@ CONTENTS = {
 ERRORS = [
     {
         "attempt": 1,
-        # As workers store it.
+        # Workers redact errors before they store them.
         "error": redact(f"ValidationError: input {{'token': '{CANARY}'}}"),
         "traceback": redact(f"password={CANARY}"),
         "answer": {"status": 401, "body": json.dumps({"secret": CANARY})},
@@ -70,7 +70,7 @@ def _plugin() -> Handlers:
 
 
 async def _declare(database: Database) -> None:
-    """As a worker does that has this plugin."""
+    """Store the declarations of a worker that has this plugin."""
     settings = Settings(database=settings_of(database))
     registry, _ = judged(build_registry([("dist", _plugin())]), settings, whole=False)
     async with daemon_session(database) as connection, connection.transaction():
@@ -78,7 +78,7 @@ async def _declare(database: Database) -> None:
 
 
 async def _fill(database: Database) -> None:
-    """An event and a command with canaries, dead; one of each that is hidden whole."""
+    """Write dead events and commands with canaries, of two types; one type is hidden whole."""
     contents, errors = json.dumps(CONTENTS), json.dumps(ERRORS)
     whole = json.dumps({"plain": CANARY})
     for type_, payload in (("a.b", contents), ("payment.made", whole)):
@@ -145,7 +145,7 @@ async def test_the_api_hides_the_same(database: Database) -> None:
                 assert found.json().keys() == whole.keys()
 
 
-async def test_the_webhook_as_it_came_is_looked_into(database: Database) -> None:
+async def test_secrets_in_a_raw_webhook_are_hidden(database: Database) -> None:
     given = receipt()
     given.body = json.dumps({"password": CANARY}).encode()
     given.headers = json.dumps({"authorization": CANARY, "x": SHOWN})
@@ -157,7 +157,7 @@ async def test_the_webhook_as_it_came_is_looked_into(database: Database) -> None
         assert SHOWN in _clean(found)
 
 
-async def test_what_is_hidden_is_not_guessed_by_a_filter(database: Database) -> None:
+async def test_hidden_values_cannot_be_guessed_by_a_filter(database: Database) -> None:
     await _fill(database)
     async with _site(database, "reader") as client:
         for query in (
@@ -170,8 +170,8 @@ async def test_what_is_hidden_is_not_guessed_by_a_filter(database: Database) -> 
         assert (await client.get("/events?payload=note%3Dx")).status_code == 200
 
 
-async def test_no_form_shows_what_is_hidden(database: Database) -> None:
-    """What it shows would be stored: so the way is told that shows all."""
+async def test_no_form_shows_hidden_values(database: Database) -> None:
+    """A form would store the hidden value, so the page names the command line instead."""
     await _fill(database)
     await database.execute(
         "insert into inboxd.schedules (name, source, cron, zone, missed, kind, type,"
@@ -191,8 +191,8 @@ async def test_no_form_shows_what_is_hidden(database: Database) -> None:
             assert command in _clean(refused)
 
 
-async def test_what_a_handler_declares_as_a_secret_is_hidden(database: Database) -> None:
-    """Of its type alone, by each of the field's names, wherever it lies."""
+async def test_a_secret_that_a_handler_declares_is_hidden(database: Database) -> None:
+    """Hidden only in the handler's type, under each name of the field, at each depth."""
     await _declare(database)
     member = {"memberPin": CANARY, "note": SHOWN}
     for table, type_, payload in (
@@ -224,8 +224,8 @@ async def test_what_a_handler_declares_as_a_secret_is_hidden(database: Database)
         assert (refused.status_code, "the type's handlers" in refused.text) == (403, True)
 
 
-async def test_a_form_that_edits_does_not_show_what_is_hidden(database: Database) -> None:
-    """Time and priority are edited all the same, and the payload stays."""
+async def test_the_form_of_an_edit_shows_no_hidden_values(database: Database) -> None:
+    """Time and priority can be edited; the payload stays as it is."""
     await database.execute(
         "insert into inboxd.commands (type, payload, run_at) select type, $1::text::jsonb,"
         " '2030-01-01T03:00:00Z' from unnest(array['a.b', 'payment.made']) type",

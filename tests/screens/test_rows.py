@@ -1,4 +1,4 @@
-"""Lists and details of events and commands: filters, how far was looked, what they never show."""
+"""Lists and details of events and commands: filters, how far was searched, what is hidden."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -54,12 +54,14 @@ async def test_lists_and_details_are_the_command_lines(
     )
     for row in ids:
         for query, option in (("", []), ("?payload=1", ["--payload"])):
-            found = _still(await document(screens, f"/{table}/{row['id']}{query}"))
-            assert found == _still(await printed(database, table, "show", row["id"], *option))
+            found = _without_rest(await document(screens, f"/{table}/{row['id']}{query}"))
+            assert found == _without_rest(
+                await printed(database, table, "show", row["id"], *option)
+            )
 
 
-def _still(row: Any) -> Any:
-    """Without what every moment changes."""
+def _without_rest(row: Any) -> Any:
+    """The row without the values that change with time."""
     for breaker in row["breakers"]:
         breaker.pop("rest")
     return row
@@ -80,7 +82,7 @@ async def _ids(screens: httpx.AsyncClient, query: str, table: str = "events") ->
 
 
 async def test_every_filter_of_events(screens: httpx.AsyncClient, database: Database) -> None:
-    """R2.24, and the names of the command line's options."""
+    """Requirement R2.24: the filters, named as the command line's options."""
     now = datetime.now(UTC)
     error = orjson.dumps([{"attempt": 1, "error": "TimeoutError: no answer"}]).decode()
     wanted = await _emit(
@@ -149,7 +151,7 @@ async def test_every_filter_of_commands(screens: httpx.AsyncClient, database: Da
         "span=year",
     ],
 )
-async def test_what_cannot_be_read_is_refused(screens: httpx.AsyncClient, query: str) -> None:
+async def test_an_invalid_query_is_refused(screens: httpx.AsyncClient, query: str) -> None:
     answer = await screens.get(f"/events?{query}")
     assert answer.status_code == 400
     assert "Bad Request" in answer.text
@@ -158,7 +160,7 @@ async def test_what_cannot_be_read_is_refused(screens: httpx.AsyncClient, query:
 async def test_a_list_says_how_far_it_looked_and_goes_on(
     screens: httpx.AsyncClient, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is rare is found by going on, page by page, each of which says how far it came."""
+    """A rare row is found on a later page; each page says how far back it searched."""
     await database.execute(
         "insert into inboxd.events (type) select case n when 1 then 'rare' else 'common' end"
         " from generate_series(1, 400) n"
@@ -173,13 +175,15 @@ async def test_a_list_says_how_far_it_looked_and_goes_on(
         further = [link for link in page.links if "below=" in link]
         if "Rare" in page.text:
             break
-        assert "Looked back to" in page.text
+        assert "Searched back to" in page.text
         assert "(150 rows): 0 found" in page.text
         (path,) = set(further)
     assert pages == 3
 
 
-async def test_pages_go_on_by_what_was_last(screens: httpx.AsyncClient, database: Database) -> None:
+async def test_pages_continue_after_the_last_row(
+    screens: httpx.AsyncClient, database: Database
+) -> None:
     await database.execute(
         "insert into inboxd.events (type) select 'a' from generate_series(1, 45)"
     )
@@ -195,7 +199,7 @@ async def test_pages_go_on_by_what_was_last(screens: httpx.AsyncClient, database
 async def test_an_event_has_an_icon_for_each_command_at_most_ten(
     screens: httpx.AsyncClient, database: Database
 ) -> None:
-    """R2.24: with the status of each; those of another topic's row are not among them."""
+    """Requirement R2.24: an icon shows its command's status; other events' commands have none."""
     many, few, none = [await _emit(database, type="e") for _ in range(3)]
     children = (
         "insert into inboxd.commands (type, queue, causation_id, origin_kind, origin_id, status)"
@@ -209,14 +213,14 @@ async def test_an_event_has_an_icon_for_each_command_at_most_ten(
     commands = [link for link in page.links if link.startswith("/commands/")]
     assert len(commands) == 10 + 2
     assert page.text.count("ship 13: failed") == 1
-    assert page.links.count(f"/events/{many}") == 3, "the tenth is followed by a way to the others"
+    assert page.links.count(f"/events/{many}") == 3, "a link to all commands follows the tenth"
     assert none not in (many, few)
 
 
-async def test_totals_lead_to_what_they_count(
+async def test_totals_link_to_the_rows_that_they_count(
     screens: httpx.AsyncClient, database: Database
 ) -> None:
-    """R2.22: all five, and each is a list."""
+    """Requirement R2.22: five totals, each with a link to its rows."""
     await school.fill(database)
     page = await read(screens, "/commands?tenant=malta")
     for title in ("Total", "Pending", "Running", "Failed", "Succeeded"):
@@ -229,7 +233,7 @@ async def test_totals_lead_to_what_they_count(
 async def test_figures_are_drawn_and_lead_to_types(
     screens: httpx.AsyncClient, database: Database
 ) -> None:
-    """R2.23: what came by minute, and how many of each type."""
+    """Requirement R2.23: charts of the newest events and of their types."""
     await school.fill(database)
     for span in ("hour", "day"):
         page = await read(screens, f"/events?span={span}")
@@ -290,7 +294,7 @@ async def test_payloads_are_shown_on_request_and_no_more_than_64_kilobytes_of_th
     assert secret not in plain.text
     shown = await screens.get(f"/events/{id_}?payload=1")
     assert secret in shown.text
-    assert "The beginning alone is shown" in shown.text
+    assert "Only the beginning is shown" in shown.text
     assert len(shown.text) < 64 * 1024 + 30_000
     assert secret not in (await screens.get("/events")).text
 
@@ -306,7 +310,7 @@ async def test_an_empty_list_says_what_would_be_there(screens: httpx.AsyncClient
     assert "There is nothing here yet" in (await read(screens, "/events")).text
     nothing = await read(screens, "/events?type=nobody")
     assert "Nothing matches this filter. All rows were looked at." in nothing.text
-    assert "nothing declares the event type 'nobody'" in nothing.text
+    assert "the event type 'nobody' is not declared" in nothing.text
 
 
 async def test_history_long_ago_is_listed_too(
@@ -319,7 +323,7 @@ async def test_history_long_ago_is_listed_too(
 
 
 async def test_a_viewer_sees_no_payload(database: Database) -> None:
-    """Nor is one asked for by JSON; the page says who may."""
+    """JSON refuses a payload as well; the page names the role that may see it."""
     id_ = await _emit(database, type="e", payload='{"a": "canary-4711"}')
     settings = Settings(database=settings_of(database))
     async with open_looks(settings.database, "screens", 2, timedelta(seconds=2)) as looks:
@@ -327,20 +331,19 @@ async def test_a_viewer_sees_no_payload(database: Database) -> None:
         transport = httpx.ASGITransport(application)
         async with httpx.AsyncClient(transport=transport, base_url="http://screens") as viewer:
             page = await read(viewer, f"/events/{id_}")
-            assert "Payloads are for those who have the role reader" in page.text
+            assert "Payloads are shown to visitors with the role reader" in page.text
             assert not [link for link in page.links if "payload" in link]
             for path in (f"/events/{id_}?payload=1", f"/events/{id_}.json?payload=1"):
                 refused = await viewer.get(path)
                 assert refused.status_code == 403
                 assert "canary" not in refused.text
-            # What a payload contains could be guessed by a filter, letter by letter.
+            # A filter on contents would let a viewer guess them letter by letter.
             guessed = await viewer.get("/events?payload=a%3Dcanary-4711")
             assert guessed.status_code == 403
 
 
 class _Viewers(Everybody):
-    """Everybody may look, and no more."""
+    """All visitors have the role viewer."""
 
-    async def visitor(self, request: Request) -> Visitor:  # noqa: ARG002 - all the same
-        """A viewer."""
+    async def visitor(self, request: Request) -> Visitor:  # noqa: ARG002 - always the same
         return Visitor("ana", Role.VIEWER, "ana")

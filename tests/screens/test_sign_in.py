@@ -1,4 +1,4 @@
-"""Users sign in and out: the form, the cookie, its ends, and who guesses."""
+"""Users sign in and out: the form, the cookie and its end, and guessed passwords."""
 
 import re
 from datetime import timedelta
@@ -47,10 +47,10 @@ async def test_a_visitor_signs_in_looks_and_signs_out(database: Database) -> Non
         assert (out.status_code, out.headers["location"]) == (303, "/sign-in")
         assert (await client.get("/events")).status_code == 303
         again = await client.get("/events", headers={"cookie": f"inboxd_session={kept}"})
-        assert again.status_code == 303, "what was signed out counts no more"
+        assert again.status_code == 303, "a sign-out ends the session of the cookie"
 
 
-async def test_below_https_the_cookie_is_of_this_host_alone(database: Database) -> None:
+async def test_with_https_the_cookie_is_for_this_host_alone(database: Database) -> None:
     proxies = {"trusted_proxies": ["10.0.0.1"], "hosts": ["inbox.example"]}
     async with visiting(database, users=[user("ada")], **proxies) as site:
         told: dict[str, Any] = {"x_forwarded_proto": "https", "peer": "10.0.0.1"}
@@ -64,12 +64,12 @@ async def test_below_https_the_cookie_is_of_this_host_alone(database: Database) 
             assert {"Secure", "Path=/in"} <= set(cookie.split("; "))
             text = cookie.partition("=")[2].partition(";")[0]
             plain = await client.get("/", headers={"cookie": f"inboxd_session={text}"})
-            assert plain.status_code == 303, "a cookie that came without TLS is nobody's"
+            assert plain.status_code == 303, "__Secure- is missing"
             named = await client.get("/", headers={"cookie": f"__Secure-inboxd_session={text}"})
             assert named.status_code == 200
 
 
-async def test_an_unknown_user_and_a_wrong_password_are_one_answer(
+async def test_an_unknown_user_and_a_wrong_password_get_the_same_answer(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compared = []
@@ -87,7 +87,7 @@ async def test_an_unknown_user_and_a_wrong_password_are_one_answer(
         now = re.compile(r' data-now="[^"]+"')
         told = [now.sub("", each.text) for each in (wrong, unknown)]
         assert told[0].replace('"ada"', '"bob"') == told[1]
-        assert "No user has this name and this password" in wrong.text
+        assert "The name or the password is wrong" in wrong.text
         assert not wrong.headers.get_list("set-cookie")
         assert not unknown.headers.get_list("set-cookie")
     assert len(compared) == 2
@@ -95,14 +95,14 @@ async def test_an_unknown_user_and_a_wrong_password_are_one_answer(
 
 
 @pytest.mark.parametrize("to", ["//evil.example", "/\\evil.example", "https://evil.example", ""])
-async def test_nobody_is_led_to_another_site(database: Database, to: str) -> None:
+async def test_a_sign_in_never_leads_to_another_site(database: Database, to: str) -> None:
     async with visiting(database, users=[user("ada")]) as site, site.client() as client:
         fields = {"name": "ada", "password": PASSWORD, "to": to}
         done = await client.post("/sign-in", data=fields, headers=SAME)
         assert (done.status_code, done.headers["location"]) == (303, "/")
 
 
-async def test_who_guesses_is_held_back_and_others_are_not(database: Database) -> None:
+async def test_guesses_are_throttled_by_address_and_by_user(database: Database) -> None:
     async with visiting(database, users=[user("ada"), user("bob")]) as site:
         async with site.client(peer="127.0.0.2") as client:
             found = [(await sign_in(client, "ada", "a guess")).status_code for _ in range(12)]
@@ -110,13 +110,13 @@ async def test_who_guesses_is_held_back_and_others_are_not(database: Database) -
             answer = await sign_in(client, "ada")
             assert (answer.status_code, answer.headers["retry-after"]) == (429, "5")
             assert "Too many attempts" in answer.text
-            assert (await sign_in(client, "bob")).status_code == 429, "of the same address"
+            assert (await sign_in(client, "bob")).status_code == 429, "the address is throttled"
         async with site.client(peer="127.0.0.3") as client:
-            assert (await sign_in(client, "ada")).status_code == 429, "of the same user"
+            assert (await sign_in(client, "ada")).status_code == 429, "the user is throttled"
             assert (await sign_in(client, "bob")).status_code == 303
 
 
-async def test_who_has_signed_in_somewhere_is_not_kept_from_it_by_guesses_elsewhere(
+async def test_a_known_address_of_a_user_is_not_locked_by_guesses_elsewhere(
     database: Database,
 ) -> None:
     async with (
@@ -129,9 +129,9 @@ async def test_who_has_signed_in_somewhere_is_not_kept_from_it_by_guesses_elsewh
         found = [(await sign_in(stranger, "ada", "a guess")).status_code for _ in range(11)]
         assert found == [403] * 10 + [429]
         assert (await sign_in(hers, "ada")).status_code == 303
-        assert (await sign_in(elsewhere, "ada")).status_code == 429, "whoever that is"
+        assert (await sign_in(elsewhere, "ada")).status_code == 429, "an unknown address"
         found = [(await sign_in(hers, "ada", "a guess")).status_code for _ in range(11)]
-        assert found == [403] * 10 + [429], "her address has its own allowance there"
+        assert found == [403] * 10 + [429], "her known address has its own allowance"
 
 
 def test_the_memory_of_guesses_is_bounded() -> None:
@@ -148,7 +148,7 @@ def test_the_memory_of_guesses_is_bounded() -> None:
     assert not throttle.is_spent(["user 1"])
 
 
-async def test_forged_cookies_are_nobodys(database: Database) -> None:
+async def test_forged_cookies_are_not_accepted(database: Database) -> None:
     async with visiting(database, users=[user("ada"), user("bob", "admin")]) as site:
         async with site.client() as client:
             await sign_in(client, "ada")
@@ -174,7 +174,7 @@ async def test_forged_cookies_are_nobodys(database: Database) -> None:
             assert (await client.get("/", headers=sent)).status_code == 200
 
 
-async def test_what_a_browser_had_before_counts_no_more_after(database: Database) -> None:
+async def test_a_cookie_from_before_the_sign_in_is_not_valid_after_it(database: Database) -> None:
     async with visiting(database, users=[user("ada"), user("eve")]) as site:
         async with site.client() as eve, site.client() as ada:
             await sign_in(eve, "eve")
@@ -187,7 +187,7 @@ async def test_what_a_browser_had_before_counts_no_more_after(database: Database
             assert "ada" in (await ada.get("/")).text
 
 
-async def test_a_changed_password_and_a_user_who_is_gone_end_what_was_begun(
+async def test_a_changed_password_and_a_removed_user_end_sign_ins(
     database: Database,
 ) -> None:
     ada, bob = user("ada"), user("bob")
@@ -206,10 +206,10 @@ async def test_a_changed_password_and_a_user_who_is_gone_end_what_was_begun(
         site.reload({"users": [ada]})
         assert (await other.get("/")).status_code == 303
         site.reload({})
-        assert (await one.get("/")).status_code == 303, "none left: nobody, not everybody"
+        assert (await one.get("/")).status_code == 303, "without users no visitor gets in"
 
 
-async def test_users_that_a_reload_adds_close_what_was_open(database: Database) -> None:
+async def test_users_that_a_reload_adds_close_open_access(database: Database) -> None:
     async with visiting(database) as site, site.client() as client:
         assert (await client.get("/")).status_code == 200
         assert (await client.get("/sign-in")).status_code == 404
@@ -225,7 +225,7 @@ def test_a_sign_in_ends_when_it_is_old_or_left_alone() -> None:
     signed_in = sessions.begin("ada", "hash")
     text = sessions.written(signed_in)
     assert sessions.read(text) == signed_in
-    assert sessions.renewed(signed_in) is None, "a moment ago"
+    assert sessions.renewed(signed_in) is None, "too early to renew"
     now[0] += 2 * 3600 - 1
     renewed = sessions.renewed(signed_in)
     assert renewed is not None
@@ -243,15 +243,15 @@ def test_a_sign_in_ends_when_it_is_old_or_left_alone() -> None:
     assert last is not None
     assert sessions.read(sessions.written(last)) is None, "12 hours are over"
     now[0] = 0
-    assert sessions.read(text) is None, "of the future"
+    assert sessions.read(text) is None, "it begins in the future"
 
 
-async def test_a_page_that_asks_for_news_by_itself_prolongs_nothing(
+async def test_a_page_that_refreshes_itself_does_not_prolong_a_sign_in(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with visiting(database, users=[user("ada")]) as site, site.client() as client:
         await sign_in(client, "ada")
-        monkeypatch.setattr("inboxd.admin.screens.access.sessions._RENEWED_AFTER", 0)
+        monkeypatch.setattr("inboxd.admin.screens.access.sessions._RENEWED_AFTER_SECONDS", 0)
         opened = await client.get("/")
         assert opened.headers.get_list("set-cookie")
         asked = await client.get("/", headers={"x-revision": "0"})

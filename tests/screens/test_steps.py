@@ -1,4 +1,4 @@
-"""The steps of a workflow on its page: drawn with their state, folded where there are many."""
+"""Steps of a workflow on its page: drawn with their status, folded if there are many."""
 
 import gzip
 import re
@@ -17,7 +17,7 @@ from tests.support.rows import SQL, daemon_session, join
 
 pytestmark = pytest.mark.anyio
 
-# What a page may weigh, compressed as it is sent; style, script and mark are 20 kB more.
+# Limit of a page in bytes, compressed; style, script and mark are 20 kB more.
 HEAVIEST = 40_000
 DIAMOND = (
     {"name": "a"},
@@ -36,7 +36,7 @@ async def _sent(database: Database, *steps: dict[str, Any]) -> int:
 
 
 async def _many(database: Database, count: int) -> int:
-    """Ten beside each other, again and again, of three types."""
+    """A workflow of layers of ten steps, of three types."""
     steps: list[dict[str, Any]] = [{"name": "s0"}]
     for n in range(1, count):
         after = sorted({f"s{max(n - 10 - extra, 0)}" for extra in range(2)})
@@ -45,7 +45,7 @@ async def _many(database: Database, count: int) -> int:
 
 
 async def _settle(database: Database, flow: int, name: str) -> None:
-    """It succeeds, and what waits for that is released."""
+    """The step succeeds, which releases the steps that wait for its success."""
     async with daemon_session(database) as connection:
         worker = await join(connection)
     ((id_,),) = await database.fetch(
@@ -57,7 +57,7 @@ async def _settle(database: Database, flow: int, name: str) -> None:
 
 
 def _nodes(page: str) -> dict[str, tuple[str, str]]:
-    """Of each node of the drawing: its title, where it leads, its class."""
+    """Title of each node of the drawing: its link and its class."""
     drawn = page.partition('<svg class="graph"')[2].partition("</table>")[0]
     found = re.findall(
         r'<a class="node (\S+) [^"]*" href="([^"]+)"[^>]*><title>(.*?)</title>', drawn
@@ -65,7 +65,7 @@ def _nodes(page: str) -> dict[str, tuple[str, str]]:
     return {title: (href, look) for look, href, title in found}
 
 
-async def test_steps_are_drawn_with_their_state_and_what_they_waited_for(
+async def test_steps_are_drawn_with_their_state_and_their_conditions(
     screens: httpx.AsyncClient, database: Database
 ) -> None:
     flow = await _sent(database, *DIAMOND)
@@ -77,7 +77,7 @@ async def test_steps_are_drawn_with_their_state_and_what_they_waited_for(
     left = await database.fetchval(
         "select count(*) from inboxd.dependencies d join inboxd.steps s on s.member = d.waiting"
     )
-    assert left == 0, "they go as they are met"
+    assert left == 0, "a condition that is met is deleted"
     page = (await screens.get(f"/batches/{flow}")).text
     looks = {title: look for title, (_, look) in _nodes(page).items()}
     assert looks == {
@@ -87,7 +87,7 @@ async def test_steps_are_drawn_with_their_state_and_what_they_waited_for(
         "d (test.noop): pending": "pending",
     }
     arrows = sorted(re.findall(r'<path class="arrow (\w+)"', page))
-    assert arrows == ["failed", "finished", "succeeded", "succeeded"], "the arrows stay"
+    assert arrows == ["failed", "finished", "succeeded", "succeeded"], "arrows stay"
     assert "style=" not in page
     links = {href for href, _ in _nodes(page).values()}
     ids = await database.fetch(
@@ -97,7 +97,7 @@ async def test_steps_are_drawn_with_their_state_and_what_they_waited_for(
     assert links <= set((await read(screens, f"/batches/{flow}")).links), "the table has them too"
 
 
-async def test_what_a_step_waited_for_is_in_the_json_and_on_the_command_line(
+async def test_conditions_of_steps_are_in_the_json_and_on_the_command_line(
     screens: httpx.AsyncClient, database: Database
 ) -> None:
     flow = await _sent(database, *DIAMOND)
@@ -120,7 +120,7 @@ async def test_a_workflow_of_older_code_has_the_arrows_that_are_left(
     flow = await _sent(database, *DIAMOND)
     await database.execute("update inboxd.steps set after = null")
     page = await read(screens, f"/batches/{flow}")
-    assert "An older release wrote it" in page.text
+    assert "An older release wrote this workflow" in page.text
     await _settle(database, flow, "a")
     text = (await screens.get(f"/batches/{flow}")).text
     assert re.findall(r'<path class="arrow (\w+)"', text) == ["succeeded"]
@@ -139,8 +139,8 @@ async def test_many_steps_are_light(
         assert len(nodes) == 300
         return
     folded = re.findall(r'class="node waiting many" href="([^"]+)#steps"', answer.text)
-    assert len(set(folded)) == 100, "one for each layer but the first"
-    assert "Steps that are alike" in answer.text
+    assert len(set(folded)) == 100, "one folded node for each layer but the first"
+    assert "Steps of the same status" in answer.text
 
 
 async def test_a_folded_node_leads_to_its_steps_and_their_list_has_pages(
@@ -160,12 +160,12 @@ async def test_a_folded_node_leads_to_its_steps_and_their_list_has_pages(
     while path:
         found = await screens.get(path)
         seen |= set(re.findall(r"<strong>(s\d+|z)</strong>", found.text))
-        assert "Of these: 320." in found.text
+        assert "Steps chosen: 320." in found.text
         (path,) = re.findall(r'rel="next" href="([^"]+#steps)"', found.text) or [""]
         path = path.replace("&amp;", "&")
     assert seen == {step["name"] for step in steps}
     alone = await read(screens, f"/batches/{flow}?layer=1")
-    assert "Of these: 1." in alone.text
+    assert "Steps chosen: 1." in alone.text
     refused = await screens.get(f"/batches/{flow}?layer=x")
     assert refused.status_code == 400
 
@@ -197,7 +197,7 @@ async def test_names_of_steps_are_text(screens: httpx.AsyncClient, database: Dat
 
 
 async def test_a_thousand_steps_are_not_compared_with_each_other(database: Database) -> None:
-    """Sessions of inboxd join by loops alone, so lists are never joined with lists."""
+    """Sessions of inboxd join by nested loops only, so a join of two lists would be quadratic."""
     flow = await _many(database, 1_000)
     await database.execute("analyze")
     async with daemon_session(database) as connection:

@@ -1,4 +1,4 @@
-"""Where the time of a story went: figures, bars, and what can be taken away, of a known one."""
+"""Waiting and processing times of a known story: figures, bars, and export."""
 
 import re
 from typing import Any
@@ -13,7 +13,7 @@ from tests.support.known_story import KnownStory, write_known_story
 
 pytestmark = pytest.mark.anyio
 
-# What is waited and worked, in seconds; None: there is none, or it goes on.
+# Waiting and processing in seconds; None if there was none, or if it has not ended.
 SPENT = {
     "event": (1.5, 0.5),
     "batch": (None, None),
@@ -34,7 +34,7 @@ async def story(database: Database) -> KnownStory:
 
 
 async def rows_of(screens: httpx.AsyncClient, story: KnownStory) -> dict[str, dict[str, Any]]:
-    """The JSON of its rows, by what they are called."""
+    """JSON of the story's rows, by their names."""
     found: Any = await document(screens, f"/story/event/{story.event}")
     named = {(_kind(name), id_): name for name, id_ in story.rows.items()}
     return {named[row["kind"], row["id"]]: row for row in found["rows"]}
@@ -45,7 +45,7 @@ def _kind(name: str) -> str:
 
 
 def _cells(page: str) -> dict[str, list[str]]:
-    """The figures of a page, by the row's link: waited, worked, in all."""
+    """Waiting, processing and total time in the page's table, by the row's link."""
     table = page.partition('<table class="labelled fall">')[2].partition("</table>")[0]
     found = {}
     for row in table.split("<tr")[2:]:
@@ -56,7 +56,7 @@ def _cells(page: str) -> dict[str, list[str]]:
     return found
 
 
-async def test_each_row_says_how_long_it_waited_and_was_worked_on(
+async def test_each_row_has_its_waiting_and_processing_time(
     screens: httpx.AsyncClient, story: KnownStory
 ) -> None:
     rows = await rows_of(screens, story)
@@ -79,8 +79,12 @@ async def test_the_page_has_the_same_figures_beside_a_bar_of_each_row(
     assert len(cells) == len(SPENT)
     assert cells[f"/events/{story.event}"] == ["1.5s", "500ms", "2s"]
     assert cells[f"/batches/{story.rows['batch']}"] == ["", "", "10s"]
-    assert cells[f"/commands/{story.rows['retried']}"] == ["8s with attempts: 2", "2s", "10s"]
-    assert cells[f"/commands/{story.rows['dead']}"] == ["5s with attempts: 1", "", "17s"]
+    assert cells[f"/commands/{story.rows['retried']}"] == [
+        "8s with earlier attempts: 2",
+        "2s",
+        "10s",
+    ]
+    assert cells[f"/commands/{story.rows['dead']}"] == ["5s with earlier attempts: 1", "", "17s"]
     waited, worked, whole = cells[f"/commands/{story.rows['running']}"]
     assert (waited, worked.endswith("so far"), whole.endswith("so far")) == ("10s", True, True)
     bars = page.count('<svg class="chart bars"')
@@ -94,7 +98,7 @@ async def test_the_page_has_the_same_figures_beside_a_bar_of_each_row(
 async def test_bars_stand_where_their_times_are(
     screens: httpx.AsyncClient, database: Database
 ) -> None:
-    """30 s are 1,000 wide."""
+    """30 s are drawn 1,000 units wide."""
     story = await write_known_story(database, open_ended=False)
     page = (await screens.get(f"/story/event/{story.event}")).text
     row = page[page.index(f'href="/commands/{story.rows["later"]}"') :].partition("</tr>")[0]
@@ -104,10 +108,10 @@ async def test_bars_stand_where_their_times_are(
         ("due", 666.7, 166.7),
         ("worked", 833.3, 166.7),
     ]
-    assert "30s. In 12s of it" in (await read(screens, f"/story/event/{story.event}")).text
+    assert "30s. For 12s of it" in (await read(screens, f"/story/event/{story.event}")).text
 
 
-async def test_what_was_replayed_in_its_place_says_when(
+async def test_a_replay_in_place_is_marked_with_its_time(
     screens: httpx.AsyncClient, database: Database
 ) -> None:
     story = await write_known_story(database)
@@ -122,7 +126,7 @@ async def test_what_was_replayed_in_its_place_says_when(
     assert page.count('<path class="tick busy"') == 1
 
 
-async def test_a_story_is_taken_away_as_the_command_line_prints_it(
+async def test_a_story_is_exported_as_the_command_line_prints_it(
     screens: httpx.AsyncClient, database: Database
 ) -> None:
     story = await write_known_story(database, open_ended=False)
@@ -149,7 +153,7 @@ async def test_a_story_is_taken_away_as_the_command_line_prints_it(
     assert (await screens.get(f"/events/{story.event}.md")).status_code == 400
 
 
-async def test_what_goes_on_for_long_can_be_drawn_without_that(
+async def test_a_long_open_story_can_be_drawn_up_to_its_last_change(
     screens: httpx.AsyncClient, database: Database
 ) -> None:
     story = await write_known_story(database)

@@ -1,4 +1,4 @@
-"""Why an event of a chunk waits: who may see certain tenants learns no count of others' events."""
+"""Why an event of a chunk waits: the reason tells a visitor no count of other tenants' events."""
 
 import re
 
@@ -11,7 +11,7 @@ from tests.support import Database
 
 pytestmark = pytest.mark.anyio
 
-# A chunk of seven events, two of them acme's; it is due in a day.
+# A chunk of seven events, two of them of tenant acme; it is due in a day.
 CHUNK = """
 insert into inboxd.topics (name, mode, source, rules)
 values ('few', 'batch', 'plugin', '{"count": 50}');

@@ -1,4 +1,4 @@
-"""What the screens say: in every language that they have, with the same words left open."""
+"""Texts of the screens: each is in each language, with the same placeholders."""
 
 import ast
 import re
@@ -19,25 +19,22 @@ _SAID = re.compile(r"""say\(\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)')\s*[,)
 _CURVE = re.compile(r'\bCurve\("([^"]+)"')
 
 
-def said() -> Iterator[str]:
-    """The texts that are written down in one piece."""
+def source_texts() -> Iterator[str]:
+    """Texts that templates and modules of the screens contain."""
     for file in sorted([*SCREENS.glob("templates/*.html"), *SCREENS.glob("**/*.py")]):
         source = file.read_text("utf-8")
         yield from (found[1] or found[2] for found in _SAID.finditer(source))
         yield from (found[1] for found in _CURVE.finditer(source))
     for file in sorted(SCREENS.glob("actions/*.py")):
-        yield from told(file)
-    yield from (
-        *TEXTS.values(),
-        *BRIEF.values(),
-        *BRIEF_OF.values(),
-    )  # of causes for which a row does not run
+        yield from tell_texts(file)
+    # Reasons why a row is not running.
+    yield from (*TEXTS.values(), *BRIEF.values(), *BRIEF_OF.values())
     for title, group in GROUPS:
         yield from (each for each in (title, *(link.title for link in group)) if each)
 
 
-def told(file: Path) -> Iterator[str]:
-    """The sentences of a module of actions, in however many pieces they are written."""
+def tell_texts(file: Path) -> Iterator[str]:
+    """First arguments of `tell` in a module of actions; adjacent literals are joined."""
     for node in ast.walk(ast.parse(file.read_text("utf-8"))):
         if (
             isinstance(node, ast.Call)
@@ -48,8 +45,7 @@ def told(file: Path) -> Iterator[str]:
             yield str(node.args[0].value)
 
 
-def words(text: str) -> set[str]:
-    """What is left open in a text."""
+def placeholders(text: str) -> set[str]:
     return {name for _, name, _, _ in Formatter().parse(text) if name is not None}
 
 
@@ -62,10 +58,12 @@ def catalogue(request: pytest.FixtureRequest) -> dict[str, str]:
 
 
 def test_each_text_is_in_each_language(catalogue: dict[str, str]) -> None:
-    found = set(said())
+    found = set(source_texts())
     assert len(found) > 100
     assert found - catalogue.keys() == set()
 
 
-def test_a_translation_leaves_the_same_words_open(catalogue: dict[str, str]) -> None:
-    assert {text: told for text, told in catalogue.items() if words(text) != words(told)} == {}
+def test_a_translation_has_the_same_placeholders(catalogue: dict[str, str]) -> None:
+    assert {
+        text: own for text, own in catalogue.items() if placeholders(text) != placeholders(own)
+    } == {}

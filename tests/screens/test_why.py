@@ -1,4 +1,4 @@
-"""Why a row is not running, on its page: the sentence with links, in each language."""
+"""The reason why a row is not running, on its page: a sentence with links, in each language."""
 
 import httpx
 import pytest
@@ -30,7 +30,7 @@ async def test_a_row_that_waits_says_why_with_links(
     assert f"And then: Its ordering key is held by command {dead} , a dead letter" in page.text
     assert {"/queues/email", f"/commands/{dead}", "/types/command/mail.send"} <= set(page.links)
     assert f"inboxd commands why {id_}" in page.text
-    assert page.text.index("Its queue email") < page.text.index("Where it came from")
+    assert page.text.index("Its queue email") < page.text.index("Origin")
 
     found = await screens.get(
         f"/commands/{id_}", headers={"accept": "text/html", "accept-language": "pt-BR"}

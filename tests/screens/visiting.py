@@ -1,6 +1,11 @@
-"""The site of a process, as `HostedAdmin` puts it together, asked without a socket.
+"""The site of a process (screens and API), built as `HostedAdmin` does, without a socket.
 
-Promises: a client comes from `peer`, as a listener would say, and follows no redirect by itself.
+Example:
+    async with visiting(database, users=[user("ada", "admin")]) as site, site.client() as client:
+        await sign_in(client, "ada")
+        page = await client.get("/events")
+
+A client connects from `peer` and follows no redirect.
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -34,20 +39,19 @@ SAME = {"sec-fetch-site": "same-origin"}
 
 @cache
 def hashed(password: str) -> str:
-    """A hash that is compared quickly."""
+    """A hash with a low cost, so that tests stay fast."""
     return str(hash_password(password, exponent=14, rounds=1))
 
 
 def user(name: str, role: str = "viewer", password: str = PASSWORD) -> dict[str, str]:
-    """A user of the settings."""
+    """A user for `[admin]` of the settings."""
     return {"name": name, "password_hash": hashed(password), "role": role}
 
 
 class Visited:
-    """A site, and clients of it."""
+    """A site with its settings, and clients of it."""
 
     def __init__(self, settings: Settings, site: AdminSite, gate: Gate) -> None:
-        """Of this site."""
         self.settings, self.site, self.gate = settings, site, gate
 
     def client(
@@ -57,13 +61,13 @@ class Visited:
         app: Any = None,
         **headers: str,
     ) -> httpx.AsyncClient:
-        """Somebody at a browser; a header's name has _ for -."""
+        """A browser; in names of headers `_` stands for `-`."""
         transport = httpx.ASGITransport(app or self.site, client=(peer, 50_000))
         named = {"accept": "text/html"} | {k.replace("_", "-"): v for k, v in headers.items()}
         return httpx.AsyncClient(transport=transport, base_url=url, headers=named)
 
     def reload(self, admin: Mapping[str, Any]) -> None:
-        """Take over what a reload does."""
+        """Apply the settings of `[admin]` as a reload does."""
         new = Settings.merged({"admin": admin}, {}).admin
         self.gate.take_over(new, Tokens(new.tokens), self.gate.prepare(new))
 
@@ -76,7 +80,7 @@ async def visiting(
     spool: Any = None,
     **admin: Any,
 ) -> AsyncIterator[Visited]:
-    """The site of these settings of `[admin]`, and of other sections; spool: of its host."""
+    """Serve the screens. admin: settings of `[admin]`; sections: others; spool: of their host."""
     merged = Settings.merged({**(sections or {}), "admin": admin}, {})
     settings = merged.model_copy(update={"database": settings_of(database)})
     tokens = Tokens(settings.admin.tokens)
@@ -88,6 +92,6 @@ async def visiting(
 
 
 async def sign_in(client: httpx.AsyncClient, name: str, password: str = PASSWORD) -> httpx.Response:
-    """Send the form, as a browser does."""
+    """Send the sign-in form as a browser does."""
     fields = {"name": name, "password": password, "to": "/events?type=a.b"}
     return await client.post("/sign-in", data=fields, headers=SAME)

@@ -1,4 +1,10 @@
-"""Each page of the screens, as tests ask for it, and the rows that it is asked about."""
+"""Addresses of each page of the screens, and rows for them.
+
+Example:
+    rows = await write_rows(database)
+    for path in VISITS["/events/{id}"]:
+        await screens.get(path.format(**rows))
+"""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,7 +16,7 @@ from tests.support import Database
 from tests.support.bulk_actions import ordered
 
 EXAMINED: Final = "/doctor"
-# Each page of the router, as it is asked for; in braces a row of the database.
+# Addresses by the path of the page's route; braces stand for ids of `write_rows`.
 VISITS: Final[Mapping[str, tuple[str, ...]]] = {
     "/": ("/",),
     "/events": (
@@ -21,6 +27,7 @@ VISITS: Final[Mapping[str, tuple[str, ...]]] = {
     "/commands": (
         *("/commands", "/commands?type=school.send_email", "/commands?type=none&status=succeeded"),
         *("/commands?queue=none", "/commands?error=none", "/commands?span=day&limit=100"),
+        *("/commands?span=week", "/commands?span=quarter"),
     ),
     "/events/{id}": ("/events/{event}", "/events/{event}?payload=1", "/events/{pending}"),
     "/commands/{id}": (
@@ -57,7 +64,7 @@ VISITS: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 async def write_rows(database: Database) -> dict[str, object]:
-    """A school, what it lacks for the pages of how the inbox runs, and rows of it to look at."""
+    """Write a school, rows for the operating pages, and rows of each kind; return their ids."""
     await school.fill(database)
     operating = Path(__file__).with_name("operating.sql")
     await database.execute(operating.read_text())
@@ -71,7 +78,7 @@ async def write_rows(database: Database) -> dict[str, object]:
         " (select min(fingerprint) from inboxd.commands where status = 'failed')"
     )
     event, command, pending, dead, group = found
-    # One that nothing holds: then it is asked as well what claims take first.
+    # No reason holds this command, so its page also asks which rows claims take first.
     await database.execute(
         "insert into inboxd.workers (id, name, host, pid, version, events, commands, queues,"
         " declares) values (gen_random_uuid(), 'w', '', 1, '', '{}', '{next.due}', '{}', '')"

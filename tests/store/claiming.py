@@ -1,4 +1,10 @@
-"""Claims as the tests of the store make them."""
+"""Claims of commands, for tests of the store.
+
+    rows = await claim(session, worker, rows=2)
+    assert ids_of(rows) == sent[:2]
+
+Claimed commands have the type `test.noop`.
+"""
 
 from collections.abc import Mapping, Sequence
 from uuid import UUID, uuid4

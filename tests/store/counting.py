@@ -1,4 +1,11 @@
-"""What was counted, for tests of statistics: written as a worker does, rolled up as the leader."""
+"""Rows of statistics: tests write them as a worker does, and roll them up as the leader does.
+
+    await empty(database)
+    await write(session, counted(ago=90, type_="order.paid"), counted(outcome="failed"))
+    await roll_up(session)
+
+The tally's clock shows 0: `ago` counts seconds before it.
+"""
 
 from inboxd.model.durations import Durations
 from inboxd.store import statistics
@@ -14,12 +21,12 @@ TABLES = (
 
 
 async def empty(database: Database) -> None:
-    """Let nothing be counted yet."""
+    """Delete all rows of all tables of statistics."""
     await database.execute(f"truncate {', '.join(f'inboxd.{name}' for name in TABLES)}")
 
 
 def of(*seconds: float) -> Durations:
-    """What was counted of these."""
+    """A histogram of these durations."""
     found = Durations()
     if seconds:
         found.fold(sorted(seconds), sum(seconds))
@@ -37,24 +44,23 @@ def counted(
     tenant: str | None = None,
     took: tuple[float, ...] = (1.0,),
 ) -> Statistic:
-    """One that was counted so many seconds before the clock shows 0."""
+    """A row whose second ended `ago` seconds before the tally's clock shows 0."""
     key = StatisticKey(-ago, kind, lane, type_, outcome, after, tenant)  # type: ignore[arg-type]
     done = of(*(2 * each for each in took)) if outcome == "succeeded" else Durations()
     return Statistic(key, len(took), of(*took), of(*took, *took), done)
 
 
 async def write(session: Connection, *rows: Statistic) -> None:
-    """As a worker does; the tally's clock shows 0."""
+    """Write as a worker does, while the tally's clock shows 0."""
     await statistics.write(session, SQL, rows, lambda: 0.0)
 
 
 async def roll_up(session: Connection, rows: int = 100) -> int:
-    """As the leader does."""
+    """Take over and roll up, as the leader does; returns the number of rows."""
     async with session.transaction(isolation="read_committed"):
         taken = await statistics.take_over(session, SQL, rows)
         return taken + await statistics.roll_up(session, SQL, rows)
 
 
 async def count_of(session: Connection, table: str) -> int:
-    """How many rows a table has."""
     return int(await session.fetchval(f"select count(*) from inboxd.{table}"))

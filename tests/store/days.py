@@ -1,4 +1,11 @@
-"""Days of history for tests of the census and of totals: filled, counted, and added up."""
+"""Days of history for tests of the census and of totals: fill, count and add them up.
+
+    await ended(database, "events", days=2, rows=3, status="cancelled")
+    await take(database)
+    totals = await counted(database, "events")
+
+The partitions of these days are made by `tests.support.history.make_day`.
+"""
 
 from collections.abc import Awaitable, Callable
 from uuid import uuid4
@@ -29,7 +36,7 @@ async def ended(
     status: str = "succeeded",
     tenant: str | None = None,
 ) -> None:
-    """Rows that were settled so many days ago."""
+    """Write rows that were settled `days` days ago."""
     await settle(database, days, rows, "new", f"{table}_history")
     await database.execute(
         f"update inboxd.{table}_history set type = $1, status = $2, tenant = $3 where type = 'new'",
@@ -38,7 +45,7 @@ async def ended(
 
 
 async def take(database: Database) -> None:
-    """One run of the leader's task."""
+    """Run the leader's task once."""
     async with daemon_pool(database, 1) as pool:
         await Census(MaintenanceContext(pool, SQL, Metrics("0"), uuid4()), leads).take()
 
@@ -51,20 +58,20 @@ async def counted(
 
 
 async def uncounted(database: Database, table: str) -> list[UncountedDay]:
-    """The days of a table that are over."""
+    """The past days of a table that have no count."""
     async with daemon_session(database) as session:
         days = await census.uncounted(session, SQL)
     return [each for each in days if each.table == table and each.over]
 
 
 async def _nothing() -> None:
-    """Nothing happens in the middle of a count."""
+    """Change nothing in the middle of a count."""
 
 
 async def count_day(
     session: Connection, each: UncountedDay, change: Callable[[], Awaitable[object]] = _nothing
 ) -> tuple[CountBegun, DayCount]:
-    """Count a day; `change` happens before its last stretch."""
+    """Count a day; calls `change` before the last stretch."""
     began = await census.begin(session, SQL, each.part, each.parent)
     rows = DayCount()
     *first, last = census.stretches(each)

@@ -1,4 +1,12 @@
-"""Topics that are declared while events wait, and what is taken then."""
+"""Topics that are declared while events wait, and intakes that move these events.
+
+    await emit(database, {"user": "a"}, {"user": "b"})
+    await declare(session, [REWARDS], ("rewards", "a.b"))
+    await taker(session).take()
+    assert await told(database, "topic") == [("rewards",), ("rewards",)]
+
+All events have the type `a.b`.
+"""
 
 import json
 from collections.abc import AsyncIterator, Sequence
@@ -30,7 +38,7 @@ ROWS = "select * from inboxd.events order by topic, id"
 async def announced(
     connection: Connection, given: Sequence[Topic], subscriptions: Sequence[tuple[str, str]]
 ) -> AsyncIterator[None]:
-    """A declaration that has been announced, and is made at the end of the block."""
+    """Announce a declaration; it is made at the end of the block."""
     found = await intakes.announce(connection, SQL, given, subscriptions)
     yield
     async with connection.transaction():
@@ -42,13 +50,13 @@ async def announced(
 async def declare(
     connection: Connection, given: Sequence[Topic], *subscriptions: tuple[str, str]
 ) -> None:
-    """As a worker that joins."""
+    """Announce and make a declaration, as a joining worker does."""
     async with announced(connection, given, subscriptions):
         pass
 
 
 def taker(connection: Connection) -> Intakes:
-    """What a worker does twice a second."""
+    """The task that a worker runs twice a second."""
 
     @asynccontextmanager
     async def borrow() -> AsyncIterator[Connection]:
@@ -60,7 +68,7 @@ def taker(connection: Connection) -> Intakes:
 async def emit(
     where: "Database | asyncpg.Connection", *payloads: dict[str, Any], **columns: Any
 ) -> list[int]:
-    """Events of the type a.b, in this order."""
+    """Insert events of the type a.b in this order; returns their ids."""
     names = "".join(f", {name}" for name in columns)
     values = "".join(f", ${n}" for n in range(2, 2 + len(columns)))
     rows = await where.fetch(

@@ -1,4 +1,12 @@
-"""Batches and workflows as the tests of the store send, settle and fold them."""
+"""Batches and workflows: tests of the store send, settle and fold them.
+
+    batch = await send_batch(session, 2)
+    await settle(session, worker, await claim(session, worker))
+    assert await fold(session, batch) == "succeeded"
+    assert await released(session) == ["finally", "then"]
+
+Members have the type `test.noop`, steps and continuations one of their own.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -29,7 +37,7 @@ def json(value: object) -> str:
 
 
 async def send_batch(connection: Connection, size: int, **sent: Any) -> int:
-    """A batch of so many with its three continuations; its id."""
+    """Send a batch of `size` members with its three continuations; returns its id."""
     batch: int = await connection.fetchval(
         "select id from inboxd.send_batch('emails', $1, $2, $3, $4)",
         json([NOOP] * size),
@@ -42,7 +50,7 @@ async def send_batch(connection: Connection, size: int, **sent: Any) -> int:
 
 
 async def send_workflow(connection: Connection, steps: Sequence[Any]) -> int:
-    """Steps as (name, after): each has a type of its name; its id."""
+    """Send steps (name, after), whose types are named like the steps; returns the workflow's id."""
     given = [
         {
             "name": name,
@@ -76,7 +84,7 @@ async def fail(connection: Connection, worker: UUID, rows: Sequence[ClaimedComma
 
 
 async def fold(connection: Connection, batch: int | None) -> str:
-    """Fold as a worker does: its parent as well, and until there is no more; its own status."""
+    """Fold a batch and its parents as a worker does, until no more is left; its own status."""
     status, own = "", batch
     while batch is not None:
         row = await connection.fetchrow("select * from inboxd.fold_batch($1)", batch)
@@ -87,7 +95,7 @@ async def fold(connection: Connection, batch: int | None) -> str:
 
 
 async def released(connection: Connection) -> list[str]:
-    """The continuations and steps that may run now, or did."""
+    """The continuations and steps that may run now, or did run."""
     rows = await connection.fetch(
         "select type from inboxd.commands where type <> 'test.noop' and status <> 'waiting' "
         "union all select type from inboxd.commands_history "

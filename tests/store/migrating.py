@@ -1,4 +1,11 @@
-"""What tests of migrations share: schemas of any name, and releases with other files."""
+"""Schemas of any name, and releases with other files, for tests of migrations.
+
+    ship(tmp_path, monkeypatch, MORE, {"bucket_of": None})
+    await migrations.migrate(named(database, "billing"))
+    await check(database, "billing")
+
+Roles belong to the whole server: `drop_roles` removes those of a test's own schema.
+"""
 
 import shutil
 from collections.abc import Mapping
@@ -34,7 +41,7 @@ def ship(
     text: str = "",
     functions: Mapping[str, str | None] | None = None,
 ) -> None:
-    """Let the release have a migration more, and other functions; None: one less."""
+    """Change the release: one more migration, and other functions; None removes a function."""
     version = migrations.code_version() + 1
     there = migrations_folder()
     shutil.copytree(there, folder, dirs_exist_ok=True)
@@ -56,7 +63,7 @@ async def may_call(database: Database, function: str, role: str) -> bool:
 
 
 async def drop_roles(database: Database, *schemas: str) -> None:
-    """Those of schemas of a test's own: roles belong to the whole server."""
+    """Drop the roles of a test's schemas: roles belong to the whole server."""
     for schema in schemas:
         roles = await database.fetch(
             "select rolname from pg_roles where rolname like $1", f"{schema}%"

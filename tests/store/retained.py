@@ -1,4 +1,10 @@
-"""Retention as the tests of partitions run it."""
+"""The leader's task for retention, for tests of partitions.
+
+    metrics = await let_go(database, {"events": "7d", "commands": "90d"})
+    assert told(metrics, "inboxd_partitions_dropped_total", "events_history") == 1
+
+The task runs once, in the test's own process.
+"""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -26,7 +32,7 @@ async def let_go(
     types: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> Metrics:
-    """One run of the task."""
+    """Run the retention task once."""
     given = {"dsn": database.dsn, "lock_timeout": "200ms", **settings}
     loaded = Settings(database=given, history=dict(history), types=dict(types or {}))  # type: ignore[arg-type]
     metrics = Metrics("0")
@@ -37,7 +43,7 @@ async def let_go(
 async def let_all_go(
     database: Database, history: Mapping[str, Any] = MONTH, **settings: Any
 ) -> None:
-    """Two turns: bodies go after the history that needed them."""
+    """Run the task twice: bodies are dropped after the history that needed them."""
     for _ in range(2):
         await let_go(database, history, **settings)
 
@@ -47,12 +53,12 @@ def told(metrics: Metrics, name: str, table: str) -> float | None:
 
 
 def files_in(folder: Path) -> list[str]:
-    """Their names, drafts included."""
+    """Names of the folder's files, drafts included."""
     return sorted(file.name for file in folder.iterdir())
 
 
 async def retire(session: Connection, part: str) -> Partition:
-    """Write a partition down as one that is to go."""
+    """Mark a partition as retired."""
     (found,) = [each for each in await partitions.listed(session, SQL) if each.part == part]
     await partitions.retire(session, SQL, found)
     return found

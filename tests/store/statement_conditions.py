@@ -1,4 +1,9 @@
-"""The conditions of a statement of SQL, as texts: what stands behind WHERE, AND, IF, LIMIT."""
+"""The conditions of an SQL statement as texts: the parts after WHERE, AND, IF, LIMIT.
+
+    assert conditions_of("SELECT FROM t WHERE a = 1 LIMIT 3") == {"a = 1", "3"}
+
+Comments and line breaks do not count.
+"""
 
 import hashlib
 import re
@@ -15,7 +20,7 @@ _COMMENT = re.compile(r"--[^\n]*")
 
 
 def conditions_of(text: str) -> set[str]:
-    """Its conditions, without what only brings rows together or names things."""
+    """The conditions of a statement, without the parts that join tables or name columns."""
     text = _COMMENT.sub("", text)
     if "$$" in text:
         text = text.split("$$")[1]
@@ -30,11 +35,11 @@ def conditions_of(text: str) -> set[str]:
 
 
 def fingerprint_of(text: str) -> str:
-    """Changes with all that is said, but not with comments and the width of lines."""
+    """A hash of a statement, without its comments and line breaks."""
     said = " ".join(_COMMENT.sub("", text).split())
     return hashlib.sha256(said.encode()).hexdigest()[:12]
 
 
 def functions_of(text: str) -> set[str]:
-    """The functions of inboxd's own that it calls, or makes."""
+    """The functions of inboxd that a statement calls or makes."""
     return set(re.findall(r"\{schema\}\.(\w+)\(", _COMMENT.sub("", text)))

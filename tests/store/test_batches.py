@@ -1,4 +1,4 @@
-"""Batches in the database: counts, status, release, exactly once, whatever settles together."""
+"""Batches in the database: counts, status, and exactly one release, whatever settles together."""
 
 import anyio
 import asyncpg
@@ -80,7 +80,7 @@ async def test_an_empty_batch_succeeds_at_once(database: Database) -> None:
 
 
 async def test_the_last_two_members_settle_together(database: Database) -> None:
-    """Neither sees the other's line; whoever folds last counts both."""
+    """No session sees the other's line; the last fold counts both."""
     async with daemon_session(database) as one, daemon_session(database) as two:
         me, batch = await join(one), await send_batch(one, 2)
         first, second = await claim(one, me)
@@ -94,10 +94,10 @@ async def test_the_last_two_members_settle_together(database: Database) -> None:
 
 
 @pytest.mark.parametrize("page", ["a", "b", "ab", "ac", "a-", "b-", "abc-"])
-async def test_what_settles_in_one_page_is_counted_for_its_batch(
+async def test_settled_members_of_one_page_count_for_their_batches(
     database: Database, page: str
 ) -> None:
-    """Three batches of two, one of b cancelled, and a command (-) that is of no batch."""
+    """Three batches of two (one member of b is cancelled), and a command (-) outside of batches."""
     async with daemon_session(database) as connection:
         me = await join(connection)
         a, b, c = [await send_batch(connection, 2) for _ in range(3)]
@@ -140,7 +140,7 @@ async def test_two_folds_at_once_release_once(database: Database) -> None:
         assert await counts(one, batch) == ("succeeded", 2, 2, 0, 0, 0)
 
 
-async def test_only_a_folder_does_not_wait_for_the_flush(database: Database) -> None:
+async def test_only_a_fold_by_the_folder_skips_the_wait_for_the_flush(database: Database) -> None:
     async with daemon_session(database) as session:
         batch = await send_batch(session, 1)
         for patience, flush in (("100ms", "off"), (None, "on")):
@@ -150,7 +150,7 @@ async def test_only_a_folder_does_not_wait_for_the_flush(database: Database) -> 
         assert await session.fetchval("show synchronous_commit") == "on"
 
 
-async def test_a_folder_that_died_after_the_append_is_made_up_for(database: Database) -> None:
+async def test_batch_of_a_folder_that_died_is_folded_by_another(database: Database) -> None:
     async with daemon_session(database) as connection:
         me, batch = await join(connection), await send_batch(connection, 1)
         await settle(connection, me, await claim(connection, me))
@@ -160,7 +160,7 @@ async def test_a_folder_that_died_after_the_append_is_made_up_for(database: Data
         assert await fold(another, batch) == "succeeded"
 
 
-async def test_a_member_inherits_what_its_batch_had_before_the_bounds(database: Database) -> None:
+async def test_member_inherits_long_texts_of_its_batch(database: Database) -> None:
     insert = "insert into inboxd.commands (type, batch_id, {}) values ('a', $1, repeat('x', 300))"
     async with database.connect() as connection:
         batch = (await _open_batch(connection))["id"]
@@ -191,7 +191,7 @@ async def test_an_open_batch_releases_nothing_before_its_close(database: Databas
             await connection.execute("select inboxd.add_to_batch($1, '[]')", uuid)
 
 
-async def test_a_close_waits_for_who_is_adding_and_folds_do_not(database: Database) -> None:
+async def test_close_waits_for_a_running_addition_and_folds_do_not(database: Database) -> None:
     async with daemon_session(database) as one, daemon_session(database) as two:
         me = await join(one)
         batch, uuid = await _open_batch(one)
@@ -205,7 +205,7 @@ async def test_a_close_waits_for_who_is_adding_and_folds_do_not(database: Databa
         assert await fold(one, batch) == "succeeded"
 
 
-async def test_a_batch_is_ended_as_a_whole_page_by_page(database: Database) -> None:
+async def test_members_of_a_cancelled_batch_end_page_by_page(database: Database) -> None:
     async with daemon_session(database) as connection:
         me, batch = await join(connection), await send_batch(connection, 30)
         running = await claim(connection, me, most=3)
@@ -230,7 +230,7 @@ async def _cancel(connection: Connection, batch: int) -> None:
     )
 
 
-async def test_what_is_given_back_while_its_batch_is_ended_is_ended(database: Database) -> None:
+async def test_member_released_while_its_batch_ends_is_cancelled(database: Database) -> None:
     async with daemon_session(database) as one, daemon_session(database) as two:
         me, batch = await join(one), await send_batch(one, 1)
         (row,) = await claim(one, me)
@@ -238,13 +238,13 @@ async def test_what_is_given_back_while_its_batch_is_ended_is_ended(database: Da
         async with anyio.create_task_group() as tasks, one.transaction():
             back = Requeue(row["id"], "pending", fence=row["fence"])
             await commands.requeue(one, SQL, me, [back])
-            tasks.start_soon(fold, two, batch)  # as long as there is more
+            tasks.start_soon(fold, two, batch)  # fold calls fold_batch again while `more` is true
             await lock_awaited(database)
         assert await counts(one, batch) == ("cancelled", 1, 0, 0, 1, 0)
 
 
 async def test_a_settlement_and_the_end_of_its_batch_do_not_deadlock(database: Database) -> None:
-    """The one holds a step and takes the next, the other ends both."""
+    """The settlement holds a step and takes the next; the end of the batch takes both."""
     async with (
         daemon_session(database) as one,
         daemon_session(database) as two,
@@ -262,7 +262,7 @@ async def test_a_settlement_and_the_end_of_its_batch_do_not_deadlock(database: D
             await lock_awaited(database, 2)
 
 
-async def test_a_release_does_not_wait_for_the_cancellation_of_what_waits(
+async def test_settlement_does_not_wait_for_the_cancellation_of_a_waiting_batch(
     database: Database,
 ) -> None:
     async with daemon_session(database) as one, daemon_session(database) as operator:

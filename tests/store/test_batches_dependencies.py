@@ -1,4 +1,4 @@
-"""Dependencies: graphs of steps, and edges that are added while what they wait for settles."""
+"""Dependencies: graphs of steps, and edges that are added while their prerequisites settle."""
 
 from typing import Any
 from uuid import UUID, uuid4
@@ -49,7 +49,7 @@ async def test_a_graph_is_released_step_by_step(database: Database) -> None:
         assert await counts(connection, workflow) == ("failed", 4, 3, 1, 0, 0)
 
 
-async def test_what_is_not_needed_is_skipped_and_the_workflow_succeeds(database: Database) -> None:
+async def test_unneeded_steps_are_skipped_and_the_workflow_succeeds(database: Database) -> None:
     async with daemon_session(database) as connection:
         me = await join(connection)
         steps = [
@@ -66,7 +66,7 @@ async def test_what_is_not_needed_is_skipped_and_the_workflow_succeeds(database:
         assert await counts(connection, workflow) == ("succeeded", 4, 2, 0, 0, 2)
 
 
-async def test_what_waits_for_a_cancelled_step_is_cancelled_however_deep(
+async def test_steps_behind_a_cancelled_step_are_cancelled_at_any_depth(
     database: Database,
 ) -> None:
     async with daemon_session(database) as connection:
@@ -104,14 +104,14 @@ async def test_two_prerequisites_that_settle_together_release_once(database: Dat
         ([("", None)], "1 steps have the name ''"),
     ],
 )
-async def test_a_wrong_graph_is_refused(database: Database, steps: list[Any], message: str) -> None:
+async def test_invalid_graph_is_refused(database: Database, steps: list[Any], message: str) -> None:
     async with daemon_session(database) as connection:
         with pytest.raises(asyncpg.PostgresError, match=message):
             await send_workflow(connection, steps)
         assert await connection.fetchval("select count(*) from inboxd.commands") == 0
 
 
-async def test_a_condition_that_cannot_come_is_refused(database: Database) -> None:
+async def test_unknown_or_contradicting_conditions_are_refused(database: Database) -> None:
     noop = {"type": "test.noop", "queue": "default"}
 
     def steps(*after: Any) -> str:
@@ -132,7 +132,7 @@ async def test_a_condition_that_cannot_come_is_refused(database: Database) -> No
 
 
 async def _prerequisite(connection: Connection) -> UUID:
-    """A command that others may wait for."""
+    """Send a command that others may wait for; returns its uuid."""
     found: UUID = await connection.fetchval(
         "select new_command_id from inboxd.send_command('test.noop', queue => 'default')"
     )
@@ -142,7 +142,7 @@ async def _prerequisite(connection: Connection) -> UUID:
 _AFTER = "select inboxd.send_after($1, $2, $3)"
 
 
-async def test_a_settlement_waits_for_who_adds_a_dependency_and_releases_it(
+async def test_settlement_waits_for_a_new_dependency_and_releases_it(
     database: Database,
 ) -> None:
     async with daemon_session(database) as one, daemon_session(database) as two:
@@ -155,7 +155,7 @@ async def test_a_settlement_waits_for_who_adds_a_dependency_and_releases_it(
         assert await released(one) == ["then"]
 
 
-async def test_a_dependency_on_what_settles_meanwhile_is_met(database: Database) -> None:
+async def test_dependency_on_a_command_that_settles_meanwhile_is_met(database: Database) -> None:
     async with daemon_session(database) as one, daemon_session(database) as two:
         me, uuid = await join(one), await _prerequisite(one)
         rows = await claim(one, me)
@@ -192,7 +192,7 @@ async def test_a_dependency_on_a_batch_that_is_folded_meanwhile_is_met(database:
         ("unknown", "succeeded", "there is no command or batch"),
     ],
 )
-async def test_what_could_never_run_is_refused(
+async def test_command_that_could_never_run_is_refused(
     database: Database, how: str, condition: str, message: str
 ) -> None:
     async with daemon_session(database) as connection:
@@ -209,7 +209,7 @@ async def test_what_could_never_run_is_refused(
         assert await released(connection) == []
 
 
-async def test_a_dead_letter_may_be_waited_for(database: Database) -> None:
+async def test_commands_may_wait_for_a_dead_letter(database: Database) -> None:
     async with daemon_session(database) as connection:
         me, uuid = await join(connection), await _prerequisite(connection)
         rows = await claim(connection, me)
@@ -224,10 +224,10 @@ async def test_a_dead_letter_may_be_waited_for(database: Database) -> None:
         assert await released(connection) == ["otherwise", "then"]
 
 
-async def test_a_worker_of_the_version_before_releases_what_it_does_not_know_of(
+async def test_older_worker_releases_waiting_commands(
     database: Database,
 ) -> None:
-    """A rolling deploy: its settlement says nothing of what waits."""
+    """A rolling deploy: the older settlement does not return `awaited`."""
     async with daemon_session(database) as connection:
         me = await join(connection)
         await send_workflow(connection, [("a", None), ("b", "a")])

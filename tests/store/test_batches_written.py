@@ -1,4 +1,4 @@
-"""What handlers put together, as it is written: batches, edges and steps in few statements."""
+"""Batches, edges and steps of a handler are written by few statements."""
 
 from time import perf_counter
 from typing import Any, cast
@@ -36,7 +36,7 @@ def context() -> EventContext:
 
 
 async def write(connection: Connection, ctx: EventContext) -> list[int]:
-    """Write what a handler put together, as a page of events does."""
+    """Write the plan of a handler, as a page of events does."""
     plan = ctx.plan()
     assert plan is not None
     async with connection.transaction():
@@ -62,10 +62,10 @@ async def test_ten_thousand_steps_are_written_within_seconds(database: Database)
         )
         assert counts is not None
         assert tuple(counts) == (STEPS, 2 * STEPS - 3, STEPS - 1, STEPS - 1)
-        assert took < 10  # it takes 0.7; machines that test are shared, and slower
+        assert took < 10  # about 0.7 s; shared test machines are slower
 
 
-async def test_an_empty_batch_is_found_by_a_sweep_if_nobody_folds_it(database: Database) -> None:
+async def test_unfolded_empty_batch_is_found_by_the_sweep(database: Database) -> None:
     async with daemon_session(database) as session:
         ctx = context()
         ctx.batch(name="empty")
@@ -78,7 +78,7 @@ async def test_an_empty_batch_is_found_by_a_sweep_if_nobody_folds_it(database: D
         assert [each.status for each in await batches.fold(session, SQL, fold)] == ["succeeded"]
 
 
-async def test_batches_have_the_lineage_of_what_made_them(database: Database) -> None:
+async def test_batches_have_the_lineage_of_their_parent(database: Database) -> None:
     async with daemon_session(database) as session:
         ctx = context()
         outer = ctx.batch([{}], name="outer", type="test.noop")
@@ -101,7 +101,7 @@ async def test_batches_have_the_lineage_of_what_made_them(database: Database) ->
         ]
 
 
-async def test_what_is_added_to_a_batch_that_waits_waits_as_well(database: Database) -> None:
+async def test_members_added_to_a_waiting_batch_wait_too(database: Database) -> None:
     async with daemon_session(database) as session:
         batch = uuid4()
         await session.execute(
@@ -116,9 +116,7 @@ async def test_what_is_added_to_a_batch_that_waits_waits_as_well(database: Datab
 
 
 @pytest.mark.parametrize("action", ["add", "close"])
-async def test_a_batch_that_is_not_there_or_closed_is_named(
-    database: Database, action: str
-) -> None:
+async def test_error_names_an_unknown_or_closed_batch(database: Database, action: str) -> None:
     async with daemon_session(database) as session:
         closed, unknown = uuid4(), uuid4()
         await session.execute(
@@ -139,7 +137,7 @@ async def test_a_batch_that_is_not_there_or_closed_is_named(
         assert await session.fetchval("select count(*) from inboxd.commands") == 0
 
 
-async def test_a_result_that_cannot_be_read_says_why(database: Database) -> None:
+async def test_error_says_why_a_result_cannot_be_read(database: Database) -> None:
     async with daemon_session(database) as session:
         ctx = context()
         workflow = ctx.workflow("seed")

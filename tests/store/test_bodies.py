@@ -1,4 +1,4 @@
-"""Payloads that are stored apart: read many at a time, within the bytes that may be in flight."""
+"""Payloads in bodies: many are read at once, within the bytes that may be in flight."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -24,7 +24,7 @@ SIZE = 10_000
 
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many rows each read brought."""
+    """The number of rows of each read."""
     counted: list[int] = []
     original = bodies.read
 
@@ -56,7 +56,9 @@ async def _rows(database: Database, count: int) -> list[ClaimedCommand]:
     return cast("list[ClaimedCommand]", rows)
 
 
-async def test_one_read_serves_those_that_start_next(database: Database, reads: list[int]) -> None:
+async def test_one_read_serves_the_commands_that_start_next(
+    database: Database, reads: list[int]
+) -> None:
     rows = await _rows(database, 20)
     async with _opened(database, 10**9, rows[1:]) as payloads:
         for number, row in enumerate(rows, 1):
@@ -68,7 +70,7 @@ async def test_one_read_serves_those_that_start_next(database: Database, reads: 
     assert reads == [20]
 
 
-async def test_what_does_not_fit_waits(database: Database, reads: list[int]) -> None:
+async def test_payload_that_does_not_fit_waits(database: Database, reads: list[int]) -> None:
     rows = await _rows(database, 3)
     async with _opened(database, int(1.5 * SIZE), rows[1:]) as payloads:
         await payloads.take(rows[0])
@@ -83,7 +85,7 @@ async def test_what_does_not_fit_waits(database: Database, reads: list[int]) -> 
         assert payloads._used == 0
 
 
-async def test_one_that_is_larger_than_all_passes_alone(
+async def test_payload_larger_than_the_limit_is_read_alone(
     database: Database, reads: list[int]
 ) -> None:
     rows = await _rows(database, 2)
@@ -94,7 +96,7 @@ async def test_one_that_is_larger_than_all_passes_alone(
     assert reads == [1, 1]
 
 
-async def test_small_ones_do_not_keep_a_large_one_from_its_room(
+async def test_small_payloads_do_not_overtake_a_large_one_that_waits(
     database: Database, reads: list[int]
 ) -> None:
     await send(database, 1, "test.noop", pad="x" * 5 * SIZE)
@@ -125,7 +127,7 @@ async def test_small_ones_do_not_keep_a_large_one_from_its_room(
     assert order == [row["id"] for row in (first, second, large, late)]
 
 
-async def test_a_failure_is_that_of_each_and_of_this_time_only(
+async def test_failed_read_of_several_is_repeated_for_each_and_later(
     database: Database, reads: list[int]
 ) -> None:
     rows = await _rows(database, 2)
@@ -134,7 +136,7 @@ async def test_a_failure_is_that_of_each_and_of_this_time_only(
         for row in rows:
             with pytest.raises(Exception, match="does not exist"):
                 await payloads.take(row)
-        assert reads == [2, 1, 1], "together, and then each by itself"
+        assert reads == [2, 1, 1], "one read of both, then one read of each"
         for row in rows:
             payloads.done(row)
         await database.execute("alter table inboxd.away rename to bodies")
@@ -142,7 +144,7 @@ async def test_a_failure_is_that_of_each_and_of_this_time_only(
         assert payloads._used == 2 * (rows[0]["body_bytes"] or 0)
 
 
-async def test_one_that_is_given_back_while_it_is_read(database: Database) -> None:
+async def test_command_released_during_its_read_frees_its_bytes(database: Database) -> None:
     rows = await _rows(database, 2)
     async with _opened(database, 10**9, rows[1:]) as payloads:
         async with database.connect() as operator, anyio.create_task_group() as tasks:

@@ -1,4 +1,4 @@
-"""The schema beside the release's own description of it: whatever was changed by hand is named."""
+"""The schema is compared with the release's description of it, and manual changes are named."""
 
 from collections.abc import Iterator
 
@@ -44,7 +44,7 @@ _CHANGES = {
 
 @pytest.fixture
 def empty(server: Server | ExternalServer) -> Iterator[Database]:
-    """A database that nobody has migrated."""
+    """A database that has not been migrated."""
     database = create(server)
     yield database
     drop(server, database)
@@ -61,7 +61,7 @@ async def _differences(
         connection.terminate()
 
 
-async def test_what_was_changed_by_hand_is_named(database: Database) -> None:
+async def test_manual_changes_are_named(database: Database) -> None:
     compared, found = await _differences(database)
     assert compared > 300
     assert not found
@@ -71,7 +71,7 @@ async def test_what_was_changed_by_hand_is_named(database: Database) -> None:
     assert {(each.kind, each.name, each.how) for each in found} == set(_CHANGES.values())
 
 
-async def test_how_a_function_is_made_is_what_its_file_says(database: Database) -> None:
+async def test_changed_options_of_a_function_are_restored_from_its_file(database: Database) -> None:
     names = await database.fetch(
         "select oid::regprocedure::text from pg_proc where pronamespace = 'inboxd'::regnamespace"
     )
@@ -84,7 +84,7 @@ async def test_how_a_function_is_made_is_what_its_file_says(database: Database) 
     assert (await _differences(database))[1] == []
 
 
-async def test_a_function_of_an_older_release_is_told_from_a_strangers(database: Database) -> None:
+async def test_leftover_functions_are_told_from_foreign_ones(database: Database) -> None:
     for name in ("older", "mine"):
         await database.execute(
             f"create function inboxd.{name}() returns void language sql as 'select'"
@@ -100,7 +100,7 @@ async def test_a_function_of_an_older_release_is_told_from_a_strangers(database:
 
 
 @pytest.mark.parametrize("schema", ["c", "events"])
-async def test_whatever_the_schema_is_called(empty: Database, schema: str) -> None:
-    """Also by a name that statements use for something else."""
+async def test_schema_of_any_name_has_no_differences(empty: Database, schema: str) -> None:
+    """Also a name that statements use for something else."""
     await migrate(Settings.model_validate({"dsn": empty.dsn, "schema": schema}))
     assert (await _differences(empty, schema))[1] == []

@@ -1,4 +1,4 @@
-"""The census and the totals on it: true after whatever happens to history."""
+"""The census and the totals built on it stay true, whatever happens to history."""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -7,21 +7,23 @@ from typing import Any
 
 import asyncpg
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from inboxd import operations
+from inboxd.embedded import Server
 from inboxd.operations import erase
 from inboxd.operations.bulk import Terms
-from inboxd.operations.totals import Number
-from inboxd.store import census, partitions
+from inboxd.operations.totals import Exactness, Number
+from inboxd.store import census, migrations, partitions
 from inboxd.store.census import DayCount
 from inboxd.store.session import open_session
 from inboxd.store.wakeups import HotTable
 from tests.store.days import TABLES, count_day, counted, ended, take, uncounted
+from tests.store.in_hand import InHand
 from tests.store.retained import MONTH, let_go, retire
-from tests.support import Database, StartWorker, eventually
-from tests.support.history import day, make_day
+from tests.support import Database, ExternalServer, StartWorker, create, drop, eventually
+from tests.support.history import day, make_day, settle
 from tests.support.rows import SQL, daemon_session, emit, send, settings_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.safety]
@@ -34,7 +36,7 @@ FOREVER = {"events": "forever", "commands": "forever"}
 async def truth(
     database: Database, table: str, type_: str | None, tenant: str | None
 ) -> Counter[str]:
-    """What is there, by status."""
+    """The number of rows by status, counted directly."""
     found: Counter[str] = Counter()
     for name in (table, f"{table}_history"):
         rows = await database.fetch(
@@ -47,8 +49,8 @@ async def truth(
     return found
 
 
-async def check(database: Database, table: HotTable) -> None:
-    """All totals are exact, and true."""
+async def check(database: Database, table: HotTable, in_hand: int) -> None:
+    """Check that all totals are exact and true; in_hand: rows that living workers have claimed."""
     for type_ in (None, *TYPES):
         for tenant in TENANTS:
             found = await counted(database, table, type_, tenant)
@@ -65,9 +67,14 @@ async def check(database: Database, table: HotTable) -> None:
             }
             shown = {name: getattr(found, name) for name in of}
             assert shown == {name: Number(rows) for name, rows in of.items()}, (type_, tenant)
+            processing: Number | None = Number(real[f"{table} running"])
+            if table == "events":  # heartbeats have the number, but no types
+                is_known = type_ is None and tenant is None
+                processing = Number(in_hand, Exactness.ABOUT) if is_known else None
+            assert found.processing == processing, (type_, tenant)
 
 
-# --------------------------------------------------------------------------- whatever happens
+# ------------------------------------------------------------------------- random histories
 
 _ROWS = st.tuples(
     st.just("ended"),
@@ -85,16 +92,24 @@ _STEPS = st.one_of(
     st.tuples(st.just("dropped"), st.sampled_from(DAYS)),
     st.tuples(st.just("arrived"), st.integers(1, 3), st.sampled_from(TYPES)),
     st.tuples(st.just("dead"), st.integers(1, 3), st.sampled_from(TYPES)),
+    st.tuples(st.just("claimed"), st.integers(1, 3), st.sampled_from(TYPES)),
+    st.tuples(st.just("retried"), st.sampled_from(["pending", "failed"])),
+    st.tuples(st.just("settled")),
+    st.tuples(st.just("worker_killed")),
     st.tuples(st.just("replay")),
     st.tuples(st.just("dismiss")),
 )
 
 
-class _History:
-    """A database in which things happen."""
+# Five workers claim rows: one is killed; the others retry, give up, succeed, or still run them.
+_WORKED: list[tuple[Any, ...]] = [
+    *[("claimed", rows, "a.a") for rows in (1, 2, 3, 1, 2)],
+    *[("worker_killed",), ("retried", "pending"), ("retried", "failed"), ("settled",)],
+]
 
-    def __init__(self, database: Database, table: HotTable) -> None:
-        self._database, self._table = database, table
+
+class _History(InHand):
+    """A database whose history changes."""
 
     async def forget(self) -> None:
         for each in DAYS:
@@ -106,6 +121,7 @@ class _History:
             f"delete from inboxd.{self._table}; delete from inboxd.{self._table}_history;"
             "delete from inboxd.census; delete from inboxd.trimmed"
         )
+        await self.let_go()
 
     async def ended(
         self, days: int, rows: int, type_: str, status: str, tenant: str | None
@@ -116,7 +132,7 @@ class _History:
         await take(self._database)
 
     async def killed(self, place: int) -> None:
-        """A leader that counts a day, and dies."""
+        """Let a leader die while it counts a day."""
         for each in (await uncounted(self._database, self._table))[place : place + 1]:
             async with daemon_session(self._database) as session:
                 await census.begin(session, SQL, each.part, each.parent)
@@ -136,7 +152,7 @@ class _History:
     async def _while_counting(
         self, change: Callable[[], Awaitable[object]], meanwhile: bool
     ) -> None:
-        """Change history, perhaps while another leader has counted and not written it down."""
+        """Change history; `meanwhile`: between the count of another leader and its writing."""
         async with daemon_session(self._database) as session:
             days = (await uncounted(self._database, self._table))[:1] if meanwhile else []
             found = [(each, await count_day(session, each)) for each in days]
@@ -185,7 +201,7 @@ async def _live(database: Database, table: HotTable, first: list[Any], then: lis
         await getattr(history, name)(*given_)
     await take(database)
     assert not await uncounted(database, table)
-    await check(database, table)
+    await check(database, table, history.in_hand)
 
 
 _HOW = settings(
@@ -196,6 +212,8 @@ _HOW = settings(
 @pytest.mark.parametrize("table", TABLES)
 @_HOW
 @given(first=st.lists(_ROWS, min_size=1, max_size=6), then=st.lists(_STEPS, max_size=6))
+@example(first=[], then=_WORKED)
+@example(first=[("dead", 2, "b.b"), *_WORKED], then=[("replay",), ("dismiss",), *_WORKED])
 async def test_totals_are_true_whatever_happens(
     database: Database,
     table: HotTable,
@@ -220,10 +238,10 @@ async def test_totals_are_true_after_long_histories(
     await _live(database, table, first, then)
 
 
-# ------------------------------------------------------------------------------- how it counts
+# --------------------------------------------------------------------- how days are counted
 
 
-async def test_a_count_that_something_came_between_is_thrown_away(database: Database) -> None:
+async def test_count_of_a_day_that_changed_meanwhile_is_discarded(database: Database) -> None:
     await make_day(database, 2, "events_history")
     await ended(database, "events", 2, 3)
     (found,) = [each for each in await uncounted(database, "events") if day(2) in each.part]
@@ -233,7 +251,7 @@ async def test_a_count_that_something_came_between_is_thrown_away(database: Data
         assert not await census.end(session, SQL, found, began, rows)
         began, rows = await count_day(session, found)
         assert await census.end(session, SQL, found, began, rows)
-        assert not await census.end(session, SQL, found, began, rows), "a second time"
+        assert not await census.end(session, SQL, found, began, rows), "written a second time"
     assert found.part not in [each.part for each in await uncounted(database, "events")]
 
 
@@ -257,7 +275,7 @@ async def test_a_day_that_an_erasure_or_a_trim_changed_is_counted_again(
 async def test_a_day_that_an_open_transaction_has_written_to_is_not_over(
     database: Database,
 ) -> None:
-    """It settled a row before midnight, and commits when the day could long be counted."""
+    """The transaction settled a row before midnight, and commits when the day could be counted."""
     await make_day(database, 2, "events_history")
     async with database.connect() as late:
         transaction = late.transaction()
@@ -266,14 +284,14 @@ async def test_a_day_that_an_open_transaction_has_written_to_is_not_over(
         await take(database)
         assert (await counted(database, "events")).successes == Number(0)
         await transaction.commit()
-    assert (await counted(database, "events")).successes == Number(2), "looked at, not counted"
+    assert (await counted(database, "events")).successes == Number(2), "counted without a census"
     await take(database)
     assert await uncounted(database, "events") == []
     assert (await counted(database, "events")).successes == Number(2)
 
 
 async def test_a_day_that_an_older_leader_trims_is_counted_again(database: Database) -> None:
-    """It calls the database's function, and knows of no census."""
+    """An older leader calls the database's function, and does not know the census."""
     await make_day(database, 2, "events_history")
     await ended(database, "events", 2, 3)
     await ended(database, "events", 2, 2, "b.b")
@@ -288,7 +306,7 @@ async def test_a_day_that_an_older_leader_trims_is_counted_again(database: Datab
 
 
 async def test_a_day_that_is_dropped_counts_no_more(database: Database) -> None:
-    """Before any leader looks."""
+    """Before any leader looks at the day."""
     await make_day(database, 2, "events_history")
     await ended(database, "events", 2, 3, tenant="north")
     await take(database)
@@ -297,8 +315,8 @@ async def test_a_day_that_is_dropped_counts_no_more(database: Database) -> None:
         assert (await counted(database, "events", **of)).total == Number(0), of
 
 
-async def test_what_was_counted_in_the_future_counts_no_more(database: Database) -> None:
-    """The clock ran ahead, a day seemed to be over, and it was set back."""
+async def test_counts_made_by_a_fast_clock_are_discarded(database: Database) -> None:
+    """The clock ran ahead, so a day seemed to be over; then the clock was set back."""
     await ended(database, "events", 0, 1, tenant="north")
     part = f"events_history{day(0)}"
     async with daemon_session(database) as session:
@@ -312,14 +330,14 @@ async def test_what_was_counted_in_the_future_counts_no_more(database: Database)
         "update inboxd.census set counted_at = now() + interval '1 hour' where part = $1", part
     )
     for of in ({}, {"type_": "a.a"}, {"tenant": "north"}):
-        assert (await counted(database, "events", **of)).successes == Number(2), "looked at"
+        assert (await counted(database, "events", **of)).successes == Number(2), "without a census"
     await take(database)
     assert await database.fetchval("select count(*) from inboxd.census where part = $1", part) == 0
     assert (await counted(database, "events")).successes == Number(2)
 
 
 async def test_a_day_that_is_attached_again_is_counted_again(database: Database) -> None:
-    """A leader that counted while it was detached did not find its rows."""
+    """A leader that counted while the day was detached did not find its rows."""
     await make_day(database, 100, "events_history")
     await ended(database, "events", 100, 5)
     part = f"events_history{day(100)}"
@@ -338,10 +356,10 @@ async def test_a_day_that_is_attached_again_is_counted_again(database: Database)
     assert (await counted(database, "events")).successes == Number(5)
 
 
-async def test_a_trim_that_is_cut_short_leaves_no_count_of_before(
+async def test_interrupted_trim_leaves_no_older_count(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The leader dies in the middle, when the day has been counted since it began to trim."""
+    """The leader dies in the middle of a trim, after the day has been counted meanwhile."""
     await make_day(database, 3, "events_history")
     await ended(database, "events", 3, 3)
     trim = partitions.trim
@@ -374,7 +392,42 @@ async def test_a_day_is_counted_once_and_todays_is_not(database: Database) -> No
     assert (await counted(database, "events")).successes == Number(4)
 
 
-def test_of_too_many_the_largest_are_told_apart() -> None:
+_LOW_ID = "select low_id from inboxd.census where part = $1"
+_LOWEST = "select min(id) from inboxd.events_history"
+
+
+async def test_lowest_id_of_a_day_is_noted(database: Database) -> None:
+    for days in (2, 3):
+        await make_day(database, days, "events_history")
+    await ended(database, "events", 2, 3)
+    await take(database)
+    noted = await database.fetchval(_LOW_ID, f"events_history{day(2)}")
+    assert noted == await database.fetchval(_LOWEST)
+    empty = await database.fetchval(_LOW_ID, f"events_history{day(3)}")
+    assert empty == 2**63 - 1, "a day without rows"
+
+
+async def test_days_counted_before_the_migration_get_their_lowest_id(
+    server: Server | ExternalServer,
+) -> None:
+    database = create(server)
+    try:
+        await migrations.migrate(settings_of(database), to=37)
+        await make_day(database, 2, "events_history")
+        await settle(database, 2, 3)
+        await database.execute(
+            "insert into inboxd.census (part, parent, counted_at, succeeded)"
+            " values ($1, 'events_history', now(), 3)",
+            f"events_history{day(2)}",
+        )
+        await migrations.migrate(settings_of(database))
+        noted = await database.fetchval(_LOW_ID, f"events_history{day(2)}")
+        assert noted == await database.fetchval(_LOWEST)
+    finally:
+        drop(server, database)
+
+
+def test_largest_types_and_tenants_are_kept_if_there_are_too_many() -> None:
     found = DayCount()
     for number in range(5):
         found.add(f"type {number}", "succeeded", f"tenant {number}", number + 1)

@@ -1,4 +1,4 @@
-"""A day whose rows move while it is counted, stretch by stretch: none is missed or met twice."""
+"""Rows of a day move while it is counted in stretches: each is counted once."""
 
 from collections.abc import Awaitable, Callable
 
@@ -19,19 +19,19 @@ from tests.support.rows import SQL, daemon_session, settings_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.safety]
 
-# Some ten pages.
+# About ten pages.
 _MANY = 300
 
 
 async def _changed_while_counted(
     database: Database, table: HotTable, change: Callable[[], Awaitable[object]]
 ) -> None:
-    """A day of several stretches whose rows move to its end when all but the last are counted."""
+    """Count a day in several stretches; `change` moves its rows to the end before the last one."""
     (found,) = [each for each in await uncounted(database, table) if day(2) in each.part]
     assert found.pages > 3
     async with daemon_session(database) as session:
         began, rows = await count_day(session, found, change)
-        assert rows.statuses.total() > _MANY, "some were met twice"
+        assert rows.statuses.total() > _MANY, "some rows were counted twice"
         assert not await census.end(session, SQL, found, began, rows)
     assert (await counted(database, table)).successes == Number(_MANY)
     await take(database)
@@ -40,11 +40,11 @@ async def _changed_while_counted(
 
 
 @pytest.mark.parametrize("table", TABLES)
-async def test_a_day_whose_rows_are_erased_while_it_is_counted(
+async def test_rows_erased_while_their_day_is_counted_count_once(
     database: Database, table: HotTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Those of an entity: type, status and tenant stay, and the rows move."""
-    monkeypatch.setattr(census, "_STRETCH", 1)
+    """The rows of an entity are erased: type, status and tenant stay, and the rows move."""
+    monkeypatch.setattr(census, "_STRETCH_PAGES", 1)
     await make_day(database, 2, f"{table}_history")
     await settle(database, 2, _MANY, "a.a", f"{table}_history")
     await database.execute(f"update inboxd.{table}_history set entity_type = 'u', entity_id = '7'")
@@ -58,7 +58,7 @@ async def test_a_day_whose_rows_are_erased_while_it_is_counted(
 
 
 async def _late(database: Database, table: str) -> Partition:
-    """Rows that were settled late; the partition that has their body."""
+    """Write rows that were settled late; returns the partition of their bodies."""
     await make_day(database, 2, f"{table}_history")
     await make_day(database, 9, "bodies")
     body = await store_body(database, 9, "late")
@@ -74,10 +74,10 @@ async def _keep(database: Database, bodies: Partition) -> None:
 
 
 @pytest.mark.parametrize("table", TABLES)
-async def test_a_day_whose_bodies_are_copied_forward_while_it_is_counted(
+async def test_rows_whose_bodies_are_copied_during_a_count_count_once(
     database: Database, table: HotTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(census, "_STRETCH", 1)
+    monkeypatch.setattr(census, "_STRETCH_PAGES", 1)
     bodies = await _late(database, table)
     await _changed_while_counted(database, table, lambda: _keep(database, bodies))
 
@@ -93,10 +93,10 @@ async def test_a_day_whose_bodies_are_copied_forward_is_not_counted_again(
 
 
 @pytest.mark.parametrize("is_counted", [True, False])
-async def test_no_count_begins_while_bodies_that_were_copied_are_not_committed(
+async def test_count_does_not_begin_before_copied_bodies_are_committed(
     database: Database, is_counted: bool
 ) -> None:
-    """It would meet rows where they were, and again where they are then."""
+    """The count would meet rows at their old places, and again at their new ones."""
     bodies = await _late(database, "events")
     if is_counted:
         await take(database)

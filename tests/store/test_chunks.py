@@ -1,4 +1,4 @@
-"""Statements of chunks: beside an operator's session, and portion by portion."""
+"""Statements of chunks, at the same time as an operator's session, and in portions."""
 
 from typing import Any, cast
 
@@ -27,7 +27,7 @@ select 'chunked', 'batch', 'item', 'k', inboxd.bucket_of('chunked', 'k'), 'waiti
        now() + interval '1 h' from generate_series(1, 3) n
 """
 
-# The first four of them are large.
+# The first four events are large.
 LONG = """
 insert into inboxd.topics (name, mode, source) values ('chunked', 'batch', 'test');
 insert into inboxd.events (topic, mode, type, ordering_key, bucket, status, head, position, payload)
@@ -38,14 +38,14 @@ select 'chunked', 'batch', 'item', 'k', inboxd.bucket_of('chunked', 'k'), 'waiti
 
 
 class Noting:
-    """A session, and how many rows each of its statements has brought so far."""
+    """A session that counts the rows of each statement."""
 
     def __init__(self, session: Connection) -> None:
         self.session = session
         self.brought = dict.fromkeys(("read_chunk", "read_bodies"), 0)
 
     async def fetch(self, query: str, *arguments: object) -> list[Row]:
-        """Ask the session."""
+        """Run the statement and count its rows."""
         rows = await self.session.fetch(query, *arguments)
         (name,) = (name for name in self.brought if SQL[name] == query)
         self.brought[name] += len(rows)
@@ -53,10 +53,10 @@ class Noting:
 
 
 async def take(events: EventChunk[dict[str, Any]], ctx: EventContext) -> None:
-    """A handler of chunks."""
+    """Handle a chunk, for tests that need no effect."""
 
 
-async def test_the_time_an_operator_gives_meanwhile_stands(database: Database) -> None:
+async def test_run_at_that_an_operator_sets_meanwhile_is_kept(database: Database) -> None:
     await database.execute(HEAD)
     (head,) = await database.fetch("select id from inboxd.events where head")
     async with (
@@ -74,7 +74,7 @@ async def test_the_time_an_operator_gives_meanwhile_stands(database: Database) -
     assert await database.fetchval(left)
 
 
-async def test_a_chunk_that_is_full_is_due_at_once(database: Database) -> None:
+async def test_full_chunk_is_due_at_once(database: Database) -> None:
     await database.execute(HEAD)
     async with daemon_session(database) as visit:
         await chunks.complete(visit, SQL, "chunked", ["k"], 4, [])
@@ -84,8 +84,8 @@ async def test_a_chunk_that_is_full_is_due_at_once(database: Database) -> None:
         assert await database.fetchval(due)
 
 
-async def test_of_a_chunk_that_is_streamed_only_a_portion_has_been_read(database: Database) -> None:
-    """A page of rows, and of their payloads as many bytes as a page may have."""
+async def test_streamed_chunk_is_read_in_portions(database: Database) -> None:
+    """A portion is a page of rows, and has at most page_bytes of their payloads."""
     await database.execute(LONG)
     handlers = Handlers("test")
     handlers.topic("chunked", mode="batch", count=25)
@@ -96,7 +96,7 @@ async def test_of_a_chunk_that_is_streamed_only_a_portion_has_been_read(database
     stretch = PositionRange("chunked", "k", 1, 25)
     stored = StoredChunk(SQL, limits, handler, stretch, 25, first)
     async with daemon_session(database) as session:
-        for _ in range(2):  # it can be read again
+        for _ in range(2):  # a chunk can be read again
             noting, met = Noting(session), []
             async for portion in stored.read(lambda: noting, UnreadEvents()):  # noqa: B023 - read at once
                 positions = [event.payload["n"] for event in portion]
@@ -109,7 +109,7 @@ async def test_of_a_chunk_that_is_streamed_only_a_portion_has_been_read(database
             ]
 
 
-async def test_headers_count_in_a_portion_and_come_whole(database: Database) -> None:
+async def test_headers_count_in_the_size_of_a_portion_and_are_complete(database: Database) -> None:
     await database.execute(
         LONG.replace("payload)", "payload, headers)").replace(
             "  from", ", jsonb_build_object('h', repeat(n::text, 1600)) from"
@@ -132,14 +132,14 @@ async def test_headers_count_in_a_portion_and_come_whole(database: Database) -> 
     assert all(e.headers == {"h": str(e.payload["n"]) * 1600} for portion in met for e in portion)
 
 
-async def test_a_chunk_is_looked_through_piece_by_piece(
+async def test_chunk_is_scanned_in_stretches(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A million events, read from a disk, take longer than one statement may."""
-    monkeypatch.setattr(chunks, "_STRETCH", 10)
+    """The scan of a million events from disk takes longer than the statement timeout."""
+    monkeypatch.setattr(chunks, "_STRETCH_POSITIONS", 10)
     await database.execute(LONG)
     await database.execute(
-        "alter table inboxd.events disable trigger user;"  # what an event says does not change
+        "alter table inboxd.events disable trigger user;"  # events cannot be changed
         " update inboxd.events set tenant = 't', type = 'rare',"
         " correlation_id = case position when 15 then 'b' else 'a' end"
     )
@@ -151,7 +151,7 @@ async def test_a_chunk_is_looked_through_piece_by_piece(
         assert await chunks.common_in(session, SQL, older, first) == ("a", "t")
         assert await chunks.common_in(session, SQL, whole, first) == (None, "t")
         assert await chunks.types_in(session, SQL, whole, ["none", "rare"]) == ["rare"]
-        await anyio.lowlevel.checkpoint()  # the driver tells of a statement a moment later
+        await anyio.lowlevel.checkpoint()  # asyncpg calls the logger in the next step of the loop
     assert [args[2:4] for args in asked[2:5]] == [(1, 10), (11, 20), (21, 25)]
     assert [args[4] for args in asked] == [
         *("a", "a"),
@@ -160,7 +160,7 @@ async def test_a_chunk_is_looked_through_piece_by_piece(
     ]
 
 
-async def test_a_line_that_was_never_empty_has_places_of_any_size(database: Database) -> None:
+async def test_positions_beyond_32_bits_are_measured(database: Database) -> None:
     await database.execute(HEAD.replace("n = 1, n,", "n = 1, 3000000000 + n,"))
     async with daemon_session(database) as visit:
         (line,) = await chunks.open_lines(visit, SQL, "chunked", ["k"], 1, due=False)
@@ -169,7 +169,7 @@ async def test_a_line_that_was_never_empty_has_places_of_any_size(database: Data
 
 
 @pytest.mark.parametrize(("full", "expected", "due"), [(3, [], True), (None, ["item", "b"], False)])
-async def test_what_was_taken_out_of_a_chunk_counts_for_its_number_alone(
+async def test_deleted_event_of_a_chunk_counts_for_its_size_only(
     database: Database, full: int | None, expected: list[str], due: bool
 ) -> None:
     await database.execute(HEAD.replace("'item'", "case n when 2 then 'b' else 'item' end"))

@@ -1,4 +1,4 @@
-"""Claims of commands and events beside other claims: what, how much, and what a survey sees."""
+"""Claims of commands and events at the same time as other claims; rows that a survey sees."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -17,7 +17,7 @@ from tests.support.verdicts import safety
 pytestmark = pytest.mark.anyio
 
 
-async def test_claims_skip_what_others_hold(database: Database) -> None:
+async def test_claims_skip_rows_that_other_sessions_hold(database: Database) -> None:
     async with daemon_session(database) as one, daemon_session(database) as two:
         sent = await send(one, 5, "test.noop")
         async with one.transaction():
@@ -28,7 +28,7 @@ async def test_claims_skip_what_others_hold(database: Database) -> None:
         assert ids_of(second) == sent[2:]
 
 
-async def test_pages_of_events_skip_what_others_hold(database: Database) -> None:
+async def test_pages_of_events_skip_rows_that_other_sessions_hold(database: Database) -> None:
     lane = Lane(("default", "test.noop"))
     async with daemon_session(database) as one, daemon_session(database) as two:
         emitted = await emit(one, 5, "test.noop")
@@ -54,7 +54,7 @@ async def test_every_claim_raises_the_fence(database: Database) -> None:
     assert tuple(row) == (0, 0, None)
 
 
-async def test_no_queue_gets_more_than_its_room(database: Database) -> None:
+async def test_claims_of_a_queue_are_bounded_by_its_room(database: Database) -> None:
     async with daemon_session(database) as session:
         worker = await join(session)
         for queue in ("mail", "print"):
@@ -71,14 +71,14 @@ async def test_no_queue_gets_more_than_its_room(database: Database) -> None:
         assert [row["priority"] for row in rows if row["queue"] == "mail"] == [0] * 10 + [5] * 2
         assert [row["priority"] for row in rows if row["queue"] == "print"] == [0] * 3
         rows = await commands.claim(session, SQL, worker, {"mail": 100, "print": 100}, lanes, 4)
-        assert len(rows) == 4, "no more than the page"
+        assert len(rows) == 4, "at most one page"
 
 
 @pytest.mark.parametrize("table", ["events", "commands"])
-async def test_the_sweep_finds_what_committed_long_after_the_cursor_passed(
+async def test_sweep_finds_rows_committed_long_after_the_cursor_passed(
     database: Database, table: str
 ) -> None:
-    """The producer drew now() first and committed last: the cursor is beyond it, the survey not."""
+    """The producer's now() is old and it commits last: the cursor has passed it, not the survey."""
     async with daemon_session(database) as session, daemon_session(database) as slow:
         worker = await join(session)
         write, read = (emit, events.survey) if table == "events" else (send, commands.survey)
@@ -102,22 +102,20 @@ async def test_the_sweep_finds_what_committed_long_after_the_cursor_passed(
             lane.advance(now, early)
         assert await take() == []
         lanes = Lanes()
-        assert lanes.sweep(await read(session, SQL)), "the survey sees it"
+        assert lanes.sweep(await read(session, SQL)), "the survey sees the row"
         lane.rewind()
         with safety():
             assert await take() == [late]
 
 
 @pytest.mark.parametrize("table", ["events", "commands"])
-async def test_the_cursor_finds_what_committed_a_little_late(
-    database: Database, table: str
-) -> None:
+async def test_cursor_finds_rows_committed_a_little_late(database: Database, table: str) -> None:
     async with daemon_session(database) as session, session.transaction():
         worker = await join(session)
         queue = "queue, " if table == "commands" else ""
         value = "'default', " if table == "commands" else ""
         for milliseconds in (50, 150):
-            # One transaction, so that now() stands still.
+            # One transaction, so that now() does not change.
             await session.execute(
                 f"insert into inboxd.{table} ({queue}type, run_at) values ({value}'test.noop',"
                 f" now() - interval '{milliseconds} ms')"
@@ -134,7 +132,7 @@ async def test_the_cursor_finds_what_committed_a_little_late(
         assert lane.after_at == BEGINNING
 
 
-async def test_the_cursor_passes_over_what_was_taken(database: Database) -> None:
+async def test_cursor_passes_over_claimed_rows(database: Database) -> None:
     async with daemon_session(database) as session:
         ids = await emit(session, 4, "test.noop")
         await session.execute(
@@ -151,7 +149,7 @@ async def test_the_cursor_passes_over_what_was_taken(database: Database) -> None
             assert ids_of(await events.claim(session, SQL, [lane], 10)) == ids[2:]
 
 
-async def test_suspects_are_in_no_lane_and_claimed_by_groups(database: Database) -> None:
+async def test_suspects_are_outside_of_lanes_and_claimed_by_groups(database: Database) -> None:
     async with daemon_session(database) as one, daemon_session(database) as two:
         sent = await send(one, 5, "test.noop")
         await one.execute(
@@ -163,15 +161,17 @@ async def test_suspects_are_in_no_lane_and_claimed_by_groups(database: Database)
         first, second = await join(one, "one"), await join(one, "two")
         assert ids_of(await claim(one, first)) == sent[:1]
         async with one.transaction():
-            assert await claim_suspects(one, first, rows=2) == sent[1:3], "as far as it has room"
+            assert await claim_suspects(one, first, rows=2) == sent[1:3], "at most `rows` rows"
             with safety():
-                assert await claim_suspects(two, second) == sent[3:4], "another has the rest"
+                assert await claim_suspects(two, second) == sent[3:4], (
+                    "another worker claims the rest"
+                )
                 assert await claim_suspects(two, second) == []
         (other,) = await commands.find_suspects(one, SQL)
         assert await claim_suspects(two, second, group=other.group) == sent[4:]
 
 
-async def test_a_worker_takes_only_the_suspects_that_it_serves(database: Database) -> None:
+async def test_worker_claims_only_suspects_of_its_queues_and_types(database: Database) -> None:
     async with daemon_session(database) as session:
         sent = await send(session, 3, "test.noop", queue="mail")
         sent += await send(session, 1, "test.noop", queue="print")
@@ -181,10 +181,10 @@ async def test_a_worker_takes_only_the_suspects_that_it_serves(database: Databas
         assert await claim_suspects(session, worker, {"mail": 2, "print": 2}) == [
             *sent[:2],
             *sent[3:],
-        ], "no more of a queue than its room"
+        ], "of each queue at most its room"
 
 
-async def test_what_an_older_release_takes_back_is_a_group_as_well(database: Database) -> None:
+async def test_commands_taken_back_by_an_older_release_are_a_group_too(database: Database) -> None:
     async with daemon_session(database) as session:
         dead = await join(session)
         await send(session, 2, "test.noop")
@@ -196,7 +196,7 @@ async def test_what_an_older_release_takes_back_is_a_group_as_well(database: Dat
         await session.execute(taken_back)
         (found,) = await commands.find_suspects(session, SQL)
         assert (found.group, found.alone) == (dead, False)
-        # One that was left by itself before stays so.
+        # A suspect that was alone before stays alone.
         await session.execute(
             "update inboxd.commands set status = 'running', worker_id = $1, started_at = now(),"
             " lone_crashes = case when id = (select min(id) from inboxd.commands) then 0 end",
@@ -273,10 +273,10 @@ async def test_rows_of_the_future_are_not_claimed(database: Database) -> None:
         assert len(await claim(session, await join(session))) == 1
 
 
-async def test_what_was_given_no_time_is_claimed_without_one(database: Database) -> None:
-    """A driver spends more on a timestamp than on all the rest, and nearly no event was given one.
+async def test_event_without_a_given_time_is_claimed_without_one(database: Database) -> None:
+    """A driver spends more time on a timestamp than on all the rest; few events have their own.
 
-    Also one that was written late in its transaction.
+    This holds also for an event that was written late in its transaction.
     """
     lane = Lane(("default", "test.noop"))
     given = datetime(2030, 1, 1, tzinfo=UTC)

@@ -1,4 +1,4 @@
-"""Claims, heartbeats and deaths, held by two sessions at once: the dead get nothing."""
+"""Claims, heartbeats and deaths in two sessions at once: a dead worker gets nothing."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
@@ -41,7 +41,9 @@ async def test_a_heartbeat_in_flight_is_a_sign_of_life(database: Database) -> No
         async with session.transaction():
             await workers.beat(session, SQL, worker, 0, "running")
             assert await workers.declare_dead(pool, SQL, worker, 0, 3) is None
-        assert await workers.declare_dead(pool, SQL, worker, 0, 3) is None, "its number changed"
+        assert await workers.declare_dead(pool, SQL, worker, 0, 3) is None, (
+            "its heartbeat has changed"
+        )
         assert await workers.declare_dead(pool, SQL, worker, 1, 3) == []
 
 
@@ -69,10 +71,10 @@ async def _a_beat(session: Connection, worker: UUID) -> object:
 
 
 @pytest.mark.parametrize("late", [_a_claim, _a_claim_of_a_suspect, _a_beat])
-async def test_a_claim_that_waits_for_the_death_gets_nothing(
+async def test_claim_that_waits_for_a_death_gets_nothing(
     database: Database, late: Callable[[Connection, UUID], Awaitable[object]]
 ) -> None:
-    """A claim, or a heartbeat, that reaches the server while its worker is declared dead."""
+    """A claim or a heartbeat reaches the server while its worker is declared dead."""
     answers: list[object] = []
     async with daemon_session(database) as reaper, daemon_session(database) as stopped:
         worker = await join(reaper)
@@ -93,10 +95,10 @@ async def test_a_claim_that_waits_for_the_death_gets_nothing(
         assert await database.fetchval("select state from inboxd.workers") == "dead"
 
 
-async def test_a_claim_that_committed_just_before_the_death_is_taken_back(
+async def test_claim_committed_just_before_the_death_is_taken_back(
     database: Database,
 ) -> None:
-    """The reaper's transaction began before the claim committed; its later statement sees it."""
+    """The reaper's transaction began before the claim committed; a later statement sees it."""
     async with daemon_session(database) as reaper, daemon_session(database) as other:
         worker = await join(other)
         sent = await send(other, 3, "test.noop")
@@ -110,8 +112,8 @@ async def test_a_claim_that_committed_just_before_the_death_is_taken_back(
         assert sorted(ids_of(returned)) == sent
 
 
-async def test_a_command_that_somebody_settles_is_a_sign_of_life(database: Database) -> None:
-    """The reaper waits for no row while it holds others: no deadlock, whatever the order."""
+async def test_settlement_in_flight_is_a_sign_of_life(database: Database) -> None:
+    """The reaper waits for no row while it holds others, so it cannot deadlock in any order."""
     async with (
         daemon_pool(database) as pool,
         daemon_session(database) as own,
@@ -132,7 +134,7 @@ async def test_a_command_that_somebody_settles_is_a_sign_of_life(database: Datab
         assert sorted(ids_of(returned)) == sent
 
 
-async def test_two_reapers_bury_once(database: Database) -> None:
+async def test_concurrent_reapers_take_commands_back_once(database: Database) -> None:
     async with daemon_pool(database) as pool, daemon_session(database) as session:
         worker = await join(session)
         sent = await send(session, 5, "test.noop")
@@ -156,8 +158,8 @@ def _mark(row: ClaimedEvent) -> events.Mark:
     return events.Mark(row["id"], row["crashes"], row["run_at"])
 
 
-async def test_a_marked_event_is_nobody_elses_until_it_was_run(database: Database) -> None:
-    """Between the two transactions of a careful event it is locked by nobody, but kept."""
+async def test_marked_event_is_not_claimed_by_others_before_it_ran(database: Database) -> None:
+    """Between its two transactions a careful event is not locked, but others leave it alone."""
     lane = Lane(("default", "test.noop"))
     async with daemon_session(database) as one, daemon_session(database) as two:
         (row_id,) = await emit(one, 1, "test.noop")
@@ -174,19 +176,21 @@ async def test_a_marked_event_is_nobody_elses_until_it_was_run(database: Databas
             await events.unmark_crash(
                 one, SQL, events.Mark(row["id"], row["crashes"], row["run_at"])
             )
-            assert await two.fetchval("select crashes from inboxd.events") == 1, "if it dies now"
+            assert await two.fetchval("select crashes from inboxd.events") == 1, (
+                "kept if it dies now"
+            )
         async with two.transaction():
             (free,) = await events.claim(two, SQL, [lane], 10)
             assert (free["crashes"], free["run_at"]) == (0, row["run_at"])
 
 
-async def test_a_mark_of_somebody_elses_is_left_alone(database: Database) -> None:
+async def test_mark_of_another_worker_is_kept(database: Database) -> None:
     lane = Lane(("default", "test.noop"))
     async with daemon_session(database) as one:
         (row_id,) = await emit(one, 1, "test.noop")
         async with one.transaction():
             (row,) = await events.claim(one, SQL, [lane], 1)
-        for _ in range(2):  # mine, and then another worker's
+        for _ in range(2):  # one's own mark, and then another worker's
             await events.mark_crash(one, SQL, row_id, timedelta(seconds=60))
         await events.unmark_crash(one, SQL, _mark(row))
         assert await one.fetchval("select crashes from inboxd.events") == 2

@@ -1,4 +1,4 @@
-"""The shared lists of columns are those of the tables, and of what claims say that they return."""
+"""Shared lists of columns match the tables, and the declared columns of claims."""
 
 import re
 from pathlib import Path
@@ -11,13 +11,13 @@ from inboxd.store.rows import ClaimedCommand, ClaimedEvent
 from tests.support import Database
 from tests.support.rows import SQL, daemon_session
 
-# What has no meaning once a row has ended, and what only an end gives.
+# Columns that a row loses when it ends, and columns that its end sets.
 LEFT = {
     "event": {"position", "head"},
     "command": {"needs", "line_at", "suspect_group", "lone_crashes", "alone_fence"},
 }
 GAINED = {"event": {"finished_at", "duration", "worker_id"}, "command": {"finished_at", "duration"}}
-# What a claim returns always, and what it may return besides.
+# Columns that a claim always returns, and columns that it may return.
 CLAIMS = {
     **dict.fromkeys(
         (
@@ -45,20 +45,20 @@ FUNCTIONS = [
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("kind", SHARED)
-async def test_history_takes_over_what_both_tables_have(database: Database, kind: str) -> None:
+async def test_history_takes_over_all_shared_columns(database: Database, kind: str) -> None:
     hot, history = [await _columns(database, f"{kind}s{end}") for end in ("", "_history")]
     assert hot - LEFT[kind] == set(SHARED[kind])
     assert history - GAINED[kind] == set(SHARED[kind])
 
 
 @pytest.mark.parametrize("file", FUNCTIONS, ids=lambda file: file.stem)
-def test_a_function_moves_all_of_them(file: Path) -> None:
-    """Functions write them out: a file is applied as it stands, and is read in psql."""
+def test_function_moves_all_shared_columns(file: Path) -> None:
+    """Functions write the columns out: their files are applied as they stand, and read in psql."""
     for kind, columns in MOVES.findall(file.read_text()):
         assert set(re.split(r"[,\s]+", columns)) - GAINED[kind] == set(SHARED[kind])
 
 
-def test_statements_have_them_from_one_place() -> None:
+def test_statements_take_shared_columns_from_one_list() -> None:
     moving = {file.stem: MOVES.search(file.read_text()) for file in sql_folder().rglob("*.sql")}
     lists = {name: found[2] for name, found in moving.items() if found}
     assert lists
@@ -67,7 +67,7 @@ def test_statements_have_them_from_one_place() -> None:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("name", CLAIMS)
-async def test_a_claim_returns_what_it_is_typed_to(database: Database, name: str) -> None:
+async def test_claim_returns_its_declared_columns(database: Database, name: str) -> None:
     always, besides = CLAIMS[name]
     async with daemon_session(database) as session:
         statement = await session.prepare(SQL[name])

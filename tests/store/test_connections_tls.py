@@ -1,7 +1,8 @@
-"""TLS to the server: encrypted, and only to the one that the authority vouches for.
+"""TLS to the server: encrypted, and only with a certificate of the trusted authority.
 
-A real server with a certificate for `localhost`, of an authority made for this test. The embedded
-PostgreSQL knows no TLS, so it is another one: that of the run, or the newest of Debian's packages.
+A real server has a certificate for `localhost` by an authority made for this test. The embedded
+PostgreSQL has no TLS, so the server is the one given for the run, or the newest of Debian's
+packages.
 """
 
 import os
@@ -44,7 +45,7 @@ extendedKeyUsage = clientAuth
 subjectKeyIdentifier = hash
 authorityKeyIdentifier = keyid
 """
-# Nobody comes in without TLS; one role not without its certificate.
+# Every role needs TLS; the role `certified` also needs its certificate.
 _RULES = "hostssl all certified all cert\nhostssl all all all trust\n"
 _SPEAKS_TLS = b"could not load server certificate file"
 
@@ -58,7 +59,7 @@ class Paper:
 
 
 class Authority:
-    """It vouches for whom it is told."""
+    """An authority that signs certificates."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self._folder = folder
@@ -70,7 +71,7 @@ class Authority:
         )
 
     def vouch(self, name: str, what: str) -> Paper:
-        """A certificate for a `server` or a `client` of this name."""
+        """Sign a certificate for a `server` or a `client` of this name."""
         paper, asked = self._paper(name), self._folder / f"{name}.csr"
         sections = self._sections(name)
         self._openssl(
@@ -99,7 +100,7 @@ class Authority:
 
 @dataclass(frozen=True)
 class Secured:
-    """A migrated database on a server that takes nobody without TLS."""
+    """A migrated database on a server that refuses connections without TLS."""
 
     database: Database
     ours: Authority
@@ -107,7 +108,7 @@ class Secured:
     client: Paper
 
     def settings(self, host: str, query: str = "", user: str = "postgres", **tls: Path) -> Settings:
-        """How the daemon would connect; in `query`, `ours` and `theirs` stand for their files."""
+        """Settings of the daemon; in `query`, `ours` and `theirs` become paths of certificates."""
         parts = urlsplit(self.database.dsn)
         query = query.replace("ours", str(self.ours.own.certificate))
         query = query.replace("theirs", str(self.theirs.own.certificate))
@@ -117,7 +118,7 @@ class Secured:
 
 @pytest.fixture(scope="module")
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
-    """A server of the module's own."""
+    """A server for the tests of this module."""
     if shutil.which("openssl") is None:
         pytest.skip("openssl is not installed: apt install openssl")
     folder = tmp_path_factory.mktemp("papers")
@@ -134,7 +135,7 @@ def _speaks_tls(programs: Path) -> bool:
 
 
 def _secure(server: Server, ours: Authority, paper: Paper) -> None:
-    """Let a stopped server speak TLS from now on; its key is its own."""
+    """Set up TLS on a stopped server, with copies of the files that its user owns."""
     cluster = server.home / "cluster"
     owner = cluster.stat()
     for source, name in (
@@ -151,7 +152,7 @@ def _secure(server: Server, ours: Authority, paper: Paper) -> None:
 
 
 async def _session(settings: Settings) -> tuple[bool, str | None]:
-    """Whether the session is encrypted, and what the server knows of the client."""
+    """Whether the session is encrypted, and the client's name by its certificate."""
     connection = await connect(settings, "test")
     try:
         row = await connection.fetchrow(
@@ -163,10 +164,10 @@ async def _session(settings: Settings) -> tuple[bool, str | None]:
     return row["ssl"], row["client_dn"]
 
 
-async def test_what_fits_is_encrypted(secured: Secured) -> None:
+async def test_session_with_matching_settings_is_encrypted(secured: Secured) -> None:
     ca = secured.ours.own.certificate
     for settings in (
-        secured.settings("127.0.0.1", "sslmode=require"),  # whoever it is
+        secured.settings("127.0.0.1", "sslmode=require"),  # with a certificate for any name
         secured.settings("localhost", tls_ca=ca),
         secured.settings("localhost", "sslmode=verify-full&sslrootcert=ours"),
         secured.settings("127.0.0.1", "sslmode=verify-ca&sslrootcert=ours"),
@@ -180,26 +181,24 @@ async def test_what_fits_is_encrypted(secured: Secured) -> None:
         ("localhost", "", "theirs", "certificate verify failed.*database.tls_ca"),
         ("localhost", "sslmode=verify-full&sslrootcert=theirs", None, "certificate verify failed"),
         ("localhost", "sslmode=verify-ca&sslrootcert=theirs", None, "certificate verify failed"),
-        ("127.0.0.1", "", "ours", "127.0.0.1.*the name that its certificate has"),
+        ("127.0.0.1", "", "ours", "127.0.0.1.*the one in its certificate"),
         ("127.0.0.1", "sslmode=verify-full&sslrootcert=ours", None, "127.0.0.1"),
         ("localhost", "sslmode=disable", None, "no encryption"),
     ],
 )
-async def test_what_does_not_fit_is_refused(
+async def test_server_that_does_not_match_is_refused(
     secured: Secured, host: str, query: str, tls: str | None, problem: str
 ) -> None:
-    """The wrong authority, the wrong name, or no TLS at all."""
+    """The authority or the name is wrong, or there is no TLS."""
     given = {} if tls is None else {"tls_ca": getattr(secured, tls).own.certificate}
     with pytest.raises(DatabaseError, match=problem):
         await _session(secured.settings(host, query, **given))
 
 
-async def test_a_server_without_tls_is_not_talked_to_in_the_clear(
-    secured: Secured, database: Database
-) -> None:
+async def test_server_without_tls_is_refused(secured: Secured, database: Database) -> None:
     for tls in ({"tls_ca": secured.ours.own.certificate}, {}):
         dsn = database.dsn if tls else f"{database.dsn}?sslmode=require"
-        with pytest.raises(DatabaseError, match=r"SSL.*the server runs and has TLS \(ssl = on\)"):
+        with pytest.raises(DatabaseError, match=r"SSL.*enable TLS on it \(ssl = on\)"):
             await _session(Settings.model_validate({"dsn": dsn, **tls}))
 
 

@@ -1,4 +1,4 @@
-"""The daily statement: all adds up, and what was deleted, dropped or restored is named."""
+"""The daily statement: its numbers add up; deleted, dropped and restored rows are named."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -34,14 +34,14 @@ FOREVER = {"events": "forever", "commands": "forever"}
 
 @dataclass
 class Books:
-    """A leader with a database in which some days are over."""
+    """A leader, and a database with some past days."""
 
     database: Database
     context: MaintenanceContext
     task: DailyStatement
 
     async def settled(self, status: str, rows: int, source: str | None = "shop") -> None:
-        """Events of two days ago that ended so."""
+        """Add events of two days ago that ended with this status."""
         await settle(self.database, AGO, rows, "new")
         await self.database.execute(
             "update inboxd.events_history set type = 'a.a', status = $1, source = $2"
@@ -50,7 +50,7 @@ class Books:
         )
 
     async def unsettled(self, rows: int, source: str | None = "shop") -> None:
-        """Events of two days ago that wait."""
+        """Add unsettled events of two days ago."""
         await self.database.execute(
             "insert into inboxd.events (type, topic, source, created_at) select 'a.a', 'default',"
             " $1, $2::date + interval '1 hour' from generate_series(1, $3::int)",
@@ -58,7 +58,7 @@ class Books:
         )
 
     async def count_again(self) -> None:
-        """As if a week had passed since days were counted, and a day since all was looked at."""
+        """Make counts of days look a week old, and the last check of everything a day old."""
         await self.database.execute(
             "update inboxd.census set counted_at = counted_at - interval '8 days',"
             " begun_at = begun_at - interval '8 days';"
@@ -67,15 +67,15 @@ class Books:
         self.task._last = None
 
     async def run(self) -> None:
-        """One run of the leader's tasks."""
-        for _ in range(3):  # some days are counted again in each
+        """Run the leader's tasks once."""
+        for _ in range(3):  # each run counts only some days again
             await Census(self.context, leads).take()
         await self.task.make()
 
     async def make(self) -> dict[str, Any]:
-        """The statement of two days ago, after a run; its day is closed by then.
+        """Run the tasks until the day of two days ago is closed; returns its statement.
 
-        Transactions of other tests on the server may hold it up.
+        Transactions of other tests on the server may delay the close.
         """
 
         async def is_closed() -> bool:
@@ -99,7 +99,7 @@ class Books:
 async def books(database: Database) -> AsyncIterator[Books]:
     for days in (4, 3, AGO):
         await make_day(database, days, "events_history", "commands_history", "receipts")
-    # Statements begin with that day.
+    # The first day of statements.
     await database.execute("insert into inboxd.statement_days (day) values ($1)", DAY)
     async with daemon_pool(database, 2) as pool:
         context = MaintenanceContext(pool, SQL, Metrics("0"), uuid4())
@@ -107,14 +107,14 @@ async def books(database: Database) -> AsyncIterator[Books]:
 
 
 def named(found: dict[str, Any]) -> dict[str, int]:
-    """What does not add up, by what it is."""
+    """The findings: the number of rows by kind."""
     return {each["what"]: each["rows"] for each in (*found["findings"], *found["elsewhere"])}
 
 
-# ------------------------------------------------------------------------------ what adds up
+# ------------------------------------------------------------------------------ sums
 
 
-async def test_all_that_was_received_is_what_became_of_it(books: Books) -> None:
+async def test_received_events_add_up_by_their_outcomes(books: Books) -> None:
     await books.settled("succeeded", 5)
     await books.settled("failed", 1)
     await books.settled("dismissed", 2)
@@ -153,8 +153,8 @@ async def test_all_that_was_received_is_what_became_of_it(books: Books) -> None:
     assert age < timedelta(days=AGO).total_seconds()
 
 
-async def test_what_happens_to_rows_later_adds_up(books: Books) -> None:
-    """They are settled, erased, trimmed by type, dropped with their day: nothing is missing."""
+async def test_later_changes_of_rows_add_up(books: Books) -> None:
+    """Events are settled, erased, trimmed by type and dropped with their day: none is missing."""
     await books.settled("succeeded", 6)
     await books.unsettled(3)
     await books.make()
@@ -176,7 +176,7 @@ async def test_what_happens_to_rows_later_adds_up(books: Books) -> None:
     await let_go(books.database, FOREVER, {"b.b": {"retention": "1d"}})
     await books.count_again()
     found = await books.make()
-    assert found["lines"] == [shop], "what was trimmed stays counted"
+    assert found["lines"] == [shop], "trimmed events stay counted"
     await let_go(books.database, {"events": "1d", "commands": "1d"})
     assert await books.database.fetchval("select count(*) from inboxd.events_history") == 1
     await books.count_again()
@@ -203,8 +203,8 @@ async def test_events_that_go_to_more_topics_add_up(books: Books) -> None:
     assert named(found) == {}
 
 
-async def test_a_day_is_closed_when_nobody_may_write_to_it_any_more(books: Books) -> None:
-    """A transaction that began before midnight, and commits when the day is long over."""
+async def test_day_is_closed_after_its_last_open_transaction(books: Books) -> None:
+    """A transaction began before midnight and commits long after the day."""
     async with books.database.connect() as late:
         transaction = late.transaction()
         await transaction.start()
@@ -223,7 +223,7 @@ async def test_a_day_is_closed_when_nobody_may_write_to_it_any_more(books: Books
     assert [line["received"] for line in found["lines"]] == [1]
 
 
-async def test_sources_are_told_apart_as_long_as_there_is_room(
+async def test_sources_beyond_the_limit_are_added_up(
     books: Books, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(store, "MOST_SOURCES", 2)
@@ -239,10 +239,10 @@ async def test_sources_are_told_apart_as_long_as_there_is_room(
     assert named(found) == {}
 
 
-# --------------------------------------------------------------------------- what is named
+# --------------------------------------------------------------------------- findings
 
 
-async def test_a_deleted_row_is_named_until_somebody_accepts_it(books: Books) -> None:
+async def test_deleted_row_is_named_until_its_finding_is_accepted(books: Books) -> None:
     await books.settled("succeeded", 3)
     await books.make()
     await books.database.execute(
@@ -256,7 +256,7 @@ async def test_a_deleted_row_is_named_until_somebody_accepts_it(books: Books) ->
     assert books.metric("rows_missing") == 1
     async with open_session(settings_of(books.database)) as session:
         assert await accept_findings(session, DAY, actor="ana", reason="a test") == 1
-        with pytest.raises(NotFound, match="nothing is to be accepted"):
+        with pytest.raises(NotFound, match="has no finding to accept"):
             await accept_findings(session, DAY, actor="ana")
     await books.task.make()
     assert books.metric("rows_missing") == 0
@@ -265,12 +265,12 @@ async def test_a_deleted_row_is_named_until_somebody_accepts_it(books: Books) ->
     await books.database.execute("delete from inboxd.events_history")
     await books.count_again()
     (worse,) = (await books.make())["findings"]
-    assert (worse["rows"], worse["accepted_by"]) == (3, None), "more is to be accepted anew"
+    assert (worse["rows"], worse["accepted_by"]) == (3, None), "more rows need a new acceptance"
     assert await books.database.fetchval("select action from inboxd.audit") == "accept"
 
 
 async def test_a_deletion_is_noticed_without_waiting_for_a_week(books: Books) -> None:
-    """The server counts what it deletes: the day is counted again."""
+    """The server's number of deleted rows changes, so the day is counted again."""
     await books.settled("succeeded", 3)
     await books.make()
 
@@ -293,7 +293,7 @@ async def test_an_unsettled_row_that_is_deleted_is_named(books: Books) -> None:
     assert named(await books.make()) == {"rows_missing": 1}
 
 
-async def test_a_day_of_history_that_somebody_dropped_is_named(books: Books) -> None:
+async def test_dropped_day_of_history_is_named(books: Books) -> None:
     await books.settled("succeeded", 3)
     await books.make()
     await books.database.execute(f"drop table inboxd.events_history{day(AGO)}")
@@ -331,7 +331,7 @@ async def test_receipts_whose_events_were_deleted_are_named(books: Books) -> Non
 
 
 async def test_a_receipt_that_comes_a_day_late_is_counted(books: Books) -> None:
-    """From a spool, when its day has long been counted."""
+    """The receipt comes from a spool, after its day has been counted."""
     await receive(books.database, received_ago(AGO))
     await books.unsettled(1, source="psp")
     assert (await books.make())["lines"][0]["receipts"] == 1
@@ -351,8 +351,8 @@ async def test_a_receipt_that_comes_a_day_late_is_counted(books: Books) -> None:
     assert named(found) == {}
 
 
-async def test_a_table_that_is_as_it_was_before_is_named(books: Books) -> None:
-    """Unsettled events are restored from a backup, of a time before some were settled."""
+async def test_table_restored_to_an_older_state_is_named(books: Books) -> None:
+    """A backup restores unsettled events that were settled meanwhile."""
     await books.unsettled(3)
     await books.database.execute("create table backup as select * from inboxd.events")
     await books.make()
@@ -367,14 +367,14 @@ async def test_a_table_that_is_as_it_was_before_is_named(books: Books) -> None:
     assert named(await books.make()) == {"rows_too_many": 3}
 
 
-async def test_an_older_state_of_all_is_named(books: Books) -> None:
-    """All of the database is as it was, its statements too: the leader remembers."""
+async def test_older_state_of_the_whole_database_is_named(books: Books) -> None:
+    """The whole database is in an older state, its statements too; the leader remembers."""
     await books.unsettled(1)
     await books.make()
     older = "update inboxd.statement_checks set checked_at = checked_at - interval '1 hour'"
     await books.database.execute(older)
     assert named(await books.make()) == {"older_state": 0}
-    assert named(await books.make()) == {"older_state": 0}, "it stays until it is accepted"
+    assert named(await books.make()) == {"older_state": 0}, "the finding stays until its acceptance"
 
 
 @pytest.mark.parametrize(
@@ -382,7 +382,7 @@ async def test_an_older_state_of_all_is_named(books: Books) -> None:
     [("database = 'another'", "another_database"), ("timeline = timeline - 1", "another_timeline")],
 )
 async def test_another_database_is_named(books: Books, was: str, what: str) -> None:
-    """A dump that was restored elsewhere has another database; a recovery, another timeline."""
+    """A dump restored elsewhere is another database; a recovery gives another timeline."""
     await books.unsettled(1)
     await books.make()
     await books.database.execute(f"update inboxd.statement_checks set {was}")
@@ -409,10 +409,10 @@ async def test_a_stream_that_went_back_is_named(books: Books) -> None:
     found = await books.make()
     (finding,) = found["elsewhere"]
     assert finding["what"] == "position_gone_back"
-    assert "orders 0 was stored up to 90, and is up to 40" in finding["detail"]
+    assert "orders 0 went back from 90 to 40" in finding["detail"]
 
 
-async def test_a_spool_that_nobody_drains_is_named(books: Books) -> None:
+async def test_spool_without_a_drain_is_named(books: Books) -> None:
     await books.unsettled(1)
     await books.database.execute(
         "insert into inboxd.receivers (id, name, host, pid, version, spooled, beat_at) values"
@@ -424,7 +424,7 @@ async def test_a_spool_that_nobody_drains_is_named(books: Books) -> None:
     assert [each["is_gone"] for each in found["spools"]] == [False, True]
 
 
-# ------------------------------------------------------------------------------ how it is made
+# ------------------------------------------------------------------------------ the task
 
 
 async def test_a_leader_makes_the_statement(books: Books, start_worker: StartWorker) -> None:
@@ -439,7 +439,7 @@ async def test_a_leader_makes_the_statement(books: Books, start_worker: StartWor
     assert [line["received"] for line in (await books.shown())["lines"]] == [3]
 
 
-async def test_old_statements_go_with_all_that_they_were_made_of(books: Books) -> None:
+async def test_old_statements_are_deleted_with_their_parts(books: Books) -> None:
     await books.settled("succeeded", 3)
     await books.make()
     async with daemon_session(books.database) as session:

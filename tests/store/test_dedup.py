@@ -1,4 +1,4 @@
-"""The record of dedup keys; its purge; duplicates are told."""
+"""The record of dedup keys, its purge, and the report of duplicates."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -37,14 +37,14 @@ class Received:
 
 
 class Told(NamedTuple):
-    """What is told of one that is not the first of its key; first: the one that was, if it is."""
+    """The answer for a later event of a key: the first event, or None for a contradiction."""
 
     first: UUID | None
     conflict: bool
 
 
 async def send(database: Database, received: Received) -> Told | None:
-    """Write it as a producer does; None: it is the first of its key."""
+    """Emit the event as a producer does; returns None for the first of its key."""
     (row,) = await database.fetch(
         "select * from inboxd.emit_event('a.b', $1::text::jsonb, topic => $2, source => $3,"
         " dedup_key => $4, event_id => $5)",
@@ -55,7 +55,7 @@ async def send(database: Database, received: Received) -> Told | None:
     return Told(None if row["conflict"] else row["new_event_id"], row["conflict"])
 
 
-async def test_the_first_is_told_so_and_the_others_who_it_was(database: Database) -> None:
+async def test_later_events_of_a_key_name_the_first(database: Database) -> None:
     first = Received()
     assert await send(database, first) is None
     assert await send(database, first) == Told(first.event_id, conflict=False)
@@ -63,8 +63,8 @@ async def test_the_first_is_told_so_and_the_others_who_it_was(database: Database
     assert await send(database, Received(says="[1]")) == Told(None, conflict=True)
 
 
-async def test_the_same_is_what_says_the_same(database: Database) -> None:
-    """In the words of jsonb: the pairs that differ contradict."""
+async def test_equal_payloads_are_duplicates_and_others_contradictions(database: Database) -> None:
+    """Payloads are compared as jsonb; differing pairs are contradictions."""
     pairs = [
         ('{"a": [1, 2.5, null], "b": "ä"}', '{ "b":"\\u00e4","a":[1,2.5,null] }', False),
         ("1", "true", True),
@@ -87,7 +87,7 @@ async def test_the_same_is_what_says_the_same(database: Database) -> None:
         assert (again and again.conflict) == conflict, (one, other)
 
 
-async def test_topics_and_sources_have_keys_of_their_own(database: Database) -> None:
+async def test_dedup_keys_belong_to_a_topic_and_a_source(database: Database) -> None:
     others = [Received(), Received(topic="other"), Received(source="bank"), Received("l")]
     assert [await send(database, each) for each in others] == [None] * 4
 
@@ -117,12 +117,12 @@ async def test_a_key_is_forgotten_when_its_window_is_over(database: Database) ->
 
 @pytest.fixture
 async def pool(database: Database) -> AsyncIterator[Pool]:
-    """The daemon's connections."""
+    """The daemon's pool of connections."""
     async with open_pool(settings_of(database), "test", 2) as pool:
         yield pool
 
 
-async def test_a_redelivery_counts_until_the_walk_has_come_by(
+async def test_redelivery_is_a_duplicate_until_the_purge_reaches_its_key(
     database: Database, pool: Pool
 ) -> None:
     insert = "insert into inboxd.events (type, dedup_key) values ('a.b', $1)"
@@ -175,7 +175,7 @@ def test_a_walk_spreads_over_its_period(seconds: float, block: int, *, behind: b
     assert not walk.over(seconds)
 
 
-async def test_duplicates_are_told_once(database: Database, pool: Pool) -> None:
+async def test_duplicates_are_reported_once(database: Database, pool: Pool) -> None:
     for body in ("{}", "{}", "[1]"):
         await database.fetch("select inboxd.emit_event('a.b', $1, dedup_key => 'k')", body)
     metrics, worker = Metrics("test"), UUID(int=1)
@@ -193,7 +193,7 @@ async def test_duplicates_are_told_once(database: Database, pool: Pool) -> None:
     assert await counted(database, "lane, type, outcome") == {("default", "a.b", "duplicate"): 1}
 
 
-async def test_a_page_of_contradictions_alone_is_told(database: Database, pool: Pool) -> None:
+async def test_page_of_contradictions_only_is_reported(database: Database, pool: Pool) -> None:
     for n in range(3):
         await database.fetch("select inboxd.emit_event('a.b', $1, dedup_key => 'k')", str(n))
     metrics = Metrics("test")

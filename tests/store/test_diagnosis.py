@@ -1,4 +1,4 @@
-"""What the looks of the doctor touch: little of history, and little for each day of it."""
+"""The doctor's checks read little of history, and little for each day of it."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -15,20 +15,19 @@ from tests.support.plans import told, touched_by
 
 pytestmark = pytest.mark.anyio
 
-# From ten days on: with as few as tests begin with, PostgreSQL 15 reads the catalogue by another
-# plan.
+# Start at ten days: with fewer, PostgreSQL 15 reads the catalogue by another plan.
 FIRST, DAYS, ROWS = 10, 20, 20_000
-# The catalogue has a row for each partition and for each of its indexes, and each bound is read by
-# itself, and what it says to replicas and of whom it hides rows: 10 to 17 blocks.
+# The catalogue has a row for each partition and each of its indexes; bounds, publications and row
+# security are read for each one: 10 to 17 blocks.
 BLOCKS_A_PARTITION, NOISE = 20, 50
 
 
 async def looked_at(database: Database) -> tuple[int, set[str]]:
-    """How many blocks all the looks of a session touch, and what relations they name.
+    """The number of blocks that the checks of a session read, and the relations that they name.
 
-    They look once more, since the first time the session's own copy of the catalogue is filled.
-    What is dead in the catalogue, and how old its statistics are, must not depend on when
-    autovacuum came. Of three looks the least counts: what others do beside it only adds blocks.
+    A first run fills the session's copy of the catalogue. Dead rows and statistics of the catalogue
+    must not depend on the time of autovacuum, so everything is vacuumed first. The least of three
+    runs counts: other sessions only add blocks.
     """
     await database.execute("vacuum analyze")
     settings = Settings(database={"dsn": database.dsn})  # type: ignore[arg-type]
@@ -47,7 +46,7 @@ def _tops(nodes: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [node for node in nodes if "Parent Relationship" not in node]
 
 
-async def test_the_doctor_costs_the_same_however_much_history_there_is(database: Database) -> None:
+async def test_cost_of_the_doctor_does_not_depend_on_the_history(database: Database) -> None:
     for days in range(2, FIRST):
         await make_day(database, days)
     empty, _ = await looked_at(database)
@@ -61,4 +60,6 @@ async def test_the_doctor_costs_the_same_however_much_history_there_is(database:
     assert full - bare < NOISE
     since = datetime.now(UTC) - timedelta(days=SEQUENCE_DAYS + 1)
     read = {name[-8:] for name in named if name.startswith(PARENTS)}
-    assert min(read) >= f"{since:%Y%m%d}", "older history was read than for its highest number"
+    assert min(read) >= f"{since:%Y%m%d}", (
+        "history older than the range of sequence numbers was read"
+    )

@@ -1,4 +1,4 @@
-"""What the driver says of an argument that does not fit: the types are kept, the value is not."""
+"""The driver's errors about unfit arguments are shown with types and without values."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ REFUSED: tuple[tuple[str, Any, str], ...] = (
 )
 
 
-async def test_an_argument_that_does_not_fit_is_told_by_type(database: Database) -> None:
+async def test_unfit_argument_is_shown_by_its_type(database: Database) -> None:
     async with database.connect() as connection:
         for type_, value, reason in REFUSED:
             with pytest.raises(asyncpg.DataError) as caught:
@@ -48,8 +48,8 @@ async def test_an_argument_that_does_not_fit_is_told_by_type(database: Database)
             assert explain(caught.value).error == ("DataError: invalid input for query argument $1")
 
 
-def test_of_an_error_of_psycopg_what_quotes_the_row_is_left_out(database: Database) -> None:
-    """The library heads it in the language of the process, which has set its locale."""
+def test_quoted_row_is_left_out_of_an_error_of_psycopg(database: Database) -> None:
+    """The library translates the heading into the language of the process, by its locale."""
     with psycopg.connect(database.dsn) as connection:
         connection.execute("create temporary table kept (secret text unique)")
         connection.execute("insert into kept values (%s)", [SECRET])

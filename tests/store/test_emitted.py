@@ -1,4 +1,4 @@
-"""What handlers emitted, as it is written: by few statements, and with what emitted it."""
+"""Emitted events are written by few statements, with their origin."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
@@ -26,13 +26,13 @@ LATER = datetime(2030, 1, 1, tzinfo=UTC)
 async def write(
     database: Database, *drafts: EventDraft | WebhookDraft, parent: Parent = PARENT
 ) -> list[asyncpg.Record]:
-    """Write them, as a page does; all events there are then."""
+    """Write drafts as a page does; returns all events."""
     async with daemon_session(database) as connection, connection.transaction():
         await emitted.write(connection, SQL, [(draft, parent) for draft in drafts])
     return await database.fetch("select * from inboxd.events order by id")
 
 
-async def test_every_column_is_what_the_handler_said(database: Database) -> None:
+async def test_columns_have_the_values_of_the_handler(database: Database) -> None:
     full = EventDraft(
         uuid7(),
         "a.b",
@@ -65,8 +65,8 @@ async def test_every_column_is_what_the_handler_said(database: Database) -> None
         assert row["traceparent"] == "00-1"
 
 
-async def test_a_delay_counts_from_when_it_is_written(database: Database) -> None:
-    """Beside others that have a time, or neither."""
+async def test_delay_counts_from_the_time_of_writing(database: Database) -> None:
+    """Together with drafts that have a time, or neither."""
     late = EventDraft(uuid7(), "a.b", "{}", delay=90.5)
     for some in ((late,), (EventDraft(uuid7(), "a.b", "{}", run_at=LATER), late)):
         await database.execute("delete from inboxd.events")
@@ -76,7 +76,7 @@ async def test_a_delay_counts_from_when_it_is_written(database: Database) -> Non
         assert {rows[draft.event_id]["run_at"] for draft in some[:-1]} <= {LATER}
 
 
-async def test_it_goes_to_each_topic_that_is_subscribed(database: Database) -> None:
+async def test_emitted_event_goes_to_each_subscribed_topic(database: Database) -> None:
     await database.execute(
         "insert into inboxd.subscriptions (type, topic) values ('a.b', 'one'), ('a.b', 'two')"
     )
@@ -85,7 +85,7 @@ async def test_it_goes_to_each_topic_that_is_subscribed(database: Database) -> N
     assert len({row["event_id"] for row in rows}) == 1
 
 
-async def test_more_than_a_statement_takes(database: Database) -> None:
+async def test_drafts_beyond_one_statement_are_written_in_order(database: Database) -> None:
     drafts = [
         EventDraft(UUID(int=n), "a.b", "{}", topic="t", mode="sequential") for n in range(7_000)
     ]
@@ -93,8 +93,8 @@ async def test_more_than_a_statement_takes(database: Database) -> None:
     assert [row["event_id"] for row in rows] == [draft.event_id for draft in drafts]
 
 
-async def test_what_it_inherits_was_accepted_once(database: Database) -> None:
-    """A row from before the bounds can emit; what the handler says itself is bounded."""
+async def test_inherited_long_texts_are_accepted(database: Database) -> None:
+    """A row from before the limits may emit; limits hold for the fields that its handler gives."""
     old = Parent("command", 7, Lineage("c" * 300, CAUSE, "t" * 300))
     (row,) = await write(database, EventDraft(uuid7(), "a.b", "{}", tenant="x" * 300), parent=old)
     assert len(row["correlation_id"]) == len(row["traceparent"]) == len(row["tenant"]) == 300
@@ -102,7 +102,7 @@ async def test_what_it_inherits_was_accepted_once(database: Database) -> None:
         await write(database, EventDraft(uuid7(), "a.b", "{}", entity_id="x" * 300), parent=old)
 
 
-async def test_a_producer_cannot_say_what_emitted_its_event(database: Database) -> None:
+async def test_producer_cannot_set_the_origin_of_an_event(database: Database) -> None:
     async with daemon_session(database) as connection, connection.transaction():
         await connection.execute("set local role inboxd_producer")
         with pytest.raises(asyncpg.InsufficientPrivilegeError):
@@ -112,10 +112,10 @@ async def test_a_producer_cannot_say_what_emitted_its_event(database: Database) 
             )
 
 
-async def test_what_is_emitted_late_in_a_transaction_is_not_dated_by_its_beginning(
+async def test_emitted_event_has_the_time_of_its_statement(
     database: Database,
 ) -> None:
-    """A command may hold its transaction for minutes: nobody is that late with what it emits."""
+    """A command may hold its transaction for minutes; its events must not look that old."""
     drafts = [EventDraft(uuid7(), "a.b", "{}"), EventDraft(uuid7(), "a.b", "{}", run_at=LATER)]
     for some in (drafts[:1], drafts):
         async with daemon_session(database) as connection, connection.transaction():
@@ -172,8 +172,8 @@ _WAITED = (
 
 
 @pytest.mark.parametrize("said", _WAITED)
-async def test_a_key_that_is_held_is_told_in_every_language(said: str) -> None:
-    """As PostgreSQL's translations say what a transaction waited for."""
+async def test_held_dedup_key_is_recognized_in_every_language(said: str) -> None:
+    """PostgreSQL's translations of the context of a lock timeout."""
     more = '\nSQL statement "INSERT INTO inboxd.dedup (topic, key) VALUES (0,1)"'
     with pytest.raises(DedupKeyHeld):
         await emitted._execute(cast(Any, _Refusing(said + more)), "")
@@ -183,7 +183,7 @@ async def test_a_key_that_is_held_is_told_in_every_language(said: str) -> None:
 
 
 class _Refusing:
-    """A session whose statement waits for a lock that somebody else has."""
+    """A session whose statement waits for another session's lock."""
 
     def __init__(self, context: str) -> None:
         self._context = context

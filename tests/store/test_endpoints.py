@@ -1,4 +1,4 @@
-"""The endpoints table: what workers read of it, and what they write of deliveries."""
+"""The table of endpoints: columns that workers read, and results of deliveries that they write."""
 
 import json
 from typing import Any
@@ -15,7 +15,7 @@ from tests.support.rows import SQL, daemon_session
 pytestmark = pytest.mark.anyio
 
 
-async def test_what_workers_read(database: Database) -> None:
+async def test_columns_that_workers_read(database: Database) -> None:
     await add(database, "one", ordered=True, rate="10/s", concurrency=3)
     async with daemon_session(database) as connection:
         read = (await endpoints.read(connection, SQL))["one"]
@@ -44,7 +44,7 @@ async def test_secrets_sign_until_they_expire(database: Database) -> None:
         assert (await endpoints.read(connection, SQL))["one"].secrets == ("new", "old")
 
 
-async def test_failing_and_recovering(database: Database) -> None:
+async def test_endpoint_fails_and_recovers(database: Database) -> None:
     await add(database, "one")
     async with daemon_session(database) as connection:
         first = await endpoints.fail(connection, SQL, "one", 1, (503, "503: busy"), 0.0)
@@ -68,7 +68,7 @@ async def test_failing_and_recovering(database: Database) -> None:
 _GONE: Any = ("gone", "it answered 410", (410, "410: go away"))
 
 
-async def test_giving_up(database: Database) -> None:
+async def test_endpoint_is_disabled_when_given_up(database: Database) -> None:
     await add(database, "one")
     async with daemon_session(database) as connection:
         assert await endpoints.give_up(connection, SQL, "one", 7, *_GONE) is None
@@ -80,7 +80,7 @@ async def test_giving_up(database: Database) -> None:
     assert (row["last_status"], row["last_failure"]) == (410, "410: go away")
 
 
-async def test_it_fails_since_the_failure_and_not_since_that_was_written(
+async def test_endpoint_fails_since_the_time_of_the_failure(
     database: Database,
 ) -> None:
     await add(database, "one")
@@ -91,8 +91,8 @@ async def test_it_fails_since_the_failure_and_not_since_that_was_written(
         assert 20.0 <= failing < 50.0
 
 
-async def test_who_had_a_success_since_then_does_not_fail(database: Database) -> None:
-    """Whoever noted it, and also if that worker has ended by now."""
+async def test_endpoint_with_a_later_success_does_not_fail(database: Database) -> None:
+    """Noted by any worker, also by one that has ended."""
     await add(database, "one")
     async with daemon_session(database) as connection:
         await endpoints.note_success(connection, SQL, "one", 200, 100.0, last=False)
@@ -102,11 +102,11 @@ async def test_who_had_a_success_since_then_does_not_fail(database: Database) ->
         succeeded = (await endpoints.read(connection, SQL))["one"].succeeded
         assert succeeded is not None
         assert 100.0 <= succeeded < 130.0
-        # A failure after it is one.
+        # A failure after the success counts.
         assert await endpoints.fail(connection, SQL, "one", 1, (503, "busy"), 50.0) == 2
 
 
-async def test_who_recovers_by_what_is_noted_leaves_that(database: Database) -> None:
+async def test_recovery_by_a_noted_success_keeps_the_note(database: Database) -> None:
     await add(database, "one")
     async with daemon_session(database) as connection:
         await endpoints.fail(connection, SQL, "one", 1, (503, "busy"), 200.0)
@@ -120,8 +120,8 @@ async def test_who_recovers_by_what_is_noted_leaves_that(database: Database) -> 
 
 
 @pytest.mark.parametrize("by", ["operator", "settings"])
-async def test_how_another_url_failed_says_nothing(database: Database, by: str) -> None:
-    """Else the first failure of the new one would disable it."""
+async def test_new_url_does_not_inherit_the_failure(database: Database, by: str) -> None:
+    """Otherwise the first failure of the new URL could disable the endpoint."""
     given: dict[str, Any] = {
         "name": "one",
         "url": "https://one.example/new",
@@ -147,12 +147,12 @@ async def test_how_another_url_failed_says_nothing(database: Database, by: str) 
 
         await endpoints.fail(connection, SQL, "one", 1, (503, "busy"), 20.0)
         await change(url="https://one.example/hooks", rate="7/s")
-        assert await database.fetchval(failing), "it is the same one"
+        assert await database.fetchval(failing), "the URL is unchanged"
         await change(url="https://one.example/new")
         assert not await database.fetchval(failing)
 
 
-async def test_one_that_settings_have_again_is_as_if_it_had_never_failed(
+async def test_endpoint_that_returns_to_settings_has_no_failure(
     database: Database,
 ) -> None:
     await add(database, "one", managed_by="settings")
@@ -168,7 +168,7 @@ async def test_one_that_settings_have_again_is_as_if_it_had_never_failed(
     assert (row["enabled"], row["failing_since"]) == (True, None)
 
 
-async def test_a_success_is_written_once_a_minute_and_is_no_news(database: Database) -> None:
+async def test_success_is_written_once_a_minute_in_the_same_version(database: Database) -> None:
     await add(database, "one")
     async with daemon_session(database) as connection:
         for status, last in ((200, False), (204, False), (202, True)):
@@ -196,6 +196,8 @@ async def test_a_success_is_written_once_a_minute_and_is_no_news(database: Datab
     ],
     ids=str,
 )
-async def test_what_no_endpoint_can_be(database: Database, columns: dict[str, Any]) -> None:
+async def test_invalid_columns_of_an_endpoint_are_refused(
+    database: Database, columns: dict[str, Any]
+) -> None:
     with pytest.raises(asyncpg.CheckViolationError):
         await add(database, **{"name": "one", **columns})

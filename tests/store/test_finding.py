@@ -1,11 +1,11 @@
-"""Lists against a plain look at all rows, over random histories; and what else they promise.
+"""Lists agree with a plain query of all rows, over random histories; and their other promises.
 
-A history is drawn as it comes about: rows get their ids in order, some long after the statement
-that writes them began, and are settled at once or days later. While pages are read, rows settle and
-new ones come.
+A history is drawn in the order of events: rows get their ids in order, some long after their
+statement began, and are settled at once or days later. While pages are read, rows settle and new
+ones are inserted.
 """
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Collection, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -23,9 +23,10 @@ from inboxd.errors import PartitionBusy
 from inboxd.maintenance.partitions.indexing import make_indexes
 from inboxd.operations import containing, find
 from inboxd.settings import Settings
-from inboxd.store import finding, partitions
-from inboxd.store.finding import Filter
+from inboxd.store import census, finding, partitions
+from inboxd.store.finding import Filter, View
 from inboxd.store.session import Session, open_session
+from tests.store.days import count_day
 from tests.store.retained import leads
 from tests.support import Database, ExternalServer, create, drop
 from tests.support.history import make_day, parts, settle, store_body
@@ -42,7 +43,7 @@ _SPREAD = [timedelta(0), timedelta(seconds=3), timedelta(hours=5), timedelta(day
 
 @dataclass(frozen=True)
 class Row:
-    """One event: when its id was drawn, how long before its statement began, how long it took."""
+    """One event: the time of its id, the age of its statement then, and the time until its end."""
 
     drawn: datetime
     before: timedelta
@@ -60,12 +61,12 @@ class Row:
 
     @property
     def finished(self) -> datetime | None:
-        """When it was settled; None: it is not."""
+        """The time of its settlement; None if it is unsettled."""
         at = self.drawn + self.after
         return None if self.status in ("pending", "failed") or at > _NOW else at
 
     def meets(self, wanted: Filter, status: str, finished: datetime | None) -> bool:
-        """Whether a plain look would take it, with that status."""
+        """Whether a plain query would return the row, with this status."""
         tests: list[tuple[Any, bool]] = [
             (wanted.type, self.type == wanted.type),
             (wanted.tenant, self.tenant == wanted.tenant),
@@ -90,7 +91,7 @@ class Row:
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[Row]:
-    """Rows in the order of their ids."""
+    """Draw rows in the order of their ids."""
     found, at = [], _BEGIN
     for _ in range(draw(st.integers(0, 40))):
         at += draw(st.sampled_from([timedelta(0), timedelta(seconds=1), timedelta(hours=4)]))
@@ -116,7 +117,7 @@ _TIMES = st.none() | st.integers(0, 24 * _DAYS).map(lambda hours: _BEGIN + timed
 
 @st.composite
 def filters(draw: st.DrawFn) -> Filter:
-    """Any filter; most of them of one or two things."""
+    """Draw a filter; most of them have one or two conditions."""
     names = draw(
         st.sets(st.sampled_from(["type", "tenant", "entity", "error", "payload"]), max_size=2)
     )
@@ -165,10 +166,10 @@ select id, event_id, topic, mode, type, 1, tenant, entity_type, entity_id, paylo
 """
 
 
-async def _write(session: Session, rows: dict[int, Row]) -> None:
-    """Make these the only rows."""
+async def _write(session: Session, rows: dict[int, Row], counted: Collection[int] = ()) -> None:
+    """Replace all rows by these; counted: the past days with a census, from the oldest on."""
     run = session.connection
-    await run.execute("truncate inboxd.events, inboxd.events_history")
+    await run.execute("truncate inboxd.events, inboxd.events_history; delete from inboxd.census")
     for query, settled in ((_HOT, False), (_SETTLED, True)):
         chosen = [(i, r) for i, r in rows.items() if (r.finished is not None) == settled]
         columns: list[list[Any]] = [
@@ -188,11 +189,16 @@ async def _write(session: Session, rows: dict[int, Row]) -> None:
         columns.append([r.finished if settled else r.drawn for _, r in chosen])
         if chosen:
             await run.execute(query, *columns)
+    days = [each for each in await census.uncounted(run, SQL) if each.over]
+    for place, each in enumerate(each for each in days if each.table == "events"):
+        if place in counted:
+            began, found = await count_day(run, each)
+            assert await census.end(run, SQL, each, began, found)
 
 
 @pytest.fixture(scope="module")
 def kept(server: Server | ExternalServer, template: Database) -> Iterator[Database]:
-    """A database with days that are over, most of which have their indexes."""
+    """A database with past days, most of which have their indexes."""
     database = create(server, template.name)
 
     async def prepare() -> None:
@@ -225,20 +231,23 @@ async def _hold(
     look: int,
     settling: list[int],
     gap: int,
+    counted: Collection[int] = range(_DAYS + 3),
 ) -> None:
-    """Read all pages while rows settle; each row that matches throughout is there once."""
+    """Read all pages while rows settle; each row that matches throughout is listed once."""
     by_id = {gap * place + gap: row for place, row in enumerate(rows)}
     unsettled = [i for i, row in by_id.items() if row.finished is None]
     async with _operator(database) as session:
-        await _write(session, by_id)
+        await _write(session, by_id, counted)
         listed: list[int] = []
         below, settled, pages = None, set[int](), 0
         while True:
             found = await find(session, "events", wanted, below=below, limit=limit, look=look)
             listed += [row["id"] for row in found.rows]
             pages += 1
-            assert found.looked <= look + 3, "each way is gone at least one row"
-            assert below is None or found.next is None or found.next < below, "it goes on"
+            assert found.looked <= look + 3, "each index is read for at least one row"
+            assert below is None or found.next is None or found.next < below, (
+                "the next page is below"
+            )
             if (below := found.next) is None:
                 break
             now = [unsettled[i] for i in settling[pages - 1 : pages] if i < len(unsettled)]
@@ -254,9 +263,9 @@ async def _hold(
         )
     }
     with safety():
-        assert listed == sorted(set(listed), reverse=True), "newest first, and none twice"
-        assert before & after <= set(listed), "none is missed"
-        assert set(listed) <= before | after, "and no other is there"
+        assert listed == sorted(set(listed), reverse=True), "newest first, each once"
+        assert before & after <= set(listed), "a row is missing"
+        assert set(listed) <= before | after, "a row does not match"
 
 
 def _first(row: Row) -> str:
@@ -270,13 +279,14 @@ _CASES = given(
     look=st.sampled_from([1, 3, 10, 50_000]),
     settling=st.lists(st.integers(0, 20), max_size=20),
     gap=st.sampled_from([1, 10, 1_000]),  # dense and sparse ids
+    counted=st.just(range(_DAYS + 3)) | st.sets(st.integers(0, _DAYS + 2)),
 )
 _SHARED = [HealthCheck.function_scoped_fixture]
 
 
 @hypothesis_settings(max_examples=15, suppress_health_check=_SHARED)
 @_CASES
-def test_pages_hold_what_a_plain_look_finds(
+def test_pages_agree_with_a_plain_query(
     kept: Database,
     rows: list[Row],
     wanted: Filter,
@@ -284,8 +294,9 @@ def test_pages_hold_what_a_plain_look_finds(
     look: int,
     settling: list[int],
     gap: int,
+    counted: Collection[int],
 ) -> None:
-    anyio.run(_hold, kept, rows, wanted, limit, look, settling, gap)
+    anyio.run(_hold, kept, rows, wanted, limit, look, settling, gap, counted)
 
 
 @pytest.mark.long
@@ -293,7 +304,7 @@ def test_pages_hold_what_a_plain_look_finds(
 @pytest.mark.timeout(900)
 @hypothesis_settings(max_examples=400, suppress_health_check=_SHARED)
 @_CASES
-def test_pages_hold_what_a_plain_look_finds_in_many_histories(
+def test_pages_agree_with_a_plain_query_in_many_histories(
     kept: Database,
     rows: list[Row],
     wanted: Filter,
@@ -301,16 +312,17 @@ def test_pages_hold_what_a_plain_look_finds_in_many_histories(
     look: int,
     settling: list[int],
     gap: int,
+    counted: Collection[int],
 ) -> None:
-    anyio.run(_hold, kept, rows, wanted, limit, look, settling, gap)
+    anyio.run(_hold, kept, rows, wanted, limit, look, settling, gap, counted)
 
 
-# ------------------------------------------------------------------------ what else is promised
+# ------------------------------------------------------------------------ other promises
 
 
 @pytest.mark.parametrize("hours", [30, 53, 77, 100])
-def test_a_list_until_some_time_begins_there(kept: Database, hours: int) -> None:
-    """And not where nothing can match: ids that are far apart are bisected."""
+def test_list_with_an_end_begins_at_that_time(kept: Database, hours: int) -> None:
+    """The search bisects ids that are far apart, and skips those that cannot match."""
     apart, moment = timedelta(hours=4), timedelta(0)
     given_ = (moment, moment, "a", None, None, None, 0, "succeeded")
     rows = [Row(_BEGIN + place * apart, *given_) for place in range(24)]
@@ -318,8 +330,8 @@ def test_a_list_until_some_time_begins_there(kept: Database, hours: int) -> None
     anyio.run(_hold, kept, rows, wanted, 6, 50_000, [], 1_000)
 
 
-def test_what_ended_late_is_behind_what_ended_early(kept: Database) -> None:
-    """Rows that were settled early do not say that none with lower ids was settled later."""
+def test_row_that_ended_late_is_found_behind_early_ones(kept: Database) -> None:
+    """Rows settled early do not prove that no row with a lower id was settled later."""
     noon, hour = (_BEGIN + timedelta(days=1)).replace(hour=12, minute=0), timedelta(hours=1)
     given_ = (timedelta(0), hour, "a", None, None, None, 0, "succeeded")
     late = Row(noon - 10 * hour, timedelta(0), 10 * hour, *given_[2:])
@@ -328,11 +340,23 @@ def test_what_ended_late_is_behind_what_ended_early(kept: Database) -> None:
     anyio.run(_hold, kept, rows, wanted, 5, 1, [], 1)
 
 
+def test_days_with_higher_ids_alone_are_left_out() -> None:
+    """Only days whose lowest id is known, and only one range: the longest."""
+    days = [(_BEGIN + timedelta(days=n), _BEGIN + timedelta(days=n + 1)) for n in range(6, -1, -1)]
+    lowest = [None, 60, 50, 9, 30, 2**63 - 1, 10]
+    view = View(_NOW, 7, None, list(zip(days, lowest, strict=True)))
+    assert view.newer(70) == days[5], "a day without rows"
+    assert view.newer(50) == (days[2][0], days[1][1])
+    assert view.newer(10) == (days[6][0], days[4][1])
+    assert view.newer(9) == (days[6][0], days[1][1])
+    assert View(_NOW, 0, None, []).newer(1) is None
+
+
 @pytest.mark.anyio
 @pytest.mark.parametrize(
     ("hours", "waited"), [(1, {1}), (5, {1, 2, 3}), (30, {3}), (29, {2, 3}), (200, {3})]
 )
-async def test_what_waited_at_some_time_is_found(
+async def test_rows_that_waited_at_a_time_are_found(
     kept: Database, hours: int, waited: set[int]
 ) -> None:
     nothing, hour = timedelta(0), timedelta(hours=1)
@@ -358,11 +382,11 @@ async def test_a_day_gets_its_indexes_when_it_is_over(database: Database, what: 
         part = f"events_history_{_NOW - timedelta(days=days):%Y%m%d}"
         make = "select inboxd.index_partition($1, $2)"
         made = [await database.fetchval(make, part, what) for _ in range(2)]
-        assert made == [days > 0, False], "once, and not while rows come"
+        assert made == [days > 0, False], "once, and not while rows are written"
 
 
 @pytest.mark.anyio
-async def test_a_day_that_somebody_writes_to_is_indexed_later(database: Database) -> None:
+async def test_day_with_an_open_write_is_indexed_later(database: Database) -> None:
     await make_day(database, 3, "events_history")
     part = f"events_history_{_NOW - timedelta(days=3):%Y%m%d}"
     async with database.connect() as writer, daemon_session(database) as leader:
@@ -375,7 +399,7 @@ async def test_a_day_that_somebody_writes_to_is_indexed_later(database: Database
 
 @pytest.mark.anyio
 async def test_events_are_found_by_the_status_of_their_commands(database: Database) -> None:
-    """Of those that its handler enqueued, by themselves or in a batch; dead letters too."""
+    """Of commands that the event's handler sent, alone or in a batch; dead letters too."""
     ends = ["failed", "succeeded", "pending", "in a batch", None]
     rows = [Row(_NOW, timedelta(0), timedelta(0), "a", None, None, None, 0, "succeeded")] * 5
     async with _operator(database) as session:
@@ -413,7 +437,7 @@ _CHILD = {
 
 
 @pytest.mark.anyio
-async def test_a_payload_that_is_stored_apart_is_looked_into(database: Database) -> None:
+async def test_payload_stored_in_bodies_is_searched(database: Database) -> None:
     body = await store_body(database, 0, "far away")
     await settle(database, 0, 1, body=body)
     await settle(database, 0, 1)
@@ -424,7 +448,7 @@ async def test_a_payload_that_is_stored_apart_is_looked_into(database: Database)
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("wanted", [False, True])
-async def test_the_leader_indexes_days_that_are_over_if_it_is_told_to(
+async def test_leader_indexes_past_days_if_settings_say_so(
     database: Database, wanted: bool
 ) -> None:
     for days in (3, 4):
@@ -442,7 +466,7 @@ async def test_the_leader_indexes_days_that_are_over_if_it_is_told_to(
 
 
 @pytest.mark.anyio
-async def test_a_worker_makes_indexes_of_what_it_does_not_own(database: Database) -> None:
+async def test_worker_makes_indexes_of_tables_that_it_does_not_own(database: Database) -> None:
     await make_day(database, 3, "events_history")
     part = f"events_history_{_NOW - timedelta(days=3):%Y%m%d}"
     async with daemon_session(database) as session:

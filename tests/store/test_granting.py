@@ -1,4 +1,4 @@
-"""Rights: roles and grants are made again where a dump or a person lost them, and no more."""
+"""Roles and privileges: lost ones are granted again, and no others."""
 
 import re
 from collections.abc import Iterator
@@ -20,14 +20,14 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 def empty(server: Server | ExternalServer) -> Iterator[Database]:
-    """A database that nobody has migrated."""
+    """A database that has not been migrated."""
     database = create(server)
     yield database
     drop(server, database)
 
 
-def test_what_grants_may_run_as_often_as_one_likes() -> None:
-    """`migrate --grants` runs each block that grants again: it makes roles, and nothing else."""
+def test_blocks_of_grants_can_run_again() -> None:
+    """`migrate --grants` runs blocks of grants again: they only grant, revoke and make roles."""
     verb = re.compile(
         r"\b(GRANT |REVOKE |CREATE \w+|ALTER \w+|DROP \w+|INSERT INTO|UPDATE \S+ SET)"
     )
@@ -36,10 +36,12 @@ def test_what_grants_may_run_as_often_as_one_likes() -> None:
         blocks = [re.sub(r"--.*", "", block) for block in migration.grants]
         verbs = [found for block in blocks for found in verb.findall(block)]
         assert set(verbs) <= {"GRANT ", "REVOKE ", "CREATE ROLE"}, migration.label
-        assert verbs.count("GRANT ") == len(said), f"{migration.label}: a grant outside of a block"
+        assert verbs.count("GRANT ") == len(said), (
+            f"{migration.label}: a grant outside of the blocks"
+        )
 
 
-async def test_rights_are_made_again(database: Database) -> None:
+async def test_lost_privileges_are_granted_again(database: Database) -> None:
     await database.execute(
         "revoke execute on function inboxd.put_away from inboxd_worker;"
         "grant execute on function inboxd.put_away to public, inboxd_producer;"
@@ -52,8 +54,8 @@ async def test_rights_are_made_again(database: Database) -> None:
         assert not await may_call(database, "left_over()", f"inboxd_{role}")
 
 
-async def test_roles_that_a_new_schema_brings_have_all_that_is_theirs(empty: Database) -> None:
-    """Its functions are made before some of its roles; where roles were there, nobody sees it."""
+async def test_roles_of_a_new_schema_have_all_their_privileges(empty: Database) -> None:
+    """Functions are made before some roles; a server that has the roles would hide an error."""
     schema = f"new_{empty.name[-12:]}"
     settings = named(empty, schema)
     await migrations.migrate(settings)
@@ -67,13 +69,13 @@ async def test_roles_that_a_new_schema_brings_have_all_that_is_theirs(empty: Dat
             assert lacking == {whose: [] for whose in listing.WHOSE}
         before = await _rights(empty, schema)
         assert await migrations.grant(settings) == []
-        assert await _rights(empty, schema) == before, "nor does anybody get more later"
+        assert await _rights(empty, schema) == before, "a second run grants more"
     finally:
         await drop_roles(empty, schema)
 
 
 async def _rights(database: Database, schema: str) -> list[tuple[str, str]]:
-    """Who may do what with each table, column and function."""
+    """The grantees and privileges of each table, column and function."""
     rows = await database.fetch(
         "select p.proname::text as name, a.acl::text from pg_proc p, unnest(p.proacl) as a(acl)"
         " where p.pronamespace = $1::regnamespace union all "
@@ -87,7 +89,7 @@ async def _rights(database: Database, schema: str) -> list[tuple[str, str]]:
     return sorted((row["name"], row["acl"]) for row in rows)
 
 
-async def test_nothing_is_granted_in_a_schema_of_another_release(
+async def test_schema_of_another_release_gets_no_grants(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as newer:

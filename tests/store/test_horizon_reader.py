@@ -1,4 +1,4 @@
-"""One reader of the horizon for all who keep cursors: each learns that ids were rewound."""
+"""One reader of the horizon for all cursors: it reports that ids were rewound."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from tests.support.rows import SQL, daemon_session, emit
 pytestmark = pytest.mark.anyio
 
 
-async def test_that_ids_were_rewound_is_told_to_whoever_asks(database: Database) -> None:
+async def test_reader_counts_rewinds_of_ids(database: Database) -> None:
     async with daemon_session(database) as session:
         reader = HorizonReader(SQL, Metrics("0"))
         await emit(session, 5)

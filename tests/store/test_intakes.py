@@ -1,4 +1,4 @@
-"""Intakes: what waited before a declaration goes to its topics, once, in order, with its keys."""
+"""Intakes: events from before a declaration go to its topics, once, in order, with their keys."""
 
 import json
 from uuid import uuid4
@@ -42,7 +42,7 @@ async def test_each_topic_gets_each_event_once_in_order(database: Database) -> N
     kinds = {"rewards": "waiting", "audit": "pending", "ledger": "waiting"}
     for topic, status in kinds.items():
         found = [row for row in rows if row["topic"] == topic]
-        if topic != "audit":  # single events have no order
+        if topic != "audit":  # events of the mode single have no order
             assert [json.loads(row["payload"])["n"] for row in found] == list(range(2_501))
             assert {row["ordering_key"] for row in found} == {"u0", "u1", "u2"}
             assert [(row["event_id"], row["created_at"]) for row in found[:-1]] == [
@@ -67,14 +67,14 @@ async def test_types_of_one_topic_keep_their_order(database: Database) -> None:
     assert [json.loads(p)["n"] for (p,) in await told(database, "payload")] == list(range(6))
 
 
-async def test_what_is_served_in_default_stays(database: Database) -> None:
+async def test_events_handled_in_default_stay(database: Database) -> None:
     ids = await emit(database, {}, {})
     async with daemon_session(database) as connection:
         await declare(connection, [REWARDS], ("rewards", "a.b"), ("default", "a.b"))
         await taker(connection).take()
         assert await told(database, "id", "topic") == [(id_, "default") for id_ in ids]
         await declare(connection, [AUDIT], ("audit", "a.b"))
-        assert await intakes.listed(connection, SQL) == [], "nothing of it was unhandled"
+        assert await intakes.listed(connection, SQL) == [], "all events were handled"
 
 
 async def test_events_that_name_a_topic_get_its_mode(database: Database) -> None:
@@ -104,7 +104,7 @@ async def test_a_dedup_key_moves_along_with_its_scope(database: Database) -> Non
     async with daemon_session(database) as connection:
         await declare(connection, [REWARDS, AUDIT], ("rewards", "a.b"), ("audit", "a.b"))
         again = await emit(database, {"n": 2}, dedup_key="in between", source="shop")
-        assert len(again) == 1, "the topics had not seen it yet"
+        assert len(again) == 1, "the topics did not have the key yet"
         await taker(connection).take()
     assert await emit(database, {"n": 1}, dedup_key="k", source="shop") == []
     keys = await database.fetch(
@@ -124,7 +124,7 @@ async def test_a_dedup_key_moves_along_with_its_scope(database: Database) -> Non
     assert sorted(row["topic"] for row in repeats) == ["audit", "rewards"]
 
 
-async def test_a_contradiction_is_a_dead_letter_there(database: Database) -> None:
+async def test_contradiction_becomes_a_dead_letter_in_its_topic(database: Database) -> None:
     await emit(database, {"n": 1}, dedup_key="k")
     async with daemon_session(database) as connection:
         await declare(connection, [REWARDS], ("rewards", "a.b"))
@@ -138,7 +138,7 @@ async def test_a_contradiction_is_a_dead_letter_there(database: Database) -> Non
     assert "dedup-conflict:a.b" in {fingerprint for *_, fingerprint in found}
 
 
-async def test_a_declared_dedup_path_counts_for_what_waits(database: Database) -> None:
+async def test_declared_dedup_path_counts_for_waiting_events(database: Database) -> None:
     await emit(database, {"order": "7", "n": 1}, {"order": "7", "n": 1}, {"order": "8"}, {})
     async with daemon_session(database) as connection:
         await declare(connection, [KEYED], ("keyed", "a.b"))
@@ -147,7 +147,7 @@ async def test_a_declared_dedup_path_counts_for_what_waits(database: Database) -
     assert sorted(str(key) for (key,) in await told(database, "dedup_key")) == ["7", "8", "None"]
 
 
-async def test_an_event_that_the_topic_has_is_not_doubled(database: Database) -> None:
+async def test_event_that_the_topic_already_has_is_not_doubled(database: Database) -> None:
     event_id = uuid4()
     await emit(database, {}, event_id=event_id)
     async with daemon_session(database) as connection:
@@ -165,7 +165,7 @@ async def test_an_event_that_the_topic_has_is_not_doubled(database: Database) ->
     ],
     ids=lambda value: value if isinstance(value, str) and len(value) < 20 else "",
 )
-async def test_what_is_from_before_the_bounds_is_taken(
+async def test_events_from_before_the_limits_are_moved(
     database: Database, column: str, value: object
 ) -> None:
     given = json.dumps(value) if column == "headers" else value
@@ -182,8 +182,8 @@ async def test_what_is_from_before_the_bounds_is_taken(
         await emit(database, {}, **{column: given})
 
 
-async def test_nobody_else_gets_around_the_bounds(database: Database) -> None:
-    """Who writes while events are taken is bounded as ever."""
+async def test_limits_hold_for_other_writes_during_a_move(database: Database) -> None:
+    """The limits hold for other writes in the transaction that moves events."""
     await emit(database, {})
     async with daemon_session(database) as connection:
         await declare(connection, [REWARDS], ("rewards", "a.b"))
@@ -194,8 +194,8 @@ async def test_nobody_else_gets_around_the_bounds(database: Database) -> None:
                     await emit(database, {}, **size)
 
 
-async def test_an_intake_that_fails_holds_up_nothing_else(database: Database) -> None:
-    """Nor does a row that fails hold up those before it."""
+async def test_failing_intake_does_not_hold_up_others(database: Database) -> None:
+    """A failing row does not hold up the rows before it, either."""
     await emit(database, *[{"n": n} for n in range(20)])
     await emit(database, {"poison": True})
     await database.execute(
@@ -219,7 +219,7 @@ async def test_an_intake_that_fails_holds_up_nothing_else(database: Database) ->
         assert taking.open == []
 
 
-async def test_a_declaration_that_fails_holds_nothing(database: Database) -> None:
+async def test_failed_declaration_leaves_no_intakes(database: Database) -> None:
     class Broken(WorkerDeclaration):
         async def announce(self, connection: Connection) -> list[intakes.Intake]:
             return await intakes.announce(connection, SQL, [REWARDS], [("rewards", "a.b")])
@@ -236,7 +236,7 @@ async def test_a_declaration_that_fails_holds_nothing(database: Database) -> Non
         assert await intakes.listed(connection, SQL) == []
 
 
-async def test_kept_events_of_a_batch_topic_cost_a_look_little(database: Database) -> None:
+async def test_waiting_events_of_a_batch_topic_are_read_in_one_page(database: Database) -> None:
     async with daemon_session(database) as connection:
         await declare(connection, [LEDGER], ("ledger", "a.b"))
         await taker(connection).take()
@@ -250,7 +250,7 @@ async def test_kept_events_of_a_batch_topic_cost_a_look_little(database: Databas
     assert 1_000 <= max(read) <= 1_100
 
 
-async def test_a_dead_letter_of_default_is_taken_when_it_is_replayed(database: Database) -> None:
+async def test_replayed_dead_letter_of_default_is_moved(database: Database) -> None:
     (dead,) = await emit(database, {"user": "u"})
     await database.execute("update inboxd.events set status = 'failed'")
     async with daemon_session(database) as connection:
@@ -269,10 +269,10 @@ async def test_a_dead_letter_of_default_is_taken_when_it_is_replayed(database: D
 
 
 @pytest.mark.parametrize("analyzed", ["never", "empty", "full", "emptied"])
-async def test_a_page_costs_what_it_takes_whatever_the_statistics_say(
+async def test_cost_of_a_page_does_not_depend_on_the_statistics(
     database: Database, analyzed: str
 ) -> None:
-    """Beside many events and keys that have nothing to do with it, living and dead ones."""
+    """Beside many unrelated events and keys, live and dead."""
     others = (
         "insert into inboxd.events (type, topic, dedup_key)"
         " select 'a.c', case n % 3 when 0 then 'default' else 'other' end, 'o' || n"

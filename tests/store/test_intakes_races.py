@@ -1,4 +1,4 @@
-"""Intakes beside producers, other declarations and old snapshots: nothing is missed or doubled."""
+"""Intakes beside producers, other declarations and old snapshots: each event is moved once."""
 
 import json
 from typing import Any
@@ -15,8 +15,8 @@ from tests.support.waiting import bounded
 pytestmark = [pytest.mark.anyio, pytest.mark.safety]
 
 
-async def test_who_writes_meanwhile_is_waited_for(database: Database) -> None:
-    """Also one that had looked for topics before there were any, and who is idle in between."""
+async def test_move_waits_for_open_transactions_of_producers(database: Database) -> None:
+    """Also for a producer that read the subscriptions before the declaration, and is idle since."""
     async with daemon_session(database) as connection, database.connect() as producer:
         transaction = producer.transaction()
         await transaction.start()
@@ -29,7 +29,7 @@ async def test_who_writes_meanwhile_is_waited_for(database: Database) -> None:
         assert {each.topics for each in taking.open} == {("rewards",)}
         assert taking.holds("rewards", "a.c")
         assert taking.holds("default", "a.b")
-        await emit(producer, {"n": 2})  # it sees the declaration by now
+        await emit(producer, {"n": 2})  # the producer sees the declaration by now
         await transaction.commit()
         await taking.take()
         assert taking.open == []
@@ -39,7 +39,7 @@ async def test_who_writes_meanwhile_is_waited_for(database: Database) -> None:
     ]
 
 
-async def test_an_old_snapshot_is_taken_later(database: Database) -> None:
+async def test_events_of_an_old_snapshot_are_moved_later(database: Database) -> None:
     async with daemon_session(database) as connection, database.connect() as producer:
         async with producer.transaction(isolation="repeatable_read"):
             await producer.fetch("select from inboxd.subscriptions")
@@ -53,7 +53,7 @@ async def test_an_old_snapshot_is_taken_later(database: Database) -> None:
     assert await told(database, "topic", "status") == [("rewards", "waiting")] * 2
 
 
-async def test_two_who_declare_and_take_at_once(database: Database) -> None:
+async def test_concurrent_workers_declare_and_move_at_once(database: Database) -> None:
     await emit(database, *[{"user": f"u{n % 3}", "n": n} for n in range(3_000)])
 
     async def live() -> None:
@@ -73,8 +73,8 @@ async def test_two_who_declare_and_take_at_once(database: Database) -> None:
     assert sum(topic == "audit" for topic, _ in rows) == 3_000
 
 
-async def test_what_is_written_while_the_declaration_commits(database: Database) -> None:
-    """Its ids are above those that are reserved, and below those of whoever knows the topics."""
+async def test_events_written_during_the_commit_of_a_declaration(database: Database) -> None:
+    """Their ids are above the reserved ones, and below those of producers that see the topics."""
     pairs = [("rewards", "a.b"), ("ledger", "a.b")]
     await emit(database, {"n": 0})
     async with daemon_session(database) as connection:
@@ -92,7 +92,7 @@ async def test_what_is_written_while_the_declaration_commits(database: Database)
     ]
 
 
-async def test_who_announced_as_well_and_comes_second_reserves_nothing(database: Database) -> None:
+async def test_second_declaration_of_a_topic_reserves_no_ids(database: Database) -> None:
     await emit(database, *[{"n": n} for n in range(1_500)])
     async with daemon_session(database) as connection, daemon_session(database) as other:
         async with announced(other, [REWARDS], [("rewards", "a.b")]):
@@ -103,8 +103,8 @@ async def test_who_announced_as_well_and_comes_second_reserves_nothing(database:
     assert [json.loads(p)["n"] for (p,) in await told(database, "payload")] == list(range(1_500))
 
 
-async def test_nothing_arrives_for_readers_before_it_is_complete(database: Database) -> None:
-    """Whoever may take an id that was drawn after the declaration has read that it is held."""
+async def test_topic_is_held_until_its_intake_is_complete(database: Database) -> None:
+    """A reader that may take an id drawn after the declaration has read that the topic is held."""
     from inboxd.store import lines  # noqa: PLC0415
 
     await emit(database, {"n": 0})
@@ -117,10 +117,10 @@ async def test_nothing_arrives_for_readers_before_it_is_complete(database: Datab
         await taker(connection).take()
         assert (await lines.read_horizon(connection, SQL)).held == frozenset()
     taken, after = (id_ for (id_,) in await told(database, "id"))
-    assert before.newest < taken < after, "who has not looked since cannot take it"
+    assert before.newest < taken < after, "a reader with the older horizon cannot take it"
 
 
-async def test_an_announcement_of_somebody_who_died_is_forgotten(database: Database) -> None:
+async def test_announcement_of_a_dead_worker_is_forgotten(database: Database) -> None:
     await emit(database, {})
     async with daemon_session(database) as connection:
         found = await intakes.announce(connection, SQL, [REWARDS], [("rewards", "a.b")])
@@ -132,14 +132,14 @@ async def test_an_announcement_of_somebody_who_died_is_forgotten(database: Datab
         for _ in range(6):
             await taking.take()
         assert taking.open == []
-        assert not await intakes.hold(connection, SQL, found), "who comes late must begin anew"
+        assert not await intakes.hold(connection, SQL, found), "a late worker must announce again"
         await declare(connection, [REWARDS], ("rewards", "a.b"))
         await taking.take()
     assert await told(database, "topic") == [("rewards",)]
 
 
-async def test_an_announcement_that_is_renewed_shows_its_age(database: Database) -> None:
-    """Whoever dies again and again before declaring it is seen; what is opened is not forgotten."""
+async def test_renewed_announcement_keeps_its_first_time(database: Database) -> None:
+    """A worker that dies again and again before its declaration shows; open intakes are kept."""
     async with daemon_session(database) as connection:
         await intakes.announce(connection, SQL, [REWARDS], [("rewards", "a.b")])
         first = await database.fetchval("select max(declared_at) from inboxd.intakes")
@@ -153,7 +153,7 @@ async def test_an_announcement_that_is_renewed_shows_its_age(database: Database)
         assert len(await intakes.listed(connection, SQL)) == 2
 
 
-async def test_nothing_is_taken_while_another_topic_is_announced(database: Database) -> None:
+async def test_events_stay_while_another_topic_is_announced(database: Database) -> None:
     await emit(database, {"user": "u"})
     async with daemon_session(database) as connection:
         await declare(connection, [REWARDS], ("rewards", "a.b"))
@@ -186,8 +186,8 @@ async def test_a_small_intake_does_not_wait_for_a_large_one(
     assert held[-1] == {"rewards"}
 
 
-async def test_a_producer_with_the_same_keys_is_given_way(database: Database) -> None:
-    """It waits for nobody, and is no victim of a deadlock; the page comes another time."""
+async def test_move_gives_way_to_a_producer_with_the_same_keys(database: Database) -> None:
+    """The move gives way and comes again later, so the producer does not fail by a deadlock."""
     keys = ["a", "b"]
     for key in keys:
         await emit(database, {}, dedup_key=key)

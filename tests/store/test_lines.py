@@ -1,4 +1,4 @@
-"""Claims of lines and limited queues, session against session: order, and never too many."""
+"""Claims of lines and limited queues in several sessions: in order, and within the limits."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.anyio
 @asynccontextmanager
 async def _worker(database: Database) -> AsyncIterator[tuple[Connection, UUID]]:
     async with daemon_session(database) as session:
-        # The first claim from a queue with a limit would only write this row.
+        # The first claim from a queue with a limit would only insert this row.
         await session.execute(
             "insert into inboxd.limits (name) values ('q') on conflict do nothing"
         )
@@ -68,7 +68,7 @@ def _ids(claimed: Claimed) -> list[int]:
     return [row["id"] for row in claimed.rows]
 
 
-async def test_a_claim_within_limits_says_which_lane_each_row_is_of(database: Database) -> None:
+async def test_claim_within_limits_names_the_lane_of_each_row(database: Database) -> None:
     first, second = await _send(database, None, None, priority=5)
     urgent = await _send(database, None, priority=0)
     keyed = await _send(database, "a")
@@ -80,7 +80,7 @@ async def test_a_claim_within_limits_says_which_lane_each_row_is_of(database: Da
         assert [(row["lane"], row["id"]) for row in claimed.rows] == expected
 
 
-async def test_no_worker_claims_keyed_commands_from_lanes(database: Database) -> None:
+async def test_keyed_commands_are_not_claimed_from_lanes(database: Database) -> None:
     await _send(database, "a")
     async with _worker(database) as (session, worker):
         lane = Lane(("q", "t", 0))
@@ -88,7 +88,7 @@ async def test_no_worker_claims_keyed_commands_from_lanes(database: Database) ->
         assert await commands.survey(session, SQL) == []
 
 
-async def test_a_claim_held_open_is_not_waited_for_and_not_overshot(database: Database) -> None:
+async def test_open_claim_delays_no_other_claim_and_counts_in_the_limit(database: Database) -> None:
     await _send(database, *[None] * 10)
     bounds = Bounds(total=6)
     async with _worker(database) as one, _worker(database) as two:
@@ -108,7 +108,7 @@ async def test_a_claim_held_open_is_not_waited_for_and_not_overshot(database: Da
         assert len(_ids(await _claim(two, bounds))) == 4
 
 
-async def test_what_workers_without_the_limit_run_counts_as_well(database: Database) -> None:
+async def test_commands_of_workers_without_the_limit_count_too(database: Database) -> None:
     await _send(database, *[None] * 10)
     async with _worker(database) as worker:
         lane = Lane(("q", "t", 0))
@@ -137,7 +137,7 @@ async def test_a_rate_counts_every_claim_of_its_window(database: Database) -> No
         assert refused.held_back == "rate"
         assert refused.again is not None
         assert 50 < refused.again <= 60
-        # The clock was set back by an hour: nobody waits for an hour.
+        # The clock was set back by an hour; no claim waits for an hour.
         await database.execute(
             "update inboxd.limits set claimed = '{5}', claimed_at = array[now() + '1 h'::interval]"
         )
@@ -152,7 +152,7 @@ async def test_a_rate_counts_every_claim_of_its_window(database: Database) -> No
         assert len(_ids(await _claim(one, bounds))) == 5
 
 
-async def test_one_after_the_other(database: Database) -> None:
+async def test_commands_of_a_key_run_one_after_another(database: Database) -> None:
     a1, a2, b1, a3 = await _send(database, "a", "a", "b", "a")
     async with _worker(database) as one, _worker(database) as two:
         first = await _claim(one, keys=("a", "b"))
@@ -169,7 +169,7 @@ async def test_one_after_the_other(database: Database) -> None:
 
 
 async def test_claims_of_different_keys_go_side_by_side(database: Database) -> None:
-    """And a line that another claim asks is passed, whatever comes into it meanwhile."""
+    """A line that another claim is reading is passed over, also if it gets rows meanwhile."""
     a1, _, b1 = await _send(database, "a", "a", "b")
     async with _worker(database) as one, _worker(database) as two:
         async with one[0].transaction():
@@ -179,41 +179,45 @@ async def test_claims_of_different_keys_go_side_by_side(database: Database) -> N
                 "update inboxd.commands set run_at = now() - interval '1 hour' where id = $1", first
             )
             claimed = await _claim(two, keys=("a", "b"), share=2)
-            assert (_ids(claimed), claimed.passed) == ([b1], ["a"]), "first would run beside a1"
+            assert (_ids(claimed), claimed.passed) == ([b1], ["a"]), (
+                "the new row would run beside a1"
+            )
             nothing = await _claim(two, keys=("a",))
             assert (nothing.held_back, nothing.again, nothing.passed) == ("busy", 0.005, ["a"])
         nothing = await _claim(two, keys=("a",))
-        assert (_ids(nothing), nothing.held_back, nothing.passed) == ([], None, []), "a1 holds it"
+        assert (_ids(nothing), nothing.held_back, nothing.passed) == ([], None, []), (
+            "a1 holds its key"
+        )
 
 
-async def test_what_was_passed_is_told_in_whatever_order_the_rows_come(database: Database) -> None:
+async def test_passed_keys_are_named_whatever_the_order_of_rows(database: Database) -> None:
     *others, held = await _send(database, *[f"k{n}" for n in range(40)], "held")
-    turns = ("held", *(f"k{n}" for n in reversed(range(40))))  # the first of them is the last by id
+    turns = ("held", *(f"k{n}" for n in reversed(range(40))))  # the first has the highest id
     async with _worker(database) as one, _worker(database) as two, one[0].transaction():
         assert _ids(await _claim(one, keys=("held",))) == [held]
         claimed = await _claim(two, keys=turns)
-    assert "held" in claimed.passed, "others may have its bucket"
+    assert "held" in claimed.passed, "other keys of its bucket may be passed too"
     assert len(claimed.rows) + len(claimed.passed) == len(turns)
     assert set(_ids(claimed)) <= set(others)
 
 
-async def test_a_worker_takes_more_of_a_line_behind_what_it_runs(database: Database) -> None:
+async def test_worker_claims_more_of_a_line_behind_its_own_rows(database: Database) -> None:
     a1, a2, a3, b1, b2 = await _send(database, "a", "a", "a", "b", "b")
     async with _worker(database) as one, _worker(database) as two:
         first = await _claim(one, keys=("a",))
         assert _ids(first) == [a1]
         second = await _claim(two, keys=("b",))
         assert _ids(second) == [b1]
-        assert _ids(await _claim(one, keys=("a", "b"))) == [], "each has its key, as ever"
+        assert _ids(await _claim(one, keys=("a", "b"))) == [], "both keys are held"
         more = await _claim(one, keys=("a", "b"), following=first.at)
-        assert _ids(more) == [a2], "b is another's"
+        assert _ids(more) == [a2], "another worker holds b"
         assert _ids(await _claim(two, keys=("a", "b"), following=second.at)) == [b2]
         done = [Settlement(each, 1, "succeeded", 0, None) for each in (a1, a2)]
         await commands.settle(one[0], SQL, one[1], done)
         assert _ids(await _claim(one, keys=("a",), following=more.at)) == [a3]
 
 
-async def test_a_claim_that_comes_late_takes_nothing_behind_what_was_claimed_since(
+async def test_late_claim_takes_nothing_behind_newer_claims(
     database: Database,
 ) -> None:
     a1, a2, _ = await _send(database, "a", "a", "a")
@@ -226,10 +230,10 @@ async def test_a_claim_that_comes_late_takes_nothing_behind_what_was_claimed_sin
 
 
 @pytest.mark.parametrize(("status", "delay"), [("pending", 60), ("pending", 0), ("failed", 60)])
-async def test_behind_what_failed_nothing_more_is_taken(
+async def test_rows_behind_a_failed_one_are_not_claimed(
     database: Database, status: str, delay: int
 ) -> None:
-    """Nor the failed one itself: what it was, its worker does not know, and it must come first."""
+    """Nor is the failed row: its worker does not know its state, and it must come first."""
     a1, _, _ = await _send(database, "a", "a", "a")
     async with _worker(database) as worker:
         first = await _claim(worker, keys=("a",), share=2)
@@ -239,7 +243,7 @@ async def test_behind_what_failed_nothing_more_is_taken(
 
 
 async def _with_a_suspect(database: Database, worker: tuple[Connection, UUID]) -> tuple[int, int]:
-    """One key: what waits for its turn, and behind it one that ran when its worker died."""
+    """One key: a row that waits for its turn, and behind it a row whose worker died."""
     running, suspect = await _send(database, "a", "a")
     await _claim(worker, keys=("a",), share=2)
     back = [Requeue(running, "waiting", fence=1), Requeue(suspect, "pending", fence=1)]
@@ -250,7 +254,7 @@ async def _with_a_suspect(database: Database, worker: tuple[Connection, UUID]) -
     return running, suspect
 
 
-PAIRS = Bounds(key_concurrency=2)  # with them, what waits for its turn does not bar the suspect
+PAIRS = Bounds(key_concurrency=2)  # then a row that waits for its turn does not hold up the suspect
 
 
 async def test_a_suspect_waits_for_a_claim_of_its_line(database: Database) -> None:
@@ -265,7 +269,7 @@ async def test_a_suspect_waits_for_a_claim_of_its_line(database: Database) -> No
         assert _ids(await _claim(two, PAIRS, suspect=True)) == [suspect]
 
 
-async def test_a_suspect_that_was_picked_before_its_line_was_held_is_picked_again(
+async def test_suspect_picked_before_its_line_was_held_is_picked_again(
     database: Database,
 ) -> None:
     async with _worker(database) as one, _worker(database) as two:
@@ -291,19 +295,21 @@ async def test_a_suspect_that_was_picked_before_its_line_was_held_is_picked_agai
     assert [(each.rows, each.passed) for each in answers] == [([], ["a"])]
 
 
-async def test_what_goes_back_stands_where_it_stood(database: Database) -> None:
+async def test_released_rows_keep_their_places_in_the_line(database: Database) -> None:
     a1, a2, a3 = await _send(database, "a", "a", "a")
     async with _worker(database) as worker:
         assert _ids(await _claim(worker, keys=("a",), share=2)) == [a1, a2]
         back = [Requeue(a2, "waiting", fence=1), Requeue(a1, "pending", fence=1)]
         await commands.requeue(worker[0], SQL, worker[1], back)
-        assert _ids(await _claim(worker, keys=("a",), share=5)) == [a1], "it has its key still"
+        assert _ids(await _claim(worker, keys=("a",), share=5)) == [a1], "a1 still holds its key"
         await commands.settle(worker[0], SQL, worker[1], [Settlement(a1, 2, "succeeded", 0, None)])
         assert _ids(await _claim(worker, keys=("a",), share=5)) == [a2, a3]
 
 
 @pytest.mark.parametrize(("bounds", "goes_on"), [(Bounds(), False), (Bounds(blocking=False), True)])
-async def test_a_dead_letter(database: Database, bounds: Bounds, goes_on: bool) -> None:
+async def test_dead_letter_blocks_its_key_if_settings_say_so(
+    database: Database, bounds: Bounds, goes_on: bool
+) -> None:
     a1, a2 = await _send(database, "a", "a")
     async with _worker(database) as worker:
         await _claim(worker, keys=("a",))
@@ -313,7 +319,7 @@ async def test_a_dead_letter(database: Database, bounds: Bounds, goes_on: bool) 
         assert found == ([] if goes_on else [limits.WaitingKey("a", free=False)])
 
 
-async def test_a_row_that_an_operator_holds_ends_its_line(database: Database) -> None:
+async def test_row_locked_by_an_operator_ends_its_line(database: Database) -> None:
     a1, a2, a3 = await _send(database, "a", "a", "a")
     async with _worker(database) as worker, database.connect() as operator:
         for held, got in ((a1, []), (a2, [a1])):
@@ -327,7 +333,7 @@ async def test_a_row_that_an_operator_holds_ends_its_line(database: Database) ->
         assert _ids(await _claim(worker, keys=("a",), share=3)) == [a1, a2, a3]
 
 
-async def test_a_type_that_is_not_served_ends_its_line(database: Database) -> None:
+async def test_row_of_an_unserved_type_ends_its_line(database: Database) -> None:
     a1, a2, a3 = await _send(database, "a", "a", "a")
     await database.execute("update inboxd.commands set type = 'other' where id = $1", a2)
     async with _worker(database) as worker:
@@ -335,7 +341,7 @@ async def test_a_type_that_is_not_served_ends_its_line(database: Database) -> No
     assert a3
 
 
-async def test_so_many_of_a_key(database: Database) -> None:
+async def test_key_concurrency_bounds_the_rows_of_a_key(database: Database) -> None:
     await _send(database, *"aaaaabb")
     bounds = Bounds(key_concurrency=2)
     async with _worker(database) as one, _worker(database) as two:
@@ -345,7 +351,7 @@ async def test_so_many_of_a_key(database: Database) -> None:
         assert _ids(await _claim(one, bounds, keys=("a", "b"), share=2)) == []
 
 
-async def test_suspects_of_a_line_come_in_order(database: Database) -> None:
+async def test_suspects_of_a_line_are_claimed_in_order(database: Database) -> None:
     a1, a2, b1 = await _send(database, "a", "a", "b")
     async with _worker(database) as dead, _worker(database) as worker:
         assert _ids(await _claim(dead, keys=("a", "b"), share=2)) == [a1, a2, b1]
@@ -355,7 +361,9 @@ async def test_suspects_of_a_line_come_in_order(database: Database) -> None:
         older += " '{}', '{}', false, '{}', 1, 1, true, true)"
         async with worker[0].transaction():
             rows = await worker[0].fetch(older, worker[1])
-            assert [row["id"] for row in rows] == [a1], "an older release takes one of any group"
+            assert [row["id"] for row in rows] == [a1], (
+                "an older release takes a suspect of any group"
+            )
             await worker[0].execute(
                 "update inboxd.commands set status = 'pending', worker_id = null,"
                 " fence = fence - 1 where id = $1",
@@ -365,7 +373,7 @@ async def test_suspects_of_a_line_come_in_order(database: Database) -> None:
         assert _ids(await _claim(worker, suspect=True)) == [], "a2 stands behind a1"
 
 
-async def test_what_is_not_due_holds_nobody_up(database: Database) -> None:
+async def test_row_that_is_not_due_does_not_hold_up_its_line(database: Database) -> None:
     (late,) = await _send(database, "a")
     await database.execute("update inboxd.commands set run_at = now() + interval '1 hour'")
     (now,) = await _send(database, "a")
@@ -381,7 +389,7 @@ async def test_what_is_not_due_holds_nobody_up(database: Database) -> None:
 async def test_the_order_is_that_of_the_inserts(database: Database) -> None:
     async with database.connect() as one, database.connect() as two, _worker(database) as worker:
         async with one.transaction():
-            await one.fetch("select now()")  # its now() is before the other's
+            await one.fetch("select now()")  # its now() is before the other session's
             send = (
                 "insert into inboxd.commands (queue, type, ordering_key) values ('q', 't', 'a')"
                 " returning id"
@@ -391,7 +399,7 @@ async def test_the_order_is_that_of_the_inserts(database: Database) -> None:
         assert _ids(await _claim(worker, keys=("a",), share=5)) == [first, second]
 
 
-async def test_what_is_claimed_together_starts_in_the_order_of_its_line(
+async def test_rows_claimed_together_start_in_the_order_of_their_line(
     database: Database,
 ) -> None:
     sent = await _send(database, *"aaaa")
@@ -399,10 +407,10 @@ async def test_what_is_claimed_together_starts_in_the_order_of_its_line(
     async with _worker(database) as worker:
         assert _ids(await _claim(worker, keys=("a",), share=5)) == sent[::-1]
     rows = await database.fetch("select id from inboxd.commands order by started_at")
-    assert [row["id"] for row in rows] == sent[::-1], "whichever is found first by the server"
+    assert [row["id"] for row in rows] == sent[::-1], "in the line's order, not the table's"
 
 
-async def test_new_keys_are_found_by_time_and_by_a_look(database: Database) -> None:
+async def test_new_keys_are_found_by_arrivals_and_by_a_search(database: Database) -> None:
     await _send(database, "a", "b", "a", "c")
     async with _worker(database) as worker:
         lane = Lane(("q", "t"))
@@ -414,7 +422,7 @@ async def test_new_keys_are_found_by_time_and_by_a_look(database: Database) -> N
         assert await limits.find_keys(worker[0], SQL, "q", "c", Bounds(), 2) == []
 
 
-async def test_what_nobody_serves_becomes_a_dead_letter(database: Database) -> None:
+async def test_unhandled_keyed_commands_become_dead_letters(database: Database) -> None:
     await _send(database, "a", "a")
     async with _worker(database) as worker:
         lane = ("q", "t", "keyed")
@@ -423,7 +431,9 @@ async def test_what_nobody_serves_becomes_a_dead_letter(database: Database) -> N
         assert await limits.survey(worker[0], SQL) == []
 
 
-async def test_what_runs_holds_its_key_before_what_waits_to_run_again(database: Database) -> None:
+async def test_running_row_holds_its_key_before_a_row_that_waits_to_retry(
+    database: Database,
+) -> None:
     a1, a2 = await _send(database, "a", "a")
     async with _worker(database) as worker:
         assert _ids(await _claim(worker, keys=("a",), share=2)) == [a1, a2]
@@ -432,7 +442,7 @@ async def test_what_runs_holds_its_key_before_what_waits_to_run_again(database: 
         assert _ids(await _claim(worker, keys=("a",))) == []
 
 
-async def test_every_claim_answers_what_runs_need(database: Database) -> None:
+async def test_claims_return_the_same_columns(database: Database) -> None:
     async with daemon_session(database) as session:
         columns = {
             name: {each.name for each in (await session.prepare(SQL[name])).get_attributes()}
@@ -446,7 +456,7 @@ async def test_every_claim_answers_what_runs_need(database: Database) -> None:
     }
 
 
-async def test_a_suspect_counts_among_those_of_its_key_at_once(database: Database) -> None:
+async def test_suspect_counts_in_the_concurrency_of_its_key(database: Database) -> None:
     running, suspect, *_ = await _send(database, "a", "a", "a", "b")
     async with _worker(database) as worker:
         bounds = Bounds(key_concurrency=2)
@@ -462,7 +472,7 @@ async def test_a_suspect_counts_among_those_of_its_key_at_once(database: Databas
         assert running not in _ids(claimed)
 
 
-async def test_what_stands_in_line_is_shown_as_pending(database: Database) -> None:
+async def test_rows_in_line_are_shown_as_pending(database: Database) -> None:
     first, *_ = await _send(database, "a", "a", "a", "b")
     await _send(database, "a", run_at=datetime.now(UTC) + timedelta(hours=1))
     async with _worker(database) as worker:
@@ -475,7 +485,7 @@ async def test_what_stands_in_line_is_shown_as_pending(database: Database) -> No
         assert ("q", "t", "", "in_line", 4) in [row[:5] for row in backlog]
 
 
-async def test_a_unique_key_that_is_held_bars_the_replay_in_place(database: Database) -> None:
+async def test_held_unique_key_bars_a_replay_in_place(database: Database) -> None:
     dead = await _send(database, "a", "b", "c", status="failed", unique_key="u")
     dead += await _send(database, "d", "e", status="failed")
     (holder,) = await _send(database, None, unique_key="u")

@@ -1,6 +1,6 @@
-"""Claims of lines take much and read little: beside a blocked line, and under a held snapshot.
+"""Claims of lines claim many rows and read little, beside blocked lines and old snapshots.
 
-The statements are those of the daemon, on its own session; what they touch is what the server says.
+The statements run on the daemon's own session; the server reports the pages that they read.
 """
 
 import json
@@ -19,7 +19,7 @@ from tests.support.rows import SQL, daemon_session, join
 
 pytestmark = pytest.mark.anyio
 
-# Pages of an index and of the table, for a claim of a few rows.
+# Most pages of an index and of the table that a claim of a few rows may read.
 FEW = 200
 PAGE = 1000
 _ALL = 2**60
@@ -27,7 +27,7 @@ _ALL = 2**60
 
 @pytest.fixture
 async def session(database: Database) -> AsyncIterator[Connection]:
-    """The daemon's session on a database with a sequential topic, which nobody vacuums."""
+    """The daemon's session on a database with a sequential topic and without autovacuum."""
     await database.execute(
         "alter table inboxd.events set (autovacuum_enabled = off);"
         "insert into inboxd.topics (name, mode, source) values ('ordered', 'sequential', 'test')"
@@ -37,7 +37,7 @@ async def session(database: Database) -> AsyncIterator[Connection]:
 
 
 async def insert(connection: Connection, key: str, count: int = 1) -> list[int]:
-    """So many events of a key; their ids."""
+    """Insert `count` events of a key; returns their ids."""
     rows = await connection.fetch(
         "insert into inboxd.events (topic, type, ordering_key) select 'ordered', 'turn', $1"
         " from generate_series(1, $2::int) returning id",
@@ -48,7 +48,7 @@ async def insert(connection: Connection, key: str, count: int = 1) -> list[int]:
 
 
 async def line_of(connection: Connection, key: str) -> Line:
-    """The line of a key."""
+    """The key's line in the topic `ordered`."""
     return Line(
         "ordered", await connection.fetchval("select inboxd.bucket_of('ordered', $1)", key), key
     )
@@ -65,7 +65,7 @@ async def neighbour(connection: Connection, line: Line) -> str:
 
 
 async def touched(connection: Connection, statement: str, *arguments: object) -> int:
-    """How many pages the statement touches."""
+    """The number of pages that a statement reads."""
     explained = "explain (analyze, buffers, timing off, format json) " + SQL[statement]
     await connection.fetchval(explained, *arguments)  # the first time, planning reads the catalog
     (plan,) = json.loads(await connection.fetchval(explained, *arguments))
@@ -73,18 +73,18 @@ async def touched(connection: Connection, statement: str, *arguments: object) ->
 
 
 async def arrivals(connection: Connection, after: int, bucket: int, rows: int) -> int:
-    """How many pages a claim of arrivals touches, from the cursor `after` on."""
+    """The number of pages that a claim of arrivals reads from the cursor `after` on."""
     where: list[list[object]] = [["ordered"], [bucket], [after], [_ALL]]
     return await touched(connection, "claim_arrivals", *where, rows, rows)
 
 
 async def settle(connection: Connection, ids: Sequence[int]) -> None:
-    """They have succeeded."""
+    """Settle these events as succeeded."""
     await events.settle(connection, SQL, [(id_, 0.0) for id_ in ids], await join(connection))
 
 
 async def block(connection: Connection, line: Line, followers: int) -> tuple[int, list[int]]:
-    """A line with a dead letter at its head, and so many lined up behind it, page by page."""
+    """Make a dead letter the head of a line, and line up followers behind it, page by page."""
     (head,) = await insert(connection, line.key)
     await lines.line_up(connection, SQL, [head])
     await connection.execute(
@@ -102,10 +102,10 @@ BLOCKED = pytest.mark.parametrize(
 
 
 @BLOCKED
-async def test_others_do_not_read_what_stands_behind_a_dead_letter(
+async def test_events_behind_a_dead_letter_are_not_read(
     session: Connection, followers: int
 ) -> None:
-    """Nothing that a worker asks while a line stands still looks through its followers."""
+    """No statement of a worker reads the followers while their line is blocked."""
     line = await line_of(session, "k")
     await block(session, line, followers)
     key = await neighbour(session, line)
@@ -128,7 +128,7 @@ async def test_others_do_not_read_what_stands_behind_a_dead_letter(
         rows = await lines.claim_arrivals(session, SQL, [stretch], 10)
         assert [(row["id"], row["behind"]) for row in rows] == [(id_, False) for id_ in first]
         await settle(session, first)
-    # What comes to the line goes behind the others, and that costs as little.
+    # A new event of the line goes behind the others, and that costs as little.
     late = await insert(session, "k")
     (row,) = await lines.claim_arrivals(session, SQL, [stretch], 10)
     assert (row["id"], row["behind"]) == (late[0], True)
@@ -140,9 +140,9 @@ async def test_others_do_not_read_what_stands_behind_a_dead_letter(
 async def test_a_blocked_line_is_read_from_its_head_on(
     session: Connection, database: Database, followers: int, action: operations.Action
 ) -> None:
-    """Once an operator acted, the followers come in their order, a page as cheap as the other.
+    """After an operator's action the followers come in order, each page as cheap as the other.
 
-    Another session's snapshot keeps those that were settled where they were, in front of the head.
+    Another session's snapshot keeps the settled events in front of the head.
     """
     line = await line_of(session, "k")
     head, behind = await block(session, line, followers)
@@ -159,13 +159,13 @@ async def test_a_blocked_line_is_read_from_its_head_on(
             pages.append(await touched(session, "claim_lined_up", ["ordered"], ["k"], 1))
             await settle(session, [row["id"] for row in rows])
     assert met == expected
-    # Of each page, one head has left a dead entry that the snapshot keeps.
+    # Each page has left one dead entry of a head, which the snapshot keeps.
     assert max(pages) < 20 + 2 * len(pages), pages
     assert await lines.due_heads(session, SQL, [Lane(("ordered", "turn"))], 10) == []
 
 
-async def test_a_claim_takes_what_waits_of_a_key_together(session: Connection) -> None:
-    """What has arrived, and what is lined up: a run of one key, and the whole of another."""
+async def test_claim_takes_waiting_events_of_a_key_together(session: Connection) -> None:
+    """Arrived events, and events in lines: many of one key, and all of another."""
     hot, other = await line_of(session, "k"), await line_of(session, "other")
     assert hot.bucket != other.bucket
     many, few = await insert(session, "k", 50), await insert(session, "other", 3)
@@ -179,10 +179,10 @@ async def test_a_claim_takes_what_waits_of_a_key_together(session: Connection) -
     assert [row["id"] for row in rows] == many[:20]
 
 
-async def test_a_claim_from_its_cursor_reads_nothing_of_what_was_settled(
+async def test_claim_from_its_cursor_reads_no_settled_events(
     session: Connection, database: Database
 ) -> None:
-    """Although another session's snapshot keeps all of that where it was."""
+    """Another session's snapshot keeps the settled events at their places."""
     line = await line_of(session, "k")
     ids = await insert(session, "k", 5_000)
     async with database.connect() as holder, holder.transaction(isolation="repeatable_read"):
@@ -193,13 +193,13 @@ async def test_a_claim_from_its_cursor_reads_nothing_of_what_was_settled(
         last = await arrivals(session, ids[-101], line.bucket, 1)
         assert last <= first + 5
         swept = await arrivals(session, 0, line.bucket, 1)
-        assert swept > 5 * first, "the snapshot keeps what a cursor must pass by"
+        assert swept > 5 * first, "the snapshot keeps the entries that a cursor passes over"
 
 
-async def test_of_the_buckets_that_nobody_has_only_as_many_are_taken_as_are_wanted(
+async def test_only_the_wanted_number_of_free_buckets_is_taken(
     database: Database, session: Connection
 ) -> None:
-    """The first of them; the rest stays for others."""
+    """The first ones are taken; the others are left for other workers."""
     wanted = [("ordered", bucket) for bucket in (7, 5, 3, 1)]
     async with daemon_session(database) as other, other.transaction(), session.transaction():
         assert await lines.try_buckets(other, SQL, wanted[:1]) == wanted[:1]

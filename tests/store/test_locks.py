@@ -1,7 +1,7 @@
-"""Sessions that lock the same commands and batches, whatever they lock first: no deadlock.
+"""Sessions that lock the same commands and batches do not deadlock, whatever they lock first.
 
-In each test a third session holds one row until both wait: so they have locked what comes before
-it, each in its own way, and go on together.
+In each test a third session holds one row until both wait: they have locked the rows before it,
+each in its own way, and then go on together.
 """
 
 from collections.abc import Callable, Coroutine
@@ -40,7 +40,7 @@ Work = Callable[[Connection], Coroutine[Any, Any, object]]
 
 
 async def _meet(database: Database, held: str, first: Work, second: Work) -> None:
-    """Let the first come to a row that is held, then the second, and both go on."""
+    """Let the first session wait for a held row, then the second; then let both go on."""
     async with AsyncExitStack() as stack:
         holder, one, two = [
             await stack.enter_async_context(daemon_session(database)) for _ in range(3)
@@ -59,7 +59,7 @@ async def _number(connection: Connection, type_: str) -> int:
 
 
 async def _replay(connection: Connection, worker: UUID, type_: str) -> int:
-    """Let a command fail, and run again: its new number is above that of what waits for it."""
+    """Let a command fail and replay it: its new id is above those of commands that wait for it."""
     await fail(connection, worker, await claim(connection, worker, type_))
     dead = await _number(connection, type_)
     done = await operations.act(Session(connection, SQL), "commands", "replay", [dead], actor="me")
@@ -67,7 +67,7 @@ async def _replay(connection: Connection, worker: UUID, type_: str) -> int:
 
 
 def _cancelling(*ids: int) -> Work:
-    """An operator who cancels these; it is refused where one has ended meanwhile."""
+    """An operator cancels these commands; refused if one has ended meanwhile."""
 
     async def cancel(connection: Connection) -> None:
         with suppress(Conflict):
@@ -85,19 +85,19 @@ def _folding(batch: int) -> Work:
 
 
 async def _cancel_batch(connection: Connection, batch: int) -> None:
-    """As an operator's statement does; its folds are left to the test."""
+    """Cancel as an operator's statement does; the test folds the batch."""
     await connection.execute(SQL["cancel_batch"], batch)
 
 
 async def _ended(database: Database) -> None:
-    """Nothing is left, and nothing ended in any other way than cancelled."""
+    """Check that no command and no edge is left."""
     with safety():
         assert await database.fetch("select id, type from inboxd.commands") == []
         assert await database.fetch("select * from inboxd.dependencies") == []
 
 
 async def test_a_replayed_prerequisite_is_cancelled_beside_its_workflow(database: Database) -> None:
-    """Its number is above that of the step which waits for it."""
+    """The id of the replayed prerequisite is above that of the step that waits for it."""
     async with daemon_session(database) as connection:
         me = await join(connection)
         workflow = await send_workflow(connection, [("a", None), ("b", "a")])
@@ -112,7 +112,7 @@ async def test_a_replayed_prerequisite_is_cancelled_beside_its_workflow(database
     await _ended(database)
 
 
-async def test_a_replayed_prerequisite_and_what_waits_are_cancelled_one_by_one(
+async def test_replayed_prerequisite_and_its_dependents_are_cancelled_together(
     database: Database,
 ) -> None:
     async with daemon_session(database) as connection:
@@ -126,7 +126,7 @@ async def test_a_replayed_prerequisite_and_what_waits_are_cancelled_one_by_one(
     await _ended(database)
 
 
-async def test_a_replayed_prerequisite_ends_beside_the_cancellation_of_what_waits(
+async def test_replayed_prerequisite_ends_beside_the_cancellation_of_its_dependents(
     database: Database,
 ) -> None:
     async with daemon_session(database) as connection, daemon_session(database) as worker:
@@ -153,8 +153,8 @@ async def test_a_replayed_prerequisite_ends_beside_the_cancellation_of_what_wait
         assert await counts(connection, workflow) == ("cancelled", 2, 1, 0, 1, 0)
 
 
-async def test_what_waits_is_locked_by_its_number_whatever_its_uuid(database: Database) -> None:
-    """Producers choose uuids."""
+async def test_waiting_commands_are_locked_in_the_order_of_ids(database: Database) -> None:
+    """Producers choose uuids, so commands are locked in the order of ids."""
     async with daemon_session(database) as connection:
         me = await join(connection)
         await send_workflow(connection, [("a", None)])
@@ -178,7 +178,7 @@ async def test_what_waits_is_locked_by_its_number_whatever_its_uuid(database: Da
     await _ended(database)
 
 
-async def test_what_ends_further_down_is_locked_with_what_ends_first(database: Database) -> None:
+async def test_indirect_dependents_are_locked_with_the_first_commands(database: Database) -> None:
     async with daemon_session(database) as connection:
         await send_workflow(connection, [("x", None), ("a", "x"), ("b", "a"), ("c", "x")])
         x, b, c = [await _number(connection, f"test.{name}") for name in "xbc"]
@@ -187,7 +187,7 @@ async def test_what_ends_further_down_is_locked_with_what_ends_first(database: D
 
 
 async def _nested(connection: Connection, workflow: int, after: str, before: str) -> int:
-    """An empty batch in a workflow, which waits for one step, and for which another waits."""
+    """Add an empty batch to a workflow: it waits for the step `after`, `before` waits for it."""
     batch: int = await connection.fetchval(
         "insert into inboxd.batches (parent_id, needs, status, awaited, closed_at)"
         " values ($1, 1, 'waiting', true, now()) returning id",
@@ -209,7 +209,7 @@ async def _nested(connection: Connection, workflow: int, after: str, before: str
 
 
 async def test_a_step_ends_beside_the_cancellation_of_its_workflow(database: Database) -> None:
-    """A batch of the workflow waits for the step: the one tells it, the other ends it."""
+    """A batch waits for the step: the settlement notes progress of the batch, the fold ends it."""
     async with daemon_session(database) as connection, daemon_session(database) as worker:
         me = await join(connection)
         workflow = await send_workflow(connection, [("a", None), ("c", "a")])
@@ -231,7 +231,7 @@ async def test_a_step_ends_beside_the_cancellation_of_its_workflow(database: Dat
             await holder.execute("select from inboxd.batches where id = $1 for update", batch)
             tasks.start_soon(_folding(workflow), folder)
             await lock_awaited(database)
-            # It needs no batch: it is through before the fold has got one.
+            # The settlement locks no batch, so it ends before the fold gets the batch.
             tasks.start_soon(settled)
             with anyio.fail_after(WITHIN):
                 await ended.wait()
@@ -262,7 +262,7 @@ async def test_a_batch_ends_beside_a_step_that_it_waited_for(database: Database)
     await _ended(database)
 
 
-async def test_what_is_replaced_goes_by_its_number_whatever_its_key(database: Database) -> None:
+async def test_replaced_commands_are_locked_in_the_order_of_ids(database: Database) -> None:
     send = "select inboxd.send_command('test.noop', queue => 'default', unique_key => $1)"
     both = (
         "select inboxd.send_command_arrays(array['test.noop', 'test.noop'],"
@@ -286,7 +286,7 @@ async def test_what_is_replaced_goes_by_its_number_whatever_its_key(database: Da
             assert [row[0] for row in left] == ["a", "z"]
 
 
-async def test_two_dead_letters_of_a_page_release_what_waits_in_one_order(
+async def test_two_dead_letters_of_a_page_release_in_one_order(
     database: Database,
 ) -> None:
     async with daemon_session(database) as connection, daemon_session(database) as worker:
@@ -312,8 +312,8 @@ async def test_two_dead_letters_of_a_page_release_what_waits_in_one_order(
             assert [row[0] for row in left] == ["test.a", "test.b"]
 
 
-async def test_a_replay_locks_what_waits_before_it_changes_edges(database: Database) -> None:
-    """As a release does: the edges of a command are the affair of who has locked it."""
+async def test_replay_locks_waiting_commands_before_it_changes_edges(database: Database) -> None:
+    """A release does the same: only a session that has locked a command changes its edges."""
     async with daemon_session(database) as connection:
         me = await join(connection)
         await send_workflow(

@@ -1,6 +1,6 @@
-"""Years of history by day: what producers and workers call looks far back, and exhausts no locks.
+"""Years of history by day: functions for producers and workers search far back with few locks.
 
-The server has few locks, so that some hundred days do what years do to one as it comes.
+The server has few locks, so that some hundred days have the effect of years on a default server.
 """
 
 from contextlib import AsyncExitStack
@@ -19,7 +19,7 @@ from tests.support import Database
 pytestmark = pytest.mark.anyio
 
 _DAYS = 300
-# Rows of history on these days before today: of the newest, of a stretch, of the last.
+# Rows of history this many days before today: in the newest days, in a stretch, in the last.
 _AGES = (0, 2, 5, 90, 299)
 _ENDPOINT = """
 insert into inboxd.endpoints (name, url, secrets, types)
@@ -33,7 +33,7 @@ select count(*) from pg_locks l join pg_class c on c.oid = l.relation
 
 @pytest.fixture
 def old(restartable_server: Server, restartable_database: Database) -> dict[int, UUID]:
-    """A long history on a server with few locks: a command for each age, by its age in days."""
+    """A long history on a server with few locks: the uuid of one command for each age in days."""
     today = datetime.now(UTC).date()
     with psycopg.connect(restartable_database.dsn, autocommit=True) as connection:
         for days in range(2, _DAYS + 1):
@@ -64,7 +64,7 @@ def old(restartable_server: Server, restartable_database: Database) -> dict[int,
 
 
 async def _look_plainly(database: Database, uuid: UUID, *, sessions: int) -> None:
-    """Of all days at once, in several sessions that keep their locks."""
+    """Query all days at once, in several sessions that keep their locks."""
     async with AsyncExitStack() as looking:
         for _ in range(sessions):
             connection = await looking.enter_async_context(database.connect())
@@ -74,7 +74,7 @@ async def _look_plainly(database: Database, uuid: UUID, *, sessions: int) -> Non
             )
 
 
-async def test_looks_hold_no_locks_of_it(
+async def test_searches_of_a_long_history_keep_no_locks(
     restartable_database: Database, old: dict[int, UUID]
 ) -> None:
     with pytest.raises(asyncpg.OutOfMemoryError) as full:
@@ -94,10 +94,10 @@ async def test_looks_hold_no_locks_of_it(
         assert await connection.fetchval(_COUNT_LOCKS) < 50
 
 
-async def test_many_who_wait_for_results_at_once(
+async def test_many_sessions_wait_for_results_at_once(
     restartable_database: Database, old: dict[int, UUID]
 ) -> None:
-    """Of what is there, and of what is nowhere, from the first moment on."""
+    """For an existing and an unknown command, from the first moment on."""
     nowhere = UUID("00000000-0000-7000-8000-000000000001")
     answers: list[int] = []
 

@@ -1,4 +1,4 @@
-"""Migrations: forward, once, by one at a time, noticed when changed; functions; what they leave."""
+"""Migrations run forward, once, one at a time; changed files are noticed; functions and schemas."""
 
 import os
 import re
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 def empty(server: Server | ExternalServer) -> Iterator[Database]:
-    """A database that nobody has migrated."""
+    """A database that has not been migrated."""
     database = create(server)
     yield database
     drop(server, database)
@@ -33,7 +33,7 @@ def empty(server: Server | ExternalServer) -> Iterator[Database]:
 # ------------------------------------------------------------------------------------ running
 
 
-async def test_a_fresh_database(empty: Database) -> None:
+async def test_fresh_database_is_migrated(empty: Database) -> None:
     with pytest.raises(SchemaError, match="inboxd migrate"):
         await check(empty)
     ran = await migrations.migrate(settings_of(empty))
@@ -47,12 +47,12 @@ async def test_many_migrators_at_once(empty: Database) -> None:
     assert ran == [migrations.MigrationPlan(migrations.shipped(), migrations.functions())]
 
 
-async def test_up_to_a_version(empty: Database) -> None:
+async def test_migrate_runs_up_to_a_version(empty: Database) -> None:
     await migrations.migrate(settings_of(empty), to=1)
     with pytest.raises(SchemaError, match=r"is at version 1.*inboxd migrate"):
         await check(empty)
     made = "select count(*) from pg_proc where pronamespace = 'inboxd'::regnamespace"
-    assert await empty.fetchval(made) == 0, "functions wait until what they need is there"
+    assert await empty.fetchval(made) == 0, "functions wait for the tables that they need"
     with pytest.raises(UsageError, match="no migration 999"):
         await migrations.migrate(settings_of(empty), to=999)
     await migrations.migrate(settings_of(empty))
@@ -107,7 +107,7 @@ async def test_a_changed_file_is_noticed(database: Database) -> None:
 async def test_a_schema_from_before_the_first_release_is_refused(
     database: Database, ran: str
 ) -> None:
-    """Its functions were made by numbered files, more than there are now."""
+    """Numbered files made its functions, and there were more of them."""
     await database.execute(
         f"update inboxd.schema_migrations set checksum = 'x'; {ran};"
         " drop table inboxd.schema_functions"
@@ -119,7 +119,7 @@ async def test_a_schema_from_before_the_first_release_is_refused(
 
 
 @pytest.mark.parametrize(("oldest", "fits"), [(-1, True), (0, True), (1, False)])
-async def test_a_newer_schema_says_who_may_stay(
+async def test_newer_schema_names_the_oldest_code_that_fits(
     database: Database, oldest: int, fits: bool
 ) -> None:
     code = migrations.code_version()
@@ -141,7 +141,7 @@ def test_a_header_names_the_oldest_code(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 async def _migrate_at_once(database: Database, times: int) -> list[migrations.MigrationPlan]:
-    """What those ran that had something to run."""
+    """Migrate several times at once; returns the plans that were not empty."""
     ran: list[migrations.MigrationPlan] = []
 
     async def migrate() -> None:
@@ -156,7 +156,7 @@ async def _migrate_at_once(database: Database, times: int) -> list[migrations.Mi
 # ---------------------------------------------------------------------------------- functions
 
 ROLES = ("producer", "worker")
-# What is called while a schema is migrated.
+# Functions that are called while a schema is migrated.
 CALLED = (
     ("producer", "emit_event('test.noop')"),
     ("producer", "send_command('test.noop', unique_key => 'k')"),
@@ -179,14 +179,16 @@ async def test_a_function_is_made_again_when_its_text_changes(
 ) -> None:
     changed = {"beginning": _function("beginning", "'changed'", "producer")}
     ship(tmp_path, monkeypatch, functions=changed)
-    with pytest.raises(SchemaError, match=r"other texts of them: beginning; run: inboxd migrate"):
+    with pytest.raises(
+        SchemaError, match=r"other versions of them: beginning; run: inboxd migrate"
+    ):
         await check(database)
     ran = await migrations.migrate(settings_of(database))
     assert [each.name for each in ran.functions] == ["beginning"]
     assert not ran.migrations
     assert await database.fetchval("select inboxd.beginning('x')") == "changed"
     assert await may_call(database, "beginning(text)", "inboxd_producer")
-    assert not await may_call(database, "beginning(text)", "inboxd_worker"), "as its file says"
+    assert not await may_call(database, "beginning(text)", "inboxd_worker"), "not in its roles"
     await check(database)
     assert not await migrations.migrate(settings_of(database))
 
@@ -199,11 +201,11 @@ async def test_functions_are_made_by_one_migrator_at_a_time(
     ran = await _migrate_at_once(database, 3)
     assert [[each.name for each in plan.functions] for plan in ran] == [["beginning", "new"]]
     assert await may_call(database, "new(text)", "inboxd_worker")
-    assert not await may_call(database, "new(text)", "inboxd_producer"), "nor may everybody"
+    assert not await may_call(database, "new(text)", "inboxd_producer"), "not in its roles"
 
 
 @pytest.mark.parametrize("first", [False, True])
-async def test_a_function_that_fails_leaves_all_as_they_were(
+async def test_failing_function_leaves_all_functions_unchanged(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: bool
 ) -> None:
     changed = {
@@ -216,7 +218,7 @@ async def test_a_function_that_fails_leaves_all_as_they_were(
         await migrations.migrate(settings_of(database))
     assert await database.fetchval("select inboxd.beginning('x')") == "x"
     there = await database.fetchval("select to_regclass('inboxd.more') is not null")
-    assert there is not first, "what ran before stays, what needs the functions waits"
+    assert there is not first, "earlier migrations stay, those that need the functions wait"
     (tmp_path / "functions" / "wrong.sql").unlink()
     ran = await migrations.migrate(settings_of(database))
     assert [each.name for each in ran.functions] == ["beginning"]
@@ -231,14 +233,14 @@ async def test_a_function_that_fails_leaves_all_as_they_were(
         ("\nSELECT {schema}.beginning('x');", "newer"),
     ],
 )
-async def test_before_a_numbered_file_only_what_it_needs_is_made(
+async def test_only_needed_functions_are_made_before_a_numbered_file(
     database: Database,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     needs: str,
     said: str,
 ) -> None:
-    """What it does not name may be about tables of later files, which may fail."""
+    """Other functions may be about tables of later files, which may fail."""
     changed = {"beginning": _function("beginning", "'newer'"), "new": _function("new", "'new'")}
     ship(tmp_path, monkeypatch, f"{MORE}-- functions: first{needs}\n", changed)
     fails = migrations.code_version() + 1
@@ -264,7 +266,7 @@ async def _applied(database: Database) -> migrations.SchemaState:
 async def test_producers_and_workers_go_on_after_each_numbered_file(
     empty: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A file that meets a lock timeout leaves the schema so, until somebody migrates again."""
+    """A file that meets a lock timeout leaves the schema there until the next migrate."""
     with monkeypatch.context() as before:
         before.setattr(migrations, "migrations_folder", lambda: tmp_path / "migrations")
         unpack(tmp_path)
@@ -280,7 +282,7 @@ async def test_producers_and_workers_go_on_after_each_numbered_file(
     await check(empty)
 
 
-async def test_an_older_release_leaves_a_newer_ones_functions_alone(
+async def test_older_release_keeps_functions_of_a_newer_one(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as newer:
@@ -294,7 +296,7 @@ async def test_an_older_release_leaves_a_newer_ones_functions_alone(
     assert await database.fetchval(there) == 1, "an older worker may call it"
 
 
-async def test_a_function_that_is_gone_is_made_again(database: Database) -> None:
+async def test_missing_function_is_made_again(database: Database) -> None:
     await database.execute("drop function inboxd.is_unhandled")
     with pytest.raises(SchemaError, match=r"is_unhandled; run: inboxd migrate"):
         await check(database)
@@ -305,7 +307,7 @@ async def test_a_function_that_is_gone_is_made_again(database: Database) -> None
     await check(database)
 
 
-async def test_another_signature_takes_a_migration_that_drops_the_old_one(
+async def test_new_signature_needs_a_migration_that_drops_the_old_one(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     changed = {"beginning": _function("beginning", "1").replace("RETURNS text", "RETURNS integer")}
@@ -319,10 +321,10 @@ async def test_another_signature_takes_a_migration_that_drops_the_old_one(
     assert await may_call(database, "beginning(text)", "inboxd_worker")
 
 
-async def test_a_function_that_a_migration_drops_is_made_again_if_it_has_a_file(
+async def test_function_dropped_by_a_migration_is_made_again_from_its_file(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So a migration may change what a function's signature names."""
+    """So a migration may change a type in a function's signature."""
     ship(tmp_path, monkeypatch, f"{MORE}DROP FUNCTION {{schema}}.is_unhandled(text, text);")
     ran = await migrations.migrate(settings_of(database))
     assert [each.name for each in ran.functions] == ["is_unhandled"]
@@ -337,7 +339,7 @@ def test_a_function_names_its_roles(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 async def test_every_function_has_a_file_that_fits_the_schema(database: Database) -> None:
-    """What it calls was not there when it was made."""
+    """The tables and functions that it calls may not have existed when it was made."""
     made = await database.fetch(
         "select distinct proname from pg_proc where pronamespace = 'inboxd'::regnamespace"
     )
@@ -351,7 +353,7 @@ async def test_every_function_has_a_file_that_fits_the_schema(database: Database
 
 
 async def test_two_schemas_in_one_database(empty: Database) -> None:
-    # Roles belong to the whole server: names of this test's own.
+    # Roles belong to the whole server, so this test uses names of its own.
     one, two = (f"{which}_{empty.name[-12:]}" for which in ("one", "two"))
     try:
         for schema in (one, two):
@@ -371,12 +373,12 @@ async def test_two_schemas_in_one_database(empty: Database) -> None:
             "select string_agg(prosrc, '') from pg_proc where pronamespace = $1::regnamespace", one
         )
         named_by_default = re.search(r"\binboxd[._](?!notify|webhooks)", code)
-        assert not named_by_default, "nothing names the default schema"
+        assert not named_by_default, "the code names the default schema"
     finally:
         await drop_roles(empty, one, two)
 
 
-async def test_without_the_right_to_create_roles(
+async def test_owner_without_the_right_to_create_roles_can_migrate(
     server: Server | ExternalServer, empty: Database
 ) -> None:
     owner = f"{empty.name}_owner"
@@ -411,8 +413,8 @@ async def test_nothing_depends_on_the_search_path(database: Database) -> None:
 # ----------------------------------------------------------------------------------- snapshot
 
 
-async def test_the_schema_is_the_one_that_was_agreed(database: Database) -> None:
-    """A change is seen: run with INBOXD_TEST_SNAPSHOT=write, and commit what changed."""
+async def test_schema_matches_its_committed_description(database: Database) -> None:
+    """To accept a change, run with INBOXD_TEST_SNAPSHOT=write, and commit the changed file."""
     async with daemon_session(database) as session:
         text = await catalogue.describe(session, SQL)
     if os.environ.get("INBOXD_TEST_SNAPSHOT") == "write":

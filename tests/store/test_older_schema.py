@@ -1,4 +1,4 @@
-"""What the older code has of the schema is changed by a migration with the next number alone."""
+"""The older code's migrations are unchanged, and its functions change only with a new migration."""
 
 import re
 from pathlib import Path
@@ -11,23 +11,23 @@ from tests.support.older import OLDER, unpack
 
 @pytest.fixture(scope="module")
 def older(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the older code."""
+    """Unpack the older code; returns its folder."""
     return unpack(tmp_path_factory.mktemp("older"))
 
 
-def test_a_migration_that_the_older_code_has_is_not_changed(older: Path) -> None:
+def test_migrations_of_the_older_code_are_unchanged(older: Path) -> None:
     changed = changes(older / "migrations", migrations_folder(), "0*.sql")
-    assert changed == [], f"they ran as {OLDER} has them: add a migration instead"
+    assert changed == [], f"they ran as in {OLDER}: add a migration instead"
 
 
 def test_a_function_changes_with_a_migration(older: Path) -> None:
-    """By its number the older code knows the schema for a newer one, and works with it."""
+    """The older code knows by the migration's number that the schema is newer, and goes on."""
     if number(migrations_folder()) == number(older / "migrations"):
         changed = changes(older / "migrations", migrations_folder(), "functions/*.sql")
-        assert changed == [], f"not as {OLDER} has them: add a migration, a header is enough"
+        assert changed == [], f"changed since {OLDER}: add a migration, a header is enough"
 
 
-def test_what_differs_is_found(tmp_path: Path) -> None:
+def test_changed_and_missing_files_are_found(tmp_path: Path) -> None:
     for folder, files in (
         ("old", {"a": "1", "b": "1", "gone": "1"}),
         ("new", {"a": "1", "b": "2"}),
@@ -42,7 +42,7 @@ def test_what_differs_is_found(tmp_path: Path) -> None:
 
 
 def changes(old: Path, new: Path, pattern: str) -> list[str]:
-    """The names of those in the old folder that are gone, or have another text, in the new one."""
+    """The names of old files that are missing or have another text in the new folder."""
     files = [file.relative_to(old) for file in sorted(old.glob(pattern))]
     return [
         file.stem
@@ -52,5 +52,5 @@ def changes(old: Path, new: Path, pattern: str) -> list[str]:
 
 
 def number(folder: Path) -> int:
-    """That of the newest migration."""
+    """The number of the newest migration."""
     return max(int(re.match(r"\d+", file.name)[0]) for file in folder.glob("0*.sql"))  # type: ignore[index]

@@ -1,4 +1,4 @@
-"""Partitions: made ahead, and what happens without one for today."""
+"""Partitions are made ahead; and the effects of a missing partition of today."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -30,13 +30,13 @@ async def _drop(database: Database, *days: int, parents: list[str] = PARENTS) ->
 
 
 async def _detach(database: Database, parent: str) -> str:
-    """Detach today's partition, as a person does; its name."""
+    """Detach today's partition, as a person does; returns its name."""
     part = parent + _today()
     await database.execute(f"alter table inboxd.{parent} detach partition inboxd.{part}")
     return part
 
 
-async def test_a_migration_makes_them_days_ahead(database: Database) -> None:
+async def test_migration_makes_partitions_days_ahead(database: Database) -> None:
     await database.execute("drop schema inboxd cascade")
     await migrate(settings_of(database))
     async with daemon_session(database) as session:
@@ -49,10 +49,10 @@ async def test_a_migration_makes_them_days_ahead(database: Database) -> None:
         defaults = await session.fetchval(
             "select count(*) from pg_partitioned_table where partdefid <> 0"
         )
-    assert defaults == 0, "a default partition would forbid to detach others concurrently"
+    assert defaults == 0, "a default partition forbids to detach others concurrently"
 
 
-async def test_missing_ones_are_made_once(database: Database) -> None:
+async def test_missing_partitions_are_made_once(database: Database) -> None:
     await _drop(database, 3)
     await _drop(database, 5, parents=["events_history"])
     async with daemon_session(database) as session:
@@ -63,7 +63,7 @@ async def test_missing_ones_are_made_once(database: Database) -> None:
         assert await partitions.make(session, SQL, 15) == 4
 
 
-async def test_one_that_a_person_detached_counts_for_nothing_and_is_not_touched(
+async def test_partition_detached_by_a_person_is_not_counted_and_not_touched(
     database: Database,
 ) -> None:
     part = await _detach(database, "events_history")
@@ -85,25 +85,27 @@ async def test_one_that_a_person_detached_counts_for_nothing_and_is_not_touched(
 
 
 @pytest.mark.parametrize("part", ["bodies_20260231", "bodies_00000101", "bodies_2026010", "mine"])
-async def test_what_is_called_like_no_day_is_no_partition(database: Database, part: str) -> None:
+async def test_table_without_a_day_in_its_name_is_not_a_partition(
+    database: Database, part: str
+) -> None:
     await database.execute(f"create table inboxd.{part} ()")
     async with daemon_session(database) as session:
         assert await partitions.apart(session, SQL) == []
 
 
-async def test_one_that_is_dropped_meanwhile_is_not_listed_without_its_range(
+async def test_partition_dropped_meanwhile_is_not_listed(
     database: Database,
 ) -> None:
     ranges = "select count(*), count(low), count(high) from inboxd.every_partition"
     there = await database.fetchval(ranges)
     async with database.connect() as looks, looks.transaction(isolation="repeatable_read"):
-        await looks.execute("select from inboxd.audit")  # its snapshot shows what is dropped now
+        await looks.execute("select from inboxd.audit")  # takes the snapshot
         await _drop(database, 3)
         [seen] = await looks.fetch(ranges)
     assert set(seen) == {there - len(PARENTS)}
 
 
-async def test_they_have_the_indexes_of_their_parents(database: Database) -> None:
+async def test_partitions_have_the_indexes_of_their_parents(database: Database) -> None:
     rows = await database.fetch(
         "select relname, (select count(*) from pg_index where indrelid = c.oid) as own,"
         " (select count(*) from pg_index join pg_inherits on inhparent = indrelid"
@@ -116,7 +118,7 @@ async def test_they_have_the_indexes_of_their_parents(database: Database) -> Non
 
 
 @pytest.mark.parametrize("leave", ["drop", "detach"])
-async def test_without_a_partition_a_large_payload_stays_in_its_row(
+async def test_large_payload_without_a_partition_stays_in_its_row(
     database: Database, leave: str
 ) -> None:
     large = "x" * 5000
@@ -132,7 +134,7 @@ async def test_without_a_partition_a_large_payload_stays_in_its_row(
     assert [tuple(row) for row in rows] == [(False, False), (True, True)]
 
 
-async def test_without_a_partition_nothing_is_claimed_until_there_is_one(
+async def test_claims_stop_until_there_is_a_partition(
     database: Database, start_worker: StartWorker
 ) -> None:
     await create_ledger(database)
@@ -159,7 +161,7 @@ async def test_without_a_partition_nothing_is_claimed_until_there_is_one(
     assert tries == 1
 
 
-async def test_while_todays_is_detached_nothing_is_claimed_and_it_is_named(
+async def test_detached_partition_of_today_stops_claims_and_is_named(
     database: Database, start_worker: StartWorker
 ) -> None:
     await create_ledger(database)
@@ -176,10 +178,10 @@ async def test_while_todays_is_detached_nothing_is_claimed_and_it_is_named(
     await worker.ready()
 
 
-async def test_what_ends_while_there_is_no_partition_is_settled_once_there_is_one(
+async def test_runs_that_end_without_a_partition_are_settled_once_it_exists(
     database: Database, start_worker: StartWorker
 ) -> None:
-    """Midnight, and nobody has made tomorrow: handlers are in the middle of their work."""
+    """This happens at midnight without a partition for the new day, while handlers run."""
     await create_ledger(database)
     worker = await start_worker({"maintenance": {"interval": "300ms"}})
     await _let_nobody_make_any(database)
@@ -206,7 +208,7 @@ async def test_what_ends_while_there_is_no_partition_is_settled_once_there_is_on
     assert tuple((await database.fetch(worst))[0]) == (1, 0)
 
 
-async def test_without_a_partition_an_operator_is_told_and_nothing_is_changed(
+async def test_operators_action_without_a_partition_changes_nothing(
     database: Database,
 ) -> None:
     (waiting,) = await send(database, 1)
@@ -224,7 +226,7 @@ async def test_without_a_partition_an_operator_is_told_and_nothing_is_changed(
 
 
 async def _let_nobody_make_any(database: Database) -> None:
-    """As when the function's owner may not make tables any more."""
+    """Let make_partitions fail like a function whose owner lost the right to make tables."""
     await database.execute(
         "alter function inboxd.make_partitions(integer) rename to make_partitions_no_more;"
         "create function inboxd.make_partitions(integer) returns integer language plpgsql"

@@ -1,4 +1,4 @@
-"""The export of partitions: whole before they go, and nothing goes without it."""
+"""Partitions are exported completely before they are dropped, and are never dropped without it."""
 
 import csv
 import errno
@@ -21,7 +21,7 @@ from tests.support.rows import SQL, daemon_session
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_partition_is_exported_whole_before_it_goes(
+async def test_partition_is_exported_completely_before_it_is_dropped(
     database: Database, tmp_path: Path
 ) -> None:
     await make_day(database, 100)
@@ -53,10 +53,10 @@ async def test_a_partition_is_exported_whole_before_it_goes(
     }
 
 
-async def test_csv_has_a_heading_and_as_many_rows_over_several_steps(
+async def test_csv_of_several_steps_has_a_heading_and_all_rows(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("inboxd.store.copying._PAGES", 2)
+    monkeypatch.setattr("inboxd.store.copying._PAGES_PER_COPY", 2)
     await make_day(database, 100)
     await settle(database, 100, 500)
     await let_go(database, MONTH | {"export": str(tmp_path), "export_format": "csv"})
@@ -70,7 +70,7 @@ async def test_csv_has_a_heading_and_as_many_rows_over_several_steps(
 async def test_times_and_bytes_in_a_file_do_not_depend_on_the_database(
     database: Database, tmp_path: Path
 ) -> None:
-    """05/08 would be a day in May or in August, and nothing else is left to ask."""
+    """05/08 may be a day in May or in August, and the database is gone when the file is read."""
     await make_day(database, 100)
     place = await store_body(database, 100, "")
     await database.execute("update inboxd.bodies set payload = null, raw = '\\x0061'")
@@ -86,7 +86,7 @@ async def test_times_and_bytes_in_a_file_do_not_depend_on_the_database(
     assert row["raw"] == "\\x0061"
 
 
-async def test_what_cannot_be_exported_stays(database: Database, tmp_path: Path) -> None:
+async def test_partition_stays_if_its_export_fails(database: Database, tmp_path: Path) -> None:
     await make_day(database, 100)
     await settle(database, 100, 5)
     metrics = await let_go(database, MONTH | {"export": str(tmp_path / "missing")})
@@ -98,10 +98,10 @@ async def test_what_cannot_be_exported_stays(database: Database, tmp_path: Path)
     assert await parts(database) == set()
 
 
-async def test_a_place_where_nothing_can_be_written_is_an_export_that_failed(
+async def test_export_into_an_unwritable_folder_counts_as_failed(
     database: Database, tmp_path: Path
 ) -> None:
-    """Where a draft cannot even be removed, as on a disk that can only be read."""
+    """Not even a draft can be removed, as on a read-only disk."""
     await make_day(database, 100)
     (tmp_path / "no folder").touch()
     metrics = await let_go(database, MONTH | {"export": str(tmp_path / "no folder")})
@@ -109,7 +109,7 @@ async def test_a_place_where_nothing_can_be_written_is_an_export_that_failed(
         assert told(metrics, "inboxd_export_failures_total", table) == 1
 
 
-async def test_a_file_whose_name_is_not_on_the_disk_is_not_left(
+async def test_file_without_a_durable_name_is_removed(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sync = os.fsync
@@ -126,7 +126,9 @@ async def test_a_file_whose_name_is_not_on_the_disk_is_not_left(
     assert files_in(tmp_path) == []
 
 
-async def test_drafts_of_killed_processes_go_in_time(database: Database, tmp_path: Path) -> None:
+async def test_drafts_of_killed_processes_are_removed_later(
+    database: Database, tmp_path: Path
+) -> None:
     await make_day(database, 100)
     name = f".inboxd.events_history{day(101)}.jsonl.gz.host-1"
     left, fresh = tmp_path / name, tmp_path / f"{name}0"
@@ -135,13 +137,13 @@ async def test_drafts_of_killed_processes_go_in_time(database: Database, tmp_pat
     os.utime(left, (0, 0))
     await let_go(database, MONTH | {"export": str(tmp_path)})
     assert not left.exists()
-    assert fresh.exists(), "it may be in the making"
+    assert fresh.exists(), "its process may still write it"
 
 
-async def test_rows_that_are_not_in_the_file_bring_the_partition_back(
+async def test_partition_with_unexported_rows_is_attached_again(
     database: Database, tmp_path: Path
 ) -> None:
-    """Written down as exported with fewer rows than it has: attached, and exported again."""
+    """The record has fewer rows than the partition: it is attached, and exported again."""
     await make_day(database, 100, "events_history")
     await settle(database, 100, 5)
     history = MONTH | {"export": str(tmp_path)}

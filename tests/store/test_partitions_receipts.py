@@ -1,4 +1,4 @@
-"""Receipts go by days, as history does; what events need that are not settled stays."""
+"""Receipts are dropped by days, as history is; receipts of unsettled events are kept."""
 
 from uuid import UUID
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def days_of(database: Database) -> set[str]:
-    """The partitions of receipts that are over."""
+    """The partitions of receipts whose days are over."""
     rows = await database.fetch(
         "select part from inboxd.every_partition"
         " where parent = 'receipts' and high < now() - interval '1 day'"
@@ -30,7 +30,7 @@ async def kept(database: Database) -> set[UUID]:
     return {row[0] for row in await database.fetch("select receipt_id from inboxd.kept_receipts")}
 
 
-async def test_a_day_of_receipts_goes_as_a_whole(database: Database) -> None:
+async def test_day_of_receipts_is_dropped_as_a_whole(database: Database) -> None:
     for days in (30, 31, 32):
         await make_day(database, days, "receipts")
         await receive(database, received_ago(days))
@@ -43,8 +43,8 @@ async def test_a_day_of_receipts_goes_as_a_whole(database: Database) -> None:
     assert await days_of(database) == {f"receipts{day(30)}"}
 
 
-async def test_what_is_not_settled_keeps_its_receipt(database: Database) -> None:
-    """A dead letter, and what is held; until they are."""
+async def test_unsettled_event_keeps_its_receipt(database: Database) -> None:
+    """The receipts of a dead letter and of held events are kept until these are settled."""
     await make_day(database, 40, "receipts")
     page = [received_ago(40, received(type_)) for type_ in ("settled", "waits", "dead")]
     held = received_ago(40)
@@ -82,6 +82,6 @@ async def test_receipts_are_dropped_by_hand_and_not_exported(database: Database)
 
 
 async def test_the_older_codes_view_shows_no_receipts(database: Database) -> None:
-    """It would not know what to do with them."""
+    """The older code cannot handle partitions of receipts."""
     parents = await database.fetch("select distinct parent from inboxd.partitions")
     assert {row[0] for row in parents} == {"bodies", "events_history", "commands_history"}

@@ -1,4 +1,4 @@
-"""Retention: what goes, what stays, and what becomes of it when somebody is in the way."""
+"""Retention: partitions that are dropped, partitions that stay, and sessions in the way."""
 
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -28,7 +28,7 @@ FOREVER = {"events": "forever", "commands": "forever"}
 
 @asynccontextmanager
 async def reading(database: Database, table: str) -> AsyncIterator[asyncpg.Connection]:
-    """A transaction that has read a table, and goes on."""
+    """A transaction that has read a table and stays open."""
     async with database.connect() as connection, connection.transaction():
         await connection.execute(f"select from inboxd.{table} limit 1")
         yield connection
@@ -36,7 +36,7 @@ async def reading(database: Database, table: str) -> AsyncIterator[asyncpg.Conne
 
 @pytest.fixture
 async def humble(database: Database) -> AsyncIterator[Database]:
-    """The way to the database of a login with the worker's role, and no right to alter tables."""
+    """A login with the worker's role, which may not alter tables."""
     role = f"humble_{uuid.uuid4().hex[:8]}"
     await database.execute(f"create role {role} login; grant inboxd_worker to {role}")
     url = urlsplit(database.dsn)
@@ -45,10 +45,10 @@ async def humble(database: Database) -> AsyncIterator[Database]:
     await database.execute(f"drop owned by {role}; drop role {role}")
 
 
-# -------------------------------------------------------------------------------- what goes
+# ---------------------------------------------------------------------- dropped partitions
 
 
-async def test_each_table_has_a_retention_of_its_own_and_days_go_as_a_whole(
+async def test_each_table_has_its_own_retention_of_whole_days(
     database: Database,
 ) -> None:
     for days in (10, 30, 31, 90, 91):
@@ -58,7 +58,7 @@ async def test_each_table_has_a_retention_of_its_own_and_days_go_as_a_whole(
     metrics = await let_go(database)
     left = {f"events_history{day(10)}", f"events_history{day(30)}"}
     left |= {f"commands_history{day(days)}" for days in (10, 30, 31, 90)}
-    # The rows of the bodies of a day are settled by the end of the next one.
+    # The events of a day's bodies may be settled until the end of the next day.
     left |= {f"bodies{day(days)}" for days in (10, 30, 31, 90, 91)}
     assert await parts(database) == left
     assert told(metrics, "inboxd_partitions_dropped_total", "events_history") == 3
@@ -70,7 +70,7 @@ async def test_each_table_has_a_retention_of_its_own_and_days_go_as_a_whole(
     assert told(await let_go(database), "inboxd_partitions_dropped_total", "events_history") == 0
 
 
-async def test_nothing_goes_that_is_to_stay_for_ever(database: Database) -> None:
+async def test_tables_with_retention_forever_keep_all_partitions(database: Database) -> None:
     await make_day(database, 400)
     metrics = await let_go(database, FOREVER)
     assert len(await parts(database)) == 3
@@ -86,7 +86,7 @@ async def test_bodies_stay_where_a_table_is_kept_for_ever(database: Database) ->
     assert await parts(database) == {f"bodies{day(400)}", f"commands_history{day(400)}"}
 
 
-async def test_a_login_without_the_right_to_alter_lets_partitions_go_as_well(
+async def test_login_without_the_right_to_alter_drops_partitions(
     database: Database, humble: Database, tmp_path: Path
 ) -> None:
     await make_day(database, 100)
@@ -105,8 +105,8 @@ async def test_a_login_without_the_right_to_alter_lets_partitions_go_as_well(
     assert len(files_in(tmp_path)) == 2
 
 
-async def test_what_is_not_written_down_is_never_dropped(database: Database) -> None:
-    """Somebody detached a partition to keep it; another's detaching was interrupted."""
+async def test_partition_that_is_not_marked_as_retired_is_not_dropped(database: Database) -> None:
+    """A person detached one partition to keep it; the detach of another was interrupted."""
     await make_day(database, 100)
     await make_day(database, 200, "events_history")
     await database.execute(
@@ -120,7 +120,7 @@ async def test_what_is_not_written_down_is_never_dropped(database: Database) -> 
     assert await parts(database) == kept
 
 
-async def test_what_a_person_detached_stays_though_its_export_had_failed(
+async def test_partition_detached_by_a_person_after_a_failed_export_stays(
     database: Database, tmp_path: Path
 ) -> None:
     await make_day(database, 100, "events_history")
@@ -132,7 +132,7 @@ async def test_what_a_person_detached_stays_though_its_export_had_failed(
         assert await parts(database) == {part}
 
 
-async def test_what_was_detached_goes_only_while_it_is_to_go(database: Database) -> None:
+async def test_detached_partition_is_dropped_only_beyond_its_retention(database: Database) -> None:
     await make_day(database, 100, "events_history")
     async with daemon_session(database) as session:
         oldest = await retire(session, f"events_history{day(100)}")
@@ -144,12 +144,12 @@ async def test_what_was_detached_goes_only_while_it_is_to_go(database: Database)
     assert await parts(database) == set()
 
 
-# ---------------------------------------------------------------------- who is in the way
+# ---------------------------------------------------------------------- sessions in the way
 
 
 @asynccontextmanager
 async def meanwhile(work: Callable[[], Awaitable[object]]) -> AsyncIterator[anyio.Event]:
-    """Do something beside the block, which is told of its end."""
+    """Run `work` beside the block; the event is set when it has ended."""
     ended = anyio.Event()
 
     async def do() -> None:
@@ -174,7 +174,7 @@ async def interrupt_detaching(database: Database, part: str) -> None:
     assert await database.fetchval(pending, f"inboxd.{part}")
 
 
-async def test_a_detaching_that_was_interrupted_is_ended(database: Database) -> None:
+async def test_interrupted_detach_is_completed(database: Database) -> None:
     await make_day(database, 100, "events_history")
     async with daemon_session(database) as session:
         await retire(session, f"events_history{day(100)}")
@@ -183,8 +183,10 @@ async def test_a_detaching_that_was_interrupted_is_ended(database: Database) -> 
     assert await parts(database) == set()
 
 
-async def test_what_is_half_detached_goes_only_while_it_is_to_go(database: Database) -> None:
-    """Its detaching has to be ended, or no other can begin; more is not wanted."""
+async def test_half_detached_partition_is_dropped_only_beyond_its_retention(
+    database: Database,
+) -> None:
+    """An interrupted detach must end, since it blocks others; the partition is then kept."""
     part = f"events_history{day(100)}"
     await make_day(database, 100, "events_history")
     async with daemon_session(database) as session:
@@ -200,12 +202,12 @@ async def test_what_is_half_detached_goes_only_while_it_is_to_go(database: Datab
     assert await parts(database) == set()
 
 
-async def test_who_reads_from_an_old_snapshot_while_a_detaching_is_ended_reads_on(
+async def test_reader_with_an_old_snapshot_reads_on_during_the_end_of_a_detach(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its end waits for old snapshots with the table locked: each would wait for the other."""
+    """The end of a detach locks the table and waits for old snapshots, as the reader has."""
     monkeypatch.setattr(partitions, "_TRIES", 4)
-    # Who waits for the other waits on: the server does not end one of them as in a deadlock.
+    # Waiting sessions go on waiting: the server does not end one of them as a deadlock.
     await database.execute(f"alter database {database.name} set deadlock_timeout = '1min'")
     part = f"events_history{day(100)}"
     await make_day(database, 100, "events_history")
@@ -217,7 +219,7 @@ async def test_who_reads_from_an_old_snapshot_while_a_detaching_is_ended_reads_o
         await interrupt_detaching(database, part)
         async with meanwhile(partial(let_go, database, lock_timeout="10s")) as ended:
             while not ended.is_set():
-                with anyio.fail_after(5):  # half of what the end may wait for
+                with anyio.fail_after(5):  # half of the time that the detach may wait
                     assert await reader.fetchval("select count(*) from inboxd.events_history") == 10
         assert part in await parts(database)
     await let_go(database)
@@ -225,7 +227,7 @@ async def test_who_reads_from_an_old_snapshot_while_a_detaching_is_ended_reads_o
 
 
 @pytest.mark.parametrize("owner", [True, False])
-async def test_a_reader_delays_only_its_own_table_and_nobody_else(
+async def test_reader_delays_only_its_own_table_and_no_session(
     database: Database, humble: Database, owner: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(partitions, "_TRIES", 3)
@@ -235,7 +237,7 @@ async def test_a_reader_delays_only_its_own_table_and_nobody_else(
     async with reading(database, "events_history") as reader:
         async with meanwhile(partial(let_go, way)) as ended:
             while not ended.is_set():
-                with bounded():  # nobody waits for the reader to end
+                with bounded():  # no session waits for the end of the reader's transaction
                     await settle(database, 0, 1)
                     await database.fetch("select count(*) from inboxd.events_history")
         assert f"commands_history{day(100)}" not in await parts(database)
@@ -245,7 +247,7 @@ async def test_a_reader_delays_only_its_own_table_and_nobody_else(
     assert await parts(database) == set()
 
 
-async def test_two_leaders_at_once_do_no_harm(database: Database) -> None:
+async def test_concurrent_leaders_drop_each_partition_once(database: Database) -> None:
     for days in range(91, 96):
         await make_day(database, days)
         await settle(database, days, 5)
@@ -263,8 +265,8 @@ async def test_two_leaders_at_once_do_no_harm(database: Database) -> None:
 # ----------------------------------------------------------------------------------- bodies
 
 
-async def test_a_body_that_a_row_needs_is_copied_forward(database: Database) -> None:
-    """By a dead letter, one that waits for a retry, one settled late; two that share one."""
+async def test_needed_body_is_copied_forward(database: Database) -> None:
+    """Needed by a dead letter, by an event in retry, by one settled late; two rows share one."""
     await make_day(database, 120)
     await make_day(database, 60, "commands_history", "events_history")
     places = {name: await store_body(database, 120, name) for name in ("dead", "late", "both")}
@@ -291,7 +293,7 @@ async def test_a_body_that_a_row_needs_is_copied_forward(database: Database) -> 
         )
         assert {row[0] for row in rows} == {text}
     async with daemon_session(database) as session:
-        # Who claimed a row before its body moved finds it all the same.
+        # A session that claimed a row before its body was moved still finds it.
         id_, at = places["dead"]
         stale: Any = await session.fetch(
             "select $1::bigint as body_id, $2::timestamptz as body_at", id_, at
@@ -299,7 +301,7 @@ async def test_a_body_that_a_row_needs_is_copied_forward(database: Database) -> 
         assert await bodies.read(session, SQL, stale) == {id_: '{"text": "dead"}'}
 
 
-async def test_a_row_that_somebody_holds_keeps_its_body_where_it_is(database: Database) -> None:
+async def test_body_of_a_locked_row_stays_at_its_place(database: Database) -> None:
     await make_day(database, 120, "bodies")
     place = await store_body(database, 120, "held")
     await database.execute(
@@ -313,8 +315,8 @@ async def test_a_row_that_somebody_holds_keeps_its_body_where_it_is(database: Da
     assert await parts(database) == set()
 
 
-async def test_a_body_that_is_needed_after_all_comes_back(database: Database) -> None:
-    """It was detached when a transaction that was open for long wrote a row that needs it."""
+async def test_retired_body_that_is_needed_is_attached_again(database: Database) -> None:
+    """After the detach, a long transaction committed a row that needs the body."""
     await make_day(database, 120, "bodies")
     place = await store_body(database, 120, "late")
     async with daemon_session(database) as session:
@@ -345,10 +347,10 @@ async def test_history_that_is_kept_keeps_the_bodies_of_its_days(database: Datab
     assert await parts(database) == set()
 
 
-# ------------------------------------------------------------------------------ a type's own
+# ------------------------------------------------------------------------------ retention of types
 
 
-async def test_a_type_may_be_kept_for_less(database: Database, humble: Database) -> None:
+async def test_type_may_have_a_shorter_retention(database: Database, humble: Database) -> None:
     for days in (3, 10):
         await make_day(database, days)
         for type_ in ("test.short", "test.long"):
@@ -361,6 +363,6 @@ async def test_a_type_may_be_kept_for_less(database: Database, humble: Database)
     assert [tuple(row) for row in rows] == [("test.long", 600), ("test.short", 300)]
     again = await let_go(database, MONTH, {"test.short": {"retention": "7d"}})
     assert not told(again, "inboxd_purged_rows_total", "events_history")
-    # A retention that comes later is heeded as well.
+    # A retention that is set later is applied too.
     await let_go(database, MONTH, {"test.long": {"retention": "2d"}})
     assert await database.fetchval("select count(*) from inboxd.events_history") == 300

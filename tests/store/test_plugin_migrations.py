@@ -1,4 +1,4 @@
-"""Plugins' migrations: once, in order, whole or not at all, beside inboxd's own."""
+"""Plugins' migrations run once, in order, each completely or not at all, beside inboxd's own."""
 
 import re
 from collections.abc import Iterator
@@ -32,10 +32,10 @@ INSERT INTO shop.notes VALUES (9);
 
 
 class Ship(Protocol):
-    """The fixture `ship`."""
+    """The type of the fixture `ship`."""
 
     def __call__(self, *texts: str, plugin: str = "shop") -> None:
-        """Let a plugin have these files, from 0001 on; again: more of them."""
+        """Give a plugin these files, from 0001 on; a second call replaces them and may add some."""
 
 
 @pytest.fixture
@@ -55,14 +55,14 @@ def ship(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ship:
 
 @pytest.fixture
 def empty(server: Server | ExternalServer) -> Iterator[Database]:
-    """A database that nobody has migrated."""
+    """A database that has not been migrated."""
     database = create(server)
     yield database
     drop(server, database)
 
 
 async def _migrate(database: Database, *plugins: str) -> list[str]:
-    """What ran of the plugins."""
+    """Migrate; returns the files of plugins that ran."""
     return _labels(await migrate(settings_of(database), plugins or ["shop"]))
 
 
@@ -90,7 +90,7 @@ async def _recorded(database: Database) -> list[tuple[str, int]]:
 # ------------------------------------------------------------------------------------ running
 
 
-async def test_inboxds_own_run_first_then_each_plugins_in_the_order_of_names(
+async def test_own_migrations_run_before_plugins_in_the_order_of_names(
     empty: Database, ship: Ship
 ) -> None:
     ship("CREATE TABLE late AS SELECT count(*) AS orders FROM shop.orders;", plugin="zoo")
@@ -104,7 +104,7 @@ async def test_inboxds_own_run_first_then_each_plugins_in_the_order_of_names(
     assert {tuple(row) for row in rows} == {("shop 1.0", "postgres"), ("zoo 1.0", "postgres")}
 
 
-async def test_what_is_new_runs_and_nothing_else(database: Database, ship: Ship) -> None:
+async def test_only_new_files_run(database: Database, ship: Ship) -> None:
     ship(ORDERS)
     with pytest.raises(SchemaError, match=r"'shop'.*not run: 0001_step; run: inboxd migrate"):
         await _check(database)
@@ -117,7 +117,7 @@ async def test_what_is_new_runs_and_nothing_else(database: Database, ship: Ship)
     await _check(database)
 
 
-async def test_plugins_that_are_not_wanted_are_left_alone(database: Database, ship: Ship) -> None:
+async def test_plugins_that_are_not_selected_are_left_alone(database: Database, ship: Ship) -> None:
     ship(ORDERS)
     ship("SELECT 1/0;", plugin="zoo")
     assert await _migrate(database, "shop") == ["shop 1"]
@@ -132,7 +132,7 @@ async def test_up_to_a_version_of_inboxds_own_runs_none_of_plugins(
 ) -> None:
     ship(ORDERS)
     assert _labels(await migrate(settings_of(empty), ["shop"], to=3)) == []
-    assert await _migrate(empty) == ["shop 1"], "the table of what ran is there now"
+    assert await _migrate(empty) == ["shop 1"], "the table of plugins' migrations exists now"
 
 
 async def test_migrators_side_by_side_run_each_file_once(database: Database, ship: Ship) -> None:
@@ -148,7 +148,7 @@ async def test_migrators_side_by_side_run_each_file_once(database: Database, shi
     assert sorted(ran) == [[], [], ["shop 1", "shop 2"]]
 
 
-async def test_nothing_in_a_file_is_replaced(database: Database, ship: Ship) -> None:
+async def test_text_of_a_file_is_run_unchanged(database: Database, ship: Ship) -> None:
     ship("CREATE TABLE plain (text text DEFAULT '{schema} %s $1 $$ \\\\');\n-- {schema}\n")
     assert await _migrate(database) == ["shop 1"]
     await database.execute("insert into plain default values")
@@ -161,7 +161,7 @@ async def test_comments_alone_are_recorded(database: Database, ship: Ship) -> No
     await _check(database)
 
 
-async def test_what_a_file_sets_is_gone_before_the_next_one(database: Database, ship: Ship) -> None:
+async def test_settings_of_a_file_end_before_the_next_file(database: Database, ship: Ship) -> None:
     role = f"{database.name}_owner"
     await database.execute(
         f"create role {role}; grant create on database {database.name} to {role}"
@@ -185,7 +185,7 @@ async def test_what_a_file_sets_is_gone_before_the_next_one(database: Database, 
         await database.execute(f"drop owned by {role}; drop role {role}")
 
 
-async def test_the_guides_first_file_lets_the_workers_role_do_what_it_says(
+async def test_first_file_of_the_guide_grants_its_rights_to_the_workers_role(
     database: Database, ship: Ship
 ) -> None:
     guide = (Path(__file__).parents[2] / "docs" / "plugins.md").read_text()
@@ -213,14 +213,16 @@ async def test_a_file_that_was_changed_after_it_ran_is_refused_by_name(
     assert await database.fetchval("select to_regclass('later')") is None
 
 
-async def test_line_ends_of_windows_are_no_change(database: Database, ship: Ship) -> None:
+async def test_line_ends_of_windows_do_not_count_as_a_change(
+    database: Database, ship: Ship
+) -> None:
     ship(ORDERS)
     await _migrate(database)
     ship(ORDERS.replace("\n", "\r\n"))
     await _check(database)
 
 
-async def test_an_older_plugin_works_with_what_a_newer_one_left(
+async def test_older_plugin_works_with_the_schema_of_a_newer_one(
     database: Database, ship: Ship, tmp_path: Path
 ) -> None:
     ship(ORDERS, PRICES)
@@ -230,7 +232,7 @@ async def test_an_older_plugin_works_with_what_a_newer_one_left(
     assert await _migrate(database) == []
 
 
-async def test_a_record_of_a_plugin_that_is_gone_is_shown_and_no_error(
+async def test_record_of_a_removed_plugin_is_shown_without_an_error(
     database: Database, ship: Ship
 ) -> None:
     ship(ORDERS)
@@ -268,12 +270,12 @@ async def test_a_wrong_folder_is_refused_before_anything_runs(
         ("SELECT 1;\nSELECT nope\n  FROM shop.orders;", r'at line 2, column 8: column "nope" does'),
         ("CREATE TABLE shop.half ();\nSELECT 1/0;", "failed: division by zero"),
         ("SELECT 'ä', nope;", r"at line 1, column 13: column"),
-        ("CREATE TABLE shop.half (); COMMIT; SELECT 1/0;", "leave out BEGIN, COMMIT"),
-        ("BEGIN; INSERT INTO shop.orders VALUES (7); COMMIT;", "leave out BEGIN, COMMIT"),
+        ("CREATE TABLE shop.half (); COMMIT; SELECT 1/0;", "remove BEGIN, COMMIT"),
+        ("BEGIN; INSERT INTO shop.orders VALUES (7); COMMIT;", "remove BEGIN, COMMIT"),
         ("COPY shop.orders FROM STDIN;", "COPY from a client"),
         (
             "SELECT 1 AS id INTO shop.half;",
-            r"write CREATE TABLE … AS in place of SELECT … INTO, and run",
+            r"use CREATE TABLE … AS instead of SELECT … INTO, and run",
         ),
         (
             "CREATE INDEX CONCURRENTLY slow ON shop.orders (id);",
@@ -285,7 +287,7 @@ async def test_a_wrong_folder_is_refused_before_anything_runs(
         ),
     ],
 )
-async def test_nothing_of_a_file_that_fails_stays_and_those_before_it_do(
+async def test_failing_file_leaves_nothing_and_earlier_files_stay(
     database: Database, ship: Ship, text: str, told: str
 ) -> None:
     ship(ORDERS, text, PRICES)
@@ -302,7 +304,7 @@ async def test_nothing_of_a_file_that_fails_stays_and_those_before_it_do(
     assert await _migrate(database) == ["shop 2", "shop 3"]
 
 
-async def test_a_lock_that_is_not_had_is_temporary(database: Database, ship: Ship) -> None:
+async def test_lock_timeout_is_a_temporary_error(database: Database, ship: Ship) -> None:
     ship(ORDERS)
     await _migrate(database)
     ship(ORDERS, f"SET LOCAL lock_timeout = '50ms';{PRICES}")
@@ -313,7 +315,7 @@ async def test_a_lock_that_is_not_had_is_temporary(database: Database, ship: Shi
     assert await _migrate(database) == ["shop 2"]
 
 
-async def test_a_role_that_may_not_is_told_so(database: Database, ship: Ship) -> None:
+async def test_error_names_a_missing_right_of_the_role(database: Database, ship: Ship) -> None:
     role = f"{database.name}_weak"
     await database.execute(f"create role {role}")
     try:
@@ -339,7 +341,7 @@ async def test_a_file_without_a_transaction_makes_an_index_beside_writers(
     )
 
 
-async def test_it_waits_for_old_transactions_as_long_as_it_takes(
+async def test_file_without_a_transaction_waits_for_old_transactions(
     database: Database, ship: Ship
 ) -> None:
     ship(ORDERS, f"{NONE}CREATE INDEX CONCURRENTLY beside ON shop.orders (id);")

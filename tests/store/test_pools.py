@@ -1,4 +1,4 @@
-"""The pool: who waits longest is served first, and nobody gets what somebody else left open."""
+"""The pool serves the longest waiting task first, and lends connections without leftovers."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -61,7 +61,7 @@ async def test_first_come_first_served(database: Database) -> None:
     assert served == [0, 1, 2, 3, 4]
 
 
-async def test_who_gave_up_is_passed_over(database: Database) -> None:
+async def test_waiter_that_gave_up_is_passed_over(database: Database) -> None:
     async with _pool(database) as pool, anyio.create_task_group() as tasks:
         held = await pool.acquire(5)
         got: list[Connection] = []
@@ -83,7 +83,7 @@ async def test_who_gave_up_is_passed_over(database: Database) -> None:
         assert pool.idle == 1
 
 
-async def test_who_is_cancelled_when_served_passes_it_on(database: Database) -> None:
+async def test_waiter_cancelled_when_served_passes_the_connection_on(database: Database) -> None:
     async with _pool(database) as pool:
         held = await pool.acquire(5)
         async with anyio.create_task_group() as tasks:
@@ -112,14 +112,14 @@ async def test_a_lost_connection_makes_room(database: Database) -> None:
         assert await got[0].fetchval("select 1") == 1
 
 
-async def test_room_that_somebody_was_given_is_not_given_twice(database: Database) -> None:
+async def test_room_given_to_a_waiter_is_not_given_twice(database: Database) -> None:
     async with _pool(database) as pool:
         held = await pool.acquire(5)
         first = asyncio.create_task(pool.acquire(5))
         await _in_line(pool, 1)
         held.terminate()
         await pool.release(held)
-        # Before the first in line has run again.
+        # Before the task of the first waiter runs again.
         with pytest.raises(DatabaseError, match="no connection became free"):
             await pool.acquire(0.2)
         await pool.release(await first)
@@ -141,7 +141,7 @@ async def test_room_that_is_not_taken_goes_to_the_next(database: Database) -> No
 
 
 async def test_a_task_cancelled_twice_leaves_its_place_free(database: Database) -> None:
-    """As a handler's time limit does with one that will not end."""
+    """A handler's time limit cancels a task twice if it does not end."""
 
     async def sleep(pool: Pool) -> None:
         async with lend(pool) as connection:
@@ -159,7 +159,7 @@ async def test_a_task_cancelled_twice_leaves_its_place_free(database: Database) 
             assert await connection.fetchval("select 1") == 1
 
 
-async def test_an_idle_one_that_the_server_closed_is_not_lent(database: Database) -> None:
+async def test_idle_connection_closed_by_the_server_is_not_lent(database: Database) -> None:
     async with _pool(database) as pool:
         async with lend(pool) as connection:
             pid = connection.get_server_pid()
@@ -187,7 +187,7 @@ async def test_a_cancelled_statement_does_not_meet_the_next_user(database: Datab
             assert await connection.fetchval("select 1") == 1
 
 
-async def test_a_transaction_whose_beginning_was_cancelled_is_not_taken_for_open(
+async def test_transaction_cancelled_at_its_begin_does_not_count_as_open(
     database: Database,
 ) -> None:
     async with _pool(database, pooler=True) as pool:
@@ -196,10 +196,10 @@ async def test_a_transaction_whose_beginning_was_cancelled_is_not_taken_for_open
 
         async def begin() -> None:
             async with borrow(pool):
-                raise AssertionError("it was cancelled before")
+                raise AssertionError("the task was cancelled before")
 
         task = asyncio.create_task(begin())
-        await asyncio.sleep(0)  # BEGIN is on its way
+        await asyncio.sleep(0)  # BEGIN is under way
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -208,7 +208,7 @@ async def test_a_transaction_whose_beginning_was_cancelled_is_not_taken_for_open
             assert await again.fetchval("select 1") == 1
 
 
-async def test_nobody_answers(database: Database) -> None:
+async def test_unreachable_server_leaves_no_used_connection(database: Database) -> None:
     nowhere = settings_of(Database("x", "postgresql://nobody@127.0.0.1:1/nothing"))
     async with open_pool(nowhere, "test", 1, plans={}) as pool:
         for _ in range(2):
@@ -217,7 +217,7 @@ async def test_nobody_answers(database: Database) -> None:
         assert pool.used == 0
 
 
-# --------------------------------------------------------------- handed on with one begun
+# --------------------------------------------------------------- handed on with a begun transaction
 
 
 async def _settles(held: Connection, ending: str) -> None:
@@ -227,7 +227,7 @@ async def _settles(held: Connection, ending: str) -> None:
 async def _twice(
     pool: Pool, first: Callable[[OwnTransaction], Awaitable[None]]
 ) -> tuple[OwnTransaction, OwnTransaction]:
-    """One transaction does as told while another waits for the only connection, and gets it."""
+    """Let one transaction run `first` while another waits for the only connection, and gets it."""
     one, other = OwnTransaction(pool, 5), OwnTransaction(pool, 5)
     await one.lend().execute("insert into ledger values ('one', 1, '')")
     async with anyio.create_task_group() as tasks:
@@ -254,7 +254,7 @@ async def test_the_next_transaction_is_begun_with_the_commit(
             await _in_line(pool, 1)
             await one.commit(_settles)
         assert other.held is held
-        assert len(statements) == 2  # the settlement, and the other's own
+        assert len(statements) == 2  # the settlement, and the other transaction's own statement
         assert await held.fetchval("show statement_timeout") == "30s"
         assert await database.fetchval("select array_agg(kind) from ledger") == ["one"]
         await other.commit(_settles)
@@ -262,7 +262,7 @@ async def test_the_next_transaction_is_begun_with_the_commit(
         assert not held.is_in_transaction()
 
 
-async def test_a_failure_takes_nothing_of_the_one_before_or_after(database: Database) -> None:
+async def test_rollback_leaves_the_next_transaction_alone(database: Database) -> None:
     await create_ledger(database)
     async with _pool(database) as pool:
         _, other = await _twice(pool, OwnTransaction.end)
@@ -333,7 +333,7 @@ async def test_a_connection_that_left_its_transaction_is_dropped(database: Datab
 
 
 async def test_a_handlers_task_outlives_its_statement(database: Database) -> None:
-    """One that serves several handlers must not end with the one that ended first."""
+    """A task that serves several handlers must not end with the handler that ends first."""
     async with _pool(database) as pool:
         own = OwnTransaction(pool, 5)
         said: list[str] = []
@@ -354,7 +354,7 @@ async def test_a_handlers_task_outlives_its_statement(database: Database) -> Non
         assert (pool.used, pool.idle) == (0, 1)
 
 
-async def test_a_cancellation_of_its_own_is_not_taken_back(database: Database) -> None:
+async def test_tasks_own_cancellation_is_not_taken_back(database: Database) -> None:
     async with _pool(database) as pool:
         own = OwnTransaction(pool, 5)
         task = asyncio.ensure_future(own.lend().execute("select pg_sleep(60)"))
@@ -365,8 +365,8 @@ async def test_a_cancellation_of_its_own_is_not_taken_back(database: Database) -
             await task
 
 
-async def test_a_cancellation_that_comes_late_leaves_its_place_free(database: Database) -> None:
-    """A handler may have left a timer behind that cancels its task."""
+async def test_late_cancellation_leaves_the_place_free(database: Database) -> None:
+    """A handler may have left a timer that cancels its task."""
     async with _pool(database) as pool:
         own = OwnTransaction(pool, 5)
         await own.lend().execute("select 1")
@@ -392,7 +392,7 @@ async def _is(fact: bool) -> bool:
     return fact
 
 
-async def test_who_waits_in_vain_is_told_what_helps_there(database: Database) -> None:
+async def test_error_after_the_wait_names_the_remedy(database: Database) -> None:
     async with _pool(database) as pool:
         await pool.acquire(5)
         with pytest.raises(DatabaseError, match=r"raise database\.pool_size"):

@@ -1,4 +1,4 @@
-"""Old rows of the smaller tables: what is removed, and what stays although it is old."""
+"""Old rows of the smaller tables: which are deleted, and which stay although they are old."""
 
 from datetime import timedelta
 from uuid import UUID, uuid4
@@ -24,7 +24,7 @@ OLD = "now() - interval '100 days'"
 
 
 async def clear(database: Database, **history: str) -> Metrics:
-    """One run of the task."""
+    """Run the purge once; returns its metrics."""
     metrics = Metrics("0")
     async with daemon_pool(database) as pool:
         context = MaintenanceContext(pool, SQL, metrics, uuid4())
@@ -41,7 +41,7 @@ _STATS = {
 }
 
 
-async def test_keys_of_which_nothing_starts_any_more_are_forgotten(database: Database) -> None:
+async def test_old_rates_of_keys_are_deleted(database: Database) -> None:
     await database.execute(
         "insert into inboxd.key_rates (queue, ordering_key, next_at) values"
         " ('q', 'old', now() - interval '25 hours'), ('q', 'new', now() - interval '23 hours')"
@@ -52,7 +52,7 @@ async def test_keys_of_which_nothing_starts_any_more_are_forgotten(database: Dat
     ]
 
 
-async def test_names_of_what_is_counted_no_more_go_with_their_last_count(
+async def test_series_are_deleted_with_their_last_count(
     database: Database,
 ) -> None:
     await database.execute(
@@ -74,7 +74,7 @@ async def test_names_of_what_is_counted_no_more_go_with_their_last_count(
     assert await names() == ["3"]
 
 
-async def test_statistics_go_after_their_time_by_pages(
+async def test_old_statistics_are_deleted_in_pages(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(purge, "_PAGE", 10)
@@ -100,7 +100,7 @@ async def test_statistics_go_after_their_time_by_pages(
     assert sorted((await left()).values()) == [3, 15, 15, 30, 30]
 
 
-async def test_bulk_actions_that_ended_go_with_the_age_of_the_audit(database: Database) -> None:
+async def test_ended_bulk_actions_are_deleted_at_the_age_of_the_audit(database: Database) -> None:
     for at in ("now()", OLD):
         for status in ("completed", "scheduled"):
             id_ = await ordered(database)
@@ -116,10 +116,10 @@ async def test_bulk_actions_that_ended_go_with_the_age_of_the_audit(database: Da
     await clear(database)
     assert await left() == 4
     await clear(database, audit="90d")
-    assert await left() == 3, "what has not ended stays, however old"
+    assert await left() == 3, "an action that has not ended stays, however old it is"
 
 
-async def test_the_audit_and_replays_stay_unless_told(database: Database) -> None:
+async def test_audit_and_replays_are_deleted_only_by_their_settings(database: Database) -> None:
     for at in ("now()", OLD):
         await database.execute(
             "insert into inboxd.audit (at, actor, action, target, count)"
@@ -130,12 +130,12 @@ async def test_the_audit_and_replays_stay_unless_told(database: Database) -> Non
     count = "select (select count(*) from inboxd.audit), (select count(*) from inboxd.replays)"
     assert tuple((await database.fetch(count))[0]) == (2, 2)
     await clear(database, audit="60d", events="30d", commands="forever")
-    assert tuple((await database.fetch(count))[0]) == (1, 2), "replays go with both tables"
+    assert tuple((await database.fetch(count))[0]) == (1, 2), "both tables need a retention"
     await clear(database, events="30d", commands="60d")
     assert tuple((await database.fetch(count))[0]) == (1, 1)
 
 
-async def test_young_lines_of_the_audit_are_not_removed_whatever_is_asked(
+async def test_lines_of_the_audit_stay_for_30_days_at_least(
     database: Database,
 ) -> None:
     await database.execute(
@@ -146,7 +146,7 @@ async def test_young_lines_of_the_audit_are_not_removed_whatever_is_asked(
         assert await purging.remove(session, SQL, "audit", timedelta(0), 10) == 0
 
 
-async def test_the_line_of_a_bulk_action_stays_while_it_has_not_ended(database: Database) -> None:
+async def test_audit_line_of_a_bulk_action_stays_until_it_has_ended(database: Database) -> None:
     for status in ("paused", "aborted"):
         entry = await database.fetchval(
             "insert into inboxd.audit (at, actor, action, target, count)"
@@ -178,7 +178,7 @@ async def _batch(database: Database, at: str = OLD, **more: object) -> tuple[int
     return row[0], row[1]
 
 
-async def test_ended_batches_go_with_what_belongs_to_them(
+async def test_ended_batches_are_deleted_with_their_steps(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(purge, "_PAGE", 2)
@@ -232,7 +232,7 @@ async def test_ended_batches_go_with_what_belongs_to_them(
         ("23 hours", "settled before that", True),
     ],
 )
-async def test_a_webhook_is_forgotten_when_history_tells_of_it(
+async def test_sent_webhook_is_deleted_once_history_has_it(
     database: Database, looked_at: str, state: str, stays: bool
 ) -> None:
     await add(database, "one")
@@ -259,10 +259,10 @@ async def test_a_webhook_is_forgotten_when_history_tells_of_it(
         assert metrics.registry.get_sample_value(name, {"table": "sent_webhooks"}) == 1
     with safety():
         known = state != "gone from history"
-        assert await database.fetchval(send) == known, "as long as history has it"
+        assert await database.fetchval(send) == known, "a duplicate while history has the first"
 
 
-async def test_webhooks_that_wait_for_long_do_not_hold_up_the_others(
+async def test_long_waiting_webhooks_do_not_hold_up_the_deletion_of_others(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(purge, "_PAGE", 10)

@@ -1,4 +1,4 @@
-"""The roles of viewers and operators: what is not granted to them is nobody's way to read it."""
+"""Roles of viewers and operators: no way leads to columns that are not granted to them."""
 
 import re
 from collections.abc import AsyncIterator, Sequence
@@ -14,7 +14,7 @@ from tests.support import Database
 
 pytestmark = pytest.mark.anyio
 
-# What viewers do not read: a column that is in no list is denied to them, and found here.
+# Columns that viewers may not read. A new column that is in no list fails the test below.
 WITHHELD = {
     "events": {"payload", "headers", "errors"},
     "events_history": {"payload", "headers", "errors"},
@@ -31,7 +31,7 @@ WITHHELD = {
     "story": {"error"},
     "actions": {"selection", "note"},
 }
-# Tables that are for no reader.
+# Tables that a role may not read at all.
 UNREAD = {
     "viewer": {"bodies", "dedup", "duplicates", "emitted_types", "imports", "sent_webhooks"},
     "operator": {"dedup", "duplicates", "emitted_types", "imports", "sent_webhooks"},
@@ -39,7 +39,7 @@ UNREAD = {
 SECRET = {"endpoints": {"secrets"}}
 CONTENT = "canary-content"
 HISTORIES = ("events", "commands", "events_history", "commands_history")
-# Ways to contents.
+# Ways to read contents.
 WAYS = (
     "SELECT payload FROM inboxd.{table}",
     "SELECT * FROM inboxd.{table}",
@@ -133,13 +133,13 @@ NOT_FOR_OPERATORS = (
 
 @pytest.fixture(params=["viewer", "operator"])
 def role(request: pytest.FixtureRequest) -> str:
-    """Whose rights are tried."""
+    """The role whose privileges are tested."""
     return str(request.param)
 
 
 @pytest.fixture
 async def filled(database: Database) -> Database:
-    """Contents in every place that has them, settled and unsettled, with statistics of them."""
+    """A database with contents in every place, settled or not, and with statistics of them."""
     await database.execute(
         f"""
         select inboxd.emit_event('a.b', jsonb_build_object('mail', '{CONTENT}'),
@@ -167,7 +167,7 @@ async def filled(database: Database) -> Database:
 
 @pytest.fixture
 async def viewer(filled: Database) -> AsyncIterator[asyncpg.Connection]:
-    """A connection with a viewer's rights."""
+    """A connection with a viewer's privileges."""
     async with filled.connect() as connection:
         await connection.execute("SET ROLE inboxd_viewer")
         yield connection
@@ -216,17 +216,17 @@ async def test_a_new_column_is_denied_until_it_is_listed(database: Database, rol
                 await connection.fetch(statement)
 
 
-async def test_a_viewer_gets_no_contents(viewer: asyncpg.Connection) -> None:
+async def test_viewer_cannot_read_contents(viewer: asyncpg.Connection) -> None:
     tried = [way.format(table=table) for table in HISTORIES for way in WAYS]
     assert await _allowed(viewer, tried) == []
 
 
-async def test_a_viewer_gets_nothing_else_and_does_nothing(viewer: asyncpg.Connection) -> None:
+async def test_viewer_can_do_nothing_else(viewer: asyncpg.Connection) -> None:
     assert await _allowed(viewer, NOT_FOR_VIEWERS) == []
 
 
 async def _allowed(connection: asyncpg.Connection, statements: Sequence[str]) -> list[str]:
-    """Those that the server did not refuse for want of a right, each in its own transaction."""
+    """The statements that were not refused for a missing privilege, each in its own transaction."""
     allowed = []
     for statement in statements:
         tried = connection.transaction()
@@ -234,7 +234,7 @@ async def _allowed(connection: asyncpg.Connection, statements: Sequence[str]) ->
         try:
             await connection.execute(statement)
         except (asyncpg.InsufficientPrivilegeError, asyncpg.WrongObjectTypeError):
-            pass  # the latter: not for a partitioned table, whoever asks
+            pass  # WrongObjectTypeError: not possible on a partitioned table for any role
         else:
             allowed.append(statement)
         finally:
@@ -242,10 +242,10 @@ async def _allowed(connection: asyncpg.Connection, statements: Sequence[str]) ->
     return allowed
 
 
-async def test_what_the_server_tells_of_tables_has_no_contents(
+async def test_catalogue_views_show_no_contents(
     filled: Database, viewer: asyncpg.Connection
 ) -> None:
-    """Statistics hold the most common values of each column, partitions and indexes included."""
+    """Statistics hold the most common values of each column, also of partitions and indexes."""
     looked = 0
     for (view,) in await filled.fetch(
         "select oid::regclass::text from pg_class where relnamespace = 'pg_catalog'::regnamespace"
@@ -254,7 +254,7 @@ async def test_what_the_server_tells_of_tables_has_no_contents(
         try:
             rows: list[Any] = await viewer.fetch(f"SELECT v::text FROM pg_catalog.{view} v")
         except asyncpg.PostgresError:
-            continue  # another role's, or a thing that is not set up here
+            continue  # a view of another role, or of a feature that is not set up here
         looked += 1
         assert not [row for row in rows if CONTENT in row[0] and "SELECT" not in row[0]], view
     assert looked > 50
@@ -262,10 +262,10 @@ async def test_what_the_server_tells_of_tables_has_no_contents(
         "select count(*) from pg_stats where most_common_vals::text like '%' || $1 || '%'",
         CONTENT,
     )
-    assert stolen > 0, "the owner sees them there"
+    assert stolen > 0, "the owner sees contents in the statistics"
 
 
-async def test_no_other_function_is_theirs(database: Database, role: str) -> None:
+async def test_role_may_call_only_its_functions(database: Database, role: str) -> None:
     rows = await database.fetch(
         "select proname, has_function_privilege($1, oid, 'execute') as may from pg_proc"
         " where pronamespace = 'inboxd'::regnamespace",
@@ -275,10 +275,10 @@ async def test_no_other_function_is_theirs(database: Database, role: str) -> Non
     assert {row["proname"] for row in rows if row["may"]} == named
     if role == "viewer":
         told = {"is_unhandled", "number_given", "receipt_time"}
-        assert named == told, "they return no row's contents"
+        assert named == told, "functions that return no contents of rows"
 
 
-async def test_no_view_and_no_function_of_theirs_returns_what_is_withheld(
+async def test_granted_views_and_columns_return_no_contents(
     filled: Database, viewer: asyncpg.Connection
 ) -> None:
     views = await filled.fetch(
@@ -301,10 +301,10 @@ async def test_an_operator_writes_no_contents_and_reads_no_secret(filled: Databa
         assert await _allowed(connection, NOT_FOR_OPERATORS) == []
 
 
-async def test_no_function_of_operators_runs_what_its_caller_left_in_the_search_path(
+async def test_functions_of_operators_have_their_own_search_path(
     filled: Database,
 ) -> None:
-    """What runs with the owner's rights names everything, whatever is called the same elsewhere."""
+    """A function with the owner's rights must not find a caller's objects by their names."""
     rows = await filled.fetch(
         "select proname, proconfig from pg_proc where pronamespace = 'inboxd'::regnamespace"
         "   and prosecdef and has_function_privilege('inboxd_operator', oid, 'execute')"
@@ -314,8 +314,10 @@ async def test_no_function_of_operators_runs_what_its_caller_left_in_the_search_
         assert "search_path=pg_catalog, pg_temp" in row["proconfig"], row["proname"]
 
 
-async def test_the_lists_are_one(database: Database, role: str) -> None:
-    """Those of the migration, and those by which `inboxd check` looks."""
+async def test_grants_of_readers_match_the_lists_of_the_check(
+    database: Database, role: str
+) -> None:
+    """The privileges of the migration, and those that `inboxd check` asks for."""
     name = f"{database.name}_alone"
     sql = Statements("inboxd")
     async with database.connect() as connection:
@@ -333,7 +335,9 @@ async def test_the_lists_are_one(database: Database, role: str) -> None:
 
 
 @pytest.mark.parametrize("whose", ["producer", "receiver"])
-async def test_the_lists_of_those_who_write_are_one_too(database: Database, whose: Any) -> None:
+async def test_grants_of_writers_match_the_lists_of_the_check(
+    database: Database, whose: Any
+) -> None:
     name = f"{database.name}_alone"
     async with database.connect() as connection:
         await connection.execute(f"CREATE ROLE {name}")
@@ -360,8 +364,8 @@ async def _rights(connection: asyncpg.Connection, role: str) -> set[tuple[str, .
     return {tuple(row) for row in rows}
 
 
-def test_whoever_may_read_no_contents_names_none() -> None:
-    """A column that is not granted may not be named, not even where nothing of it is returned."""
+def test_statements_for_viewers_name_no_contents() -> None:
+    """A column that is not granted may not be named, even where its value is not returned."""
     plain, shown = Statements("inboxd"), Statements("inboxd", {"content", "secret"})
     assert not [
         name for name in plain if re.search(r"\{(content|secret) ", plain[name] + shown[name])

@@ -1,4 +1,4 @@
-"""What comes over HTTP is written once, with its receipt, and durably."""
+"""Receipts and their events are written once, together, and durably."""
 
 from collections import Counter
 from uuid import UUID
@@ -23,7 +23,7 @@ async def rows(database: Database, table: str = "events") -> list[asyncpg.Record
     return await database.fetch(f"select * from inboxd.{table} order by {order}")
 
 
-async def test_a_receipt_is_kept_as_it_came(database: Database) -> None:
+async def test_receipt_is_stored_unchanged(database: Database) -> None:
     given = receipt(received(payload={"n": 1}))
     (stored,) = await receive(database, given)
     assert stored == ([given.events[0].event_id], "stored")
@@ -35,7 +35,7 @@ async def test_a_receipt_is_kept_as_it_came(database: Database) -> None:
     assert abs((row["received_at"] - given.received_at).total_seconds()) < 1
 
 
-async def test_an_event_names_the_receipt_that_it_came_in(database: Database) -> None:
+async def test_event_names_its_receipt(database: Database) -> None:
     full = received(
         "a.b",
         {"n": 1},
@@ -97,7 +97,7 @@ async def test_a_duplicate_is_answered_with_the_first_event(
     ids = [first.events[0].event_id]
     assert answers == [(ids, "stored"), (ids, "duplicate")]
     assert len(await rows(database)) == 1
-    # Each has a row; the body of the second one is that of the first.
+    # Each receipt has a row; the second one refers to the first one's body.
     kept = await rows(database, "receipts")
     assert [row["receipt_id"] for row in kept] == [first.receipt_id, again.receipt_id]
     assert [row["body"] for row in kept] == [first.body, None]
@@ -121,7 +121,7 @@ async def test_a_contradiction_is_a_dead_letter(database: Database, at_once: boo
 
 
 async def test_an_array_is_written_as_a_whole(database: Database) -> None:
-    """What was there already counts as written."""
+    """An event that exists already counts as written."""
     known = received(payload={"n": 1}, dedup_key="d")
     await receive(database, receipt(known))
     items = [received(payload={"n": n}, dedup_key=key) for n, key in ((1, "d"), (2, "e"))]
@@ -139,7 +139,7 @@ async def test_an_event_for_several_topics_is_one(database: Database) -> None:
     assert [row["topic"] for row in await rows(database)] == ["a", "b"]
 
 
-async def test_of_a_page_that_cannot_be_written_nothing_is(database: Database) -> None:
+async def test_page_with_an_invalid_event_is_not_written_at_all(database: Database) -> None:
     long = receipt(received(), received(tenant="x" * 256))
     with pytest.raises(asyncpg.CheckViolationError, match="tenant has 256 bytes"):
         await receive(database, receipt(), long)
@@ -150,7 +150,7 @@ async def test_of_a_page_that_cannot_be_written_nothing_is(database: Database) -
 
 
 @pytest.mark.parametrize("mode", ["single", "sequential", "batch"])
-async def test_what_is_broken_is_a_dead_letter_that_can_be_replayed(
+async def test_broken_event_is_a_dead_letter_that_can_be_replayed(
     database: Database, mode: str
 ) -> None:
     await database.execute(
@@ -177,7 +177,7 @@ async def test_what_is_broken_is_a_dead_letter_that_can_be_replayed(
 
 
 async def test_a_receipt_is_written_once(database: Database) -> None:
-    """Whatever became of its events meanwhile; what is new beside it is written."""
+    """Also if its events have been settled meanwhile; new receipts of the page are written."""
     page = [receipt(received(dedup_key="d")), receipt(received(broken="Broken")), receipt()]
     first = await receive(database, *page[:2])
     await database.execute("delete from inboxd.events")
@@ -188,7 +188,7 @@ async def test_a_receipt_is_written_once(database: Database) -> None:
 
 
 @pytest.mark.safety
-async def test_a_receipt_that_two_write_at_once_is_written_once(database: Database) -> None:
+async def test_receipt_written_by_two_sessions_is_written_once(database: Database) -> None:
     given = receipt(received(dedup_key="d"))
     answers: list[receipts.Stored] = []
 
@@ -208,7 +208,7 @@ async def test_a_receipt_that_two_write_at_once_is_written_once(database: Databa
 
 
 @pytest.mark.safety
-async def test_many_that_write_the_same_receipts_write_each_once(database: Database) -> None:
+async def test_receipts_written_by_many_sessions_are_written_once(database: Database) -> None:
     pages = [receipt(received(dedup_key=str(n % 20))) for n in range(60)]
     found = Counter[UUID]()
 
@@ -229,7 +229,7 @@ async def test_many_that_write_the_same_receipts_write_each_once(database: Datab
 
 
 async def _days(database: Database) -> set[str]:
-    """The days that receipts have partitions for."""
+    """The days for which receipts have a partition."""
     found = await database.fetch(
         "select to_char(low, 'YYYY-MM-DD') from inboxd.every_partition where parent = 'receipts'"
     )
@@ -238,7 +238,7 @@ async def _days(database: Database) -> set[str]:
 
 @pytest.mark.parametrize("days", [366, 100, 3, -20, -366])
 async def test_a_receipt_of_another_day_gets_its_partition(database: Database, days: int) -> None:
-    """It waited in a spool, the database is a restored one, or a clock is ahead."""
+    """The receipt waited in a spool, the database is a restored one, or a clock is ahead."""
     given = [receipt(), received_ago(days), received_ago(days), receipt()]
     before = await _days(database)
     stored = await receive(database, *given)
@@ -247,11 +247,11 @@ async def test_a_receipt_of_another_day_gets_its_partition(database: Database, d
         kept = {row["receipt_id"] for row in await rows(database, "receipts")}
         assert kept == {each.receipt_id for each in given}
         assert len(await rows(database)) == 4
-        assert await receive(database, *given) == stored, "each is written once"
+        assert await receive(database, *given) == stored, "each receipt is written once"
     assert await _days(database) - before == {f"{given[1].received_at:%Y-%m-%d}"}
 
 
-async def test_several_that_bring_the_same_days_make_each_once(database: Database) -> None:
+async def test_concurrent_sessions_make_each_day_once(database: Database) -> None:
     pages = [[received_ago(days) for days in (9, 7, 8, 7)] for _ in range(8)]
     async with anyio.create_task_group() as group:
         for page in pages:
@@ -261,9 +261,9 @@ async def test_several_that_bring_the_same_days_make_each_once(database: Databas
 
 
 async def test_a_receipt_of_another_year_is_refused(database: Database) -> None:
-    """No clock, and no sender, makes partitions without end."""
+    """No wrong clock and no sender makes partitions without end."""
     old = receipt()
-    old.receipt_id = UUID(int=7 << 76 | 2 << 62)  # of 1970
+    old.receipt_id = UUID(int=7 << 76 | 2 << 62)  # a time in 1970
     before = await _days(database)
     for far in (old, received_ago(367), received_ago(-367)):
         with pytest.raises(asyncpg.DataError, match="more than a year from today") as refused:
@@ -273,7 +273,7 @@ async def test_a_receipt_of_another_year_is_refused(database: Database) -> None:
     assert await _days(database) == before
 
 
-async def test_a_day_that_a_person_has_detached_is_refused_and_today_is_waited_for(
+async def test_detached_day_is_refused_and_detached_today_is_temporary(
     database: Database,
 ) -> None:
     await receive(database, old := received_ago(9))
@@ -292,7 +292,7 @@ async def test_a_day_that_a_person_has_detached_is_refused_and_today_is_waited_f
     assert is_passing(waits.value)
 
 
-async def test_next_to_nothing_is_committed_as_durably_as_a_receipt(database: Database) -> None:
+async def test_empty_commit_is_as_durable_as_a_receipt(database: Database) -> None:
     async with daemon_session(database) as connection:
         await connection.execute("set synchronous_commit = off")
         before = await connection.fetchval("select pg_current_wal_flush_lsn()::text")
@@ -312,7 +312,7 @@ async def test_next_to_nothing_is_committed_as_durably_as_a_receipt(database: Da
         ("remote_apply", "remote_apply"),
     ],
 )
-async def test_what_is_answered_is_durable(database: Database, given: str, used: str) -> None:
+async def test_answered_receipts_are_durable(database: Database, given: str, used: str) -> None:
     await database.execute(f"alter database {database.name} set synchronous_commit = {given}")
     async with daemon_session(database) as connection:
         assert await connection.fetchval("show synchronous_commit") == given
@@ -323,17 +323,15 @@ async def test_what_is_answered_is_durable(database: Database, given: str, used:
 
 
 @pytest.mark.parametrize("given", ["off", "local", "on"])
-async def test_what_is_answered_again_waits_for_standbys_as_it_did_at_first(
-    database: Database, given: str
-) -> None:
-    """Who wrote it may have been ended while it waited, and it is on this server alone."""
+async def test_repeated_answer_waits_for_standbys_too(database: Database, given: str) -> None:
+    """The first session may have ended while it waited, so the row may be on this server alone."""
     one = receipt(received(payload={"n": 1}))
     (stored,) = await receive(database, one)
     async with daemon_session(database) as connection:
         await connection.execute(f"set synchronous_commit = {given}")
         async with connection.transaction():
             (row,) = await connection.fetch(SQL["answered"], [one.receipt_id])
-            # A transaction that wrote nothing would have no number, and wait for nobody.
+            # A transaction without writes has no id, and waits for no standby.
             written = await connection.fetchval("select pg_current_xact_id_if_assigned()::text")
             waits = await connection.fetchval("show synchronous_commit")
         with safety():

@@ -1,4 +1,4 @@
-"""Receipts of a source that is paused wait, and are released in the order in which they came."""
+"""Receipts of a paused source wait, and are released in the order of their arrival."""
 
 from typing import Any
 
@@ -33,14 +33,14 @@ def numbered(n: int, **given: Any) -> Receipt:
 
 
 async def written(database: Database) -> list[int]:
-    """The numbers of the events, in the order in which they were written."""
+    """The numbers of the events, in the order of their ids."""
     rows = await database.fetch("select (payload ->> 'n')::int from inboxd.events order by id")
     return [row[0] for row in rows]
 
 
 @pytest.mark.parametrize("mode", ["hold", "refuse"])
-async def test_what_is_held_is_stored_and_not_processed(database: Database, mode: str) -> None:
-    """Also what a receiver takes that does not know yet that it is to refuse."""
+async def test_held_receipts_are_stored_and_not_processed(database: Database, mode: str) -> None:
+    """Also for a receiver that does not know yet that it must refuse."""
     await pause(database, mode=mode)
     given, other = numbered(1), receipt(source="another")
     answers = await receive(database, given, other)
@@ -55,7 +55,7 @@ async def test_what_is_held_is_stored_and_not_processed(database: Database, mode
     assert await receive(database, given) == answers[:1]
 
 
-async def test_it_is_released_in_order_and_newer_ones_queue_behind(database: Database) -> None:
+async def test_receipts_are_released_in_order_before_newer_ones(database: Database) -> None:
     await database.execute(
         "insert into inboxd.topics (name, mode, source) values ('t', 'sequential', 'me')"
     )
@@ -63,7 +63,7 @@ async def test_it_is_released_in_order_and_newer_ones_queue_behind(database: Dat
     place = {"topic": "t", "ordering_key": "k"}
     await receive(database, numbered(1, **place), numbered(2, **place))
     await receive(database, numbered(3, **place))
-    assert await release(database) == []  # it is paused
+    assert await release(database) == []  # the source is paused
     await resume(database)
     (stored,) = await receive(database, numbered(4, **place))
     assert stored.outcome == "held"
@@ -75,8 +75,8 @@ async def test_it_is_released_in_order_and_newer_ones_queue_behind(database: Dat
         assert await database.fetchval(f"select count(*) from inboxd.{table}") == 0
 
 
-async def test_a_page_is_bounded_in_events_too(database: Database) -> None:
-    """Hundreds of large arrays would take longer than a statement may, again and again."""
+async def test_page_is_bounded_by_its_events_too(database: Database) -> None:
+    """Hundreds of large arrays would exceed the statement timeout again and again."""
     await pause(database)
     page = [receipt(*(received(payload={"n": n}) for _ in range(1_000))) for n in range(12)]
     await receive(database, *page)
@@ -88,7 +88,7 @@ async def test_a_page_is_bounded_in_events_too(database: Database) -> None:
             assert await database.fetchval(f"select count(*) from inboxd.{table}") == 0
 
 
-async def test_an_event_is_written_as_it_would_have_been(database: Database) -> None:
+async def test_held_event_is_written_like_a_direct_one(database: Database) -> None:
     full = received(
         "a.b",
         None,
@@ -119,8 +119,8 @@ async def test_an_event_is_written_as_it_would_have_been(database: Database) -> 
     assert row["causation_id"] == held.receipt_id != direct.receipt_id
 
 
-async def test_what_is_released_is_deduplicated_then(database: Database) -> None:
-    """And its receipt tells."""
+async def test_released_events_are_deduplicated_at_their_release(database: Database) -> None:
+    """The outcome is written to the receipt."""
     first = numbered(1, dedup_key="d")
     await receive(database, first)
     await pause(database)
@@ -137,7 +137,7 @@ async def test_what_is_released_is_deduplicated_then(database: Database) -> None
     assert [row[0] for row in statuses] == ["pending", "failed", "failed"]
 
 
-async def test_the_settings_hold_too(database: Database) -> None:
+async def test_sources_are_held_by_settings_too(database: Database) -> None:
     (stored,) = await receive(database, receipt(hold=True))
     assert stored.outcome == "held"
     (stored,) = await receive(database, receipt())
@@ -145,7 +145,7 @@ async def test_the_settings_hold_too(database: Database) -> None:
     assert await release(database) == [2]
 
 
-async def test_sources_that_hold_are_told(database: Database) -> None:
+async def test_held_sources_are_listed(database: Database) -> None:
     await pause(database, "b")
     await receive(database, receipt(source="a", hold=True), *(receipt(source="b") for _ in "12"))
     join = "insert into inboxd.receivers (id, name, host, pid, version, holds)"
@@ -161,29 +161,31 @@ async def test_sources_that_hold_are_told(database: Database) -> None:
         assert [row["paused"] for row in await receipts.held(connection, SQL)] == [False, True]
 
 
-async def test_it_is_released_in_pages(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_held_receipts_are_released_in_pages(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(receipts, "_PAGE", 3)
     await receive(database, *(receipt(received(payload={"n": n}), hold=True) for n in range(7)))
     async with daemon_session(database) as connection:
         async for count in receipts.release(connection, SQL, "psp"):
             assert count == 3
-            break  # as who is killed
+            break  # as if the process were killed
     assert await written(database) == [0, 1, 2]
     assert await release(database) == [3, 1]
     assert await written(database) == list(range(7))
 
 
-async def test_one_releases_a_source_at_a_time(database: Database) -> None:
+async def test_source_is_released_by_one_session_at_a_time(database: Database) -> None:
     await receive(database, receipt(hold=True))
     async with daemon_session(database) as connection, connection.transaction():
         assert [count async for count in receipts.release(connection, SQL, "psp")] == [1]
         assert await release(database) == []
 
 
-async def test_who_holds_at_the_end_of_a_release_leaves_nothing_behind(
+async def test_receipt_held_at_the_end_of_a_release_is_not_left_behind(
     database: Database,
 ) -> None:
-    """Whoever saw something held waits for the last page, and looks again."""
+    """A session that saw held receipts waits for the last page, and checks again."""
     await receive(database, numbered(1), receipt(hold=True))
     answers: list[receipts.Stored] = []
 
@@ -201,7 +203,7 @@ async def test_who_holds_at_the_end_of_a_release_leaves_nothing_behind(
     assert [stored.outcome for stored in answers] == ["stored"]
 
 
-async def test_a_release_waits_for_who_holds(database: Database) -> None:
+async def test_release_waits_for_sessions_that_hold_receipts(database: Database) -> None:
     await receive(database, receipt(received(payload={"n": 1}), hold=True))
     released: list[int] = []
 

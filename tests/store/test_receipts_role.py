@@ -1,4 +1,4 @@
-"""The role inboxd_receiver: it hands over what came, and reads nothing of what anybody sent."""
+"""The role inboxd_receiver: it writes receipts, and reads no sender's data."""
 
 from collections.abc import AsyncIterator
 
@@ -15,13 +15,13 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 async def receiver(database: Database) -> AsyncIterator[asyncpg.Connection]:
-    """A connection with the role's rights."""
+    """A connection with the role's privileges."""
     async with daemon_session(database) as connection:
         await connection.execute("SET ROLE inboxd_receiver")
         yield connection
 
 
-async def test_it_may_write_what_came(receiver: asyncpg.Connection) -> None:
+async def test_receiver_may_write_receipts(receiver: asyncpg.Connection) -> None:
     page = [
         receipt(received(dedup_key="d")),
         receipt(received(payload={"n": 1}, dedup_key="d")),
@@ -36,7 +36,7 @@ async def test_it_may_write_what_came(receiver: asyncpg.Connection) -> None:
     assert await receipts.write(receiver, SQL, page) == first
 
 
-async def test_it_may_bring_what_is_of_another_day(receiver: asyncpg.Connection) -> None:
+async def test_receiver_may_write_receipts_of_another_day(receiver: asyncpg.Connection) -> None:
     stored = await receipts.write(receiver, SQL, [received_ago(5)])
     assert [each.outcome for each in stored] == ["stored"]
     await receipts.commit(receiver, SQL)
@@ -55,7 +55,9 @@ async def test_it_may_bring_what_is_of_another_day(receiver: asyncpg.Connection)
         "DELETE FROM inboxd.receivers WHERE state = 'stopped'",
     ],
 )
-async def test_it_may(receiver: asyncpg.Connection, statement: str) -> None:
+async def test_receiver_may_run_its_statements(
+    receiver: asyncpg.Connection, statement: str
+) -> None:
     await receiver.execute(statement)
 
 
@@ -83,13 +85,15 @@ async def test_it_may(receiver: asyncpg.Connection, statement: str) -> None:
         "SELECT * FROM inboxd.write_events('{a.b}', '{}')",
     ],
 )
-async def test_it_may_not(receiver: asyncpg.Connection, statement: str) -> None:
+async def test_receiver_may_not_run_other_statements(
+    receiver: asyncpg.Connection, statement: str
+) -> None:
     with pytest.raises(asyncpg.InsufficientPrivilegeError):
         await receiver.execute(statement)
 
 
 @pytest.mark.parametrize("role", ["inboxd_producer", "public"])
-async def test_nobody_else_may_receive(database: Database, role: str) -> None:
+async def test_other_roles_may_not_receive(database: Database, role: str) -> None:
     granted = await database.fetchval(
         "select has_function_privilege($1, oid, 'execute') from pg_proc where proname = 'receive'",
         role,

@@ -1,4 +1,4 @@
-"""Receipts as operators see them, and what became of their events."""
+"""Receipts as operators see them, with the outcomes of their events."""
 
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
@@ -23,12 +23,12 @@ insert into inboxd.events_history (id, event_id, topic, mode, type, schema_versi
 
 
 async def became(database: Database) -> list[str | None]:
-    """What became of all receipts, the newest first."""
+    """The outcomes of all receipts' events, the newest receipt first."""
     async with daemon_session(database) as connection:
         return [row["became"] for row in await receipts.page(Session(connection, SQL))]
 
 
-async def test_the_newest_come_first_page_by_page(database: Database) -> None:
+async def test_receipts_are_listed_newest_first_in_pages(database: Database) -> None:
     given = [receipt(source=f"s{n % 2}") for n in range(6)]
     await receive(database, *given)
     ids = [each.receipt_id for each in reversed(given)]
@@ -43,7 +43,7 @@ async def test_the_newest_come_first_page_by_page(database: Database) -> None:
         assert await receipts.page(session, "another") == []
 
 
-async def test_one_is_shown_with_what_came_if_that_is_asked_for(database: Database) -> None:
+async def test_receipt_is_shown_with_its_body_on_request(database: Database) -> None:
     given = receipt()
     await receive(database, given)
     async with daemon_session(database) as connection:
@@ -63,7 +63,7 @@ async def test_one_is_shown_with_what_came_if_that_is_asked_for(database: Databa
     ("status", "word"),
     [("succeeded", "handled"), ("dismissed", "failed"), ("cancelled", "failed")],
 )
-async def test_what_became_of_it_is_what_became_of_its_events(
+async def test_outcome_of_a_receipt_is_the_outcome_of_its_events(
     database: Database, status: str, word: str
 ) -> None:
     await receive(database, receipt(received("first"), received("second")))
@@ -83,8 +83,8 @@ async def test_a_dead_letter_of_one_topic_is_a_failure(database: Database) -> No
     assert await became(database) == ["failed"]
 
 
-async def test_a_duplicate_became_what_the_first_one_did(database: Database) -> None:
-    """However long before it that was settled."""
+async def test_duplicate_has_the_outcome_of_the_first_event(database: Database) -> None:
+    """Also if the first event was settled long before."""
     await receive(database, receipt(received("a", dedup_key="d")))
     await database.execute(_SETTLED, "a", "succeeded")
     yesterday = datetime.now(UTC) - timedelta(days=1)
@@ -95,7 +95,7 @@ async def test_a_duplicate_became_what_the_first_one_did(database: Database) -> 
     assert (again["outcome"], again["statuses"]) == ("duplicate", {"succeeded": 1})
 
 
-async def test_what_is_held_is_pending_until_it_is_released(database: Database) -> None:
+async def test_held_receipt_is_pending_until_its_release(database: Database) -> None:
     await receive(database, receipt(hold=True))
     async with daemon_session(database) as connection:
         (row,) = await receipts.page(Session(connection, SQL))

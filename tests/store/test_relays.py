@@ -1,4 +1,4 @@
-"""Leases of relays' buckets: one living worker has each, and a lost one settles nothing."""
+"""Leases of relays' buckets: one living worker has each, and a lost lease settles nothing."""
 
 from uuid import UUID
 
@@ -17,7 +17,7 @@ BUCKETS: list[Bucket] = [("out", bucket) for bucket in range(8)]
 
 
 async def lease(session: Connection, worker: UUID, most: int = 8) -> dict[Bucket, int]:
-    """Lease buckets in a transaction of its own."""
+    """Lease buckets in a transaction."""
     async with session.transaction():
         return await relays.lease(session, SQL, worker, BUCKETS, most)
 
@@ -34,7 +34,7 @@ async def test_a_bucket_is_leased_by_one_worker(database: Database) -> None:
         assert set(await lease(session, other)) == set(BUCKETS)
 
 
-async def test_of_free_buckets_those_that_are_locked_are_left_alone(database: Database) -> None:
+async def test_locked_buckets_are_left_alone(database: Database) -> None:
     async with daemon_session(database) as session, daemon_session(database) as second:
         one, other = await join(session), await join(session)
         async with session.transaction():
@@ -42,20 +42,20 @@ async def test_of_free_buckets_those_that_are_locked_are_left_alone(database: Da
             assert set(await lease(second, other)) == set(BUCKETS) - set(had)
 
 
-async def test_what_a_dead_worker_had_is_leased_and_its_lease_is_lost(database: Database) -> None:
+async def test_buckets_of_a_dead_worker_are_leased_again(database: Database) -> None:
     async with daemon_pool(database) as pool, daemon_session(database) as session:
         dead, other = await join(session), await join(session)
         lost = await lease(session, dead)
         assert await workers.declare_dead(pool, SQL, dead, 0, 3) == []
         assert await lease(session, dead) == {}
-        with pytest.raises(LeaseLost):  # also while nobody else has them
+        with pytest.raises(LeaseLost):  # also while no other worker has leased them
             await relays.free(session, SQL, dead, lost)
         assert await lease(session, other) == dict.fromkeys(BUCKETS, 2)
         with pytest.raises(LeaseLost):
             await relays.free(session, SQL, dead, lost)
 
 
-async def test_a_lease_that_its_own_worker_took_again_is_lost(database: Database) -> None:
+async def test_lease_renewed_by_its_worker_replaces_the_older_one(database: Database) -> None:
     """A commit whose answer was lost may still be under way."""
     async with daemon_session(database) as session:
         worker = await join(session)
@@ -66,7 +66,7 @@ async def test_a_lease_that_its_own_worker_took_again_is_lost(database: Database
         await relays.free(session, SQL, worker, had)
 
 
-async def test_a_death_in_a_lease_is_no_death(database: Database) -> None:
+async def test_worker_in_the_middle_of_a_lease_is_not_declared_dead(database: Database) -> None:
     async with daemon_pool(database) as pool, daemon_session(database) as session:
         worker = await join(session)
         async with session.transaction():

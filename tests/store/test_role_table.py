@@ -1,9 +1,10 @@
-"""Who may do what: each of the database's roles against each table, sequence and function.
+"""The privileges of each of the database's roles on each table, sequence and function.
 
-The tables below are what was meant, written down by hand; the catalogue is what is so. A new table
-or function is denied to everybody until it has a row here. SECURITY.md has the same in words.
+The tables below are written by hand, and the tests compare them with the catalogue. A new table or
+function is denied to all roles until it has a row here. SECURITY.md describes the same in words.
 """
 
+import re
 from collections.abc import AsyncIterator
 
 import asyncpg
@@ -14,13 +15,15 @@ from tests.support import Database
 pytestmark = pytest.mark.anyio
 
 ROLES = ("producer", "receiver", "worker", "operator", "viewer")
-# S, I, U, D: SELECT, INSERT, UPDATE, DELETE of the table; in small letters of some columns alone.
+# S, I, U, D: SELECT, INSERT, UPDATE, DELETE of the table; small letters: of some columns only.
 RELATIONS = """
 relation              producer receiver worker   operator viewer
 actions               -        -        SIUD     Isu      s
 archived_failures     -        -        SIUD     IUDs     s
 audit                 -        -        SIu      Isu      s
+batch_changes         -        -        SIUD     s        s
 batch_progress        -        -        SIUD     si       s
+batch_totals          -        -        SIUD     s        s
 batches               -        -        SIUD     su       s
 bodies                -        -        SI       s        -
 breaker_changes       -        -        SID      s        s
@@ -94,14 +97,45 @@ topics                -        -        SIUD     s        s
 trimmed               -        -        SIUD     s        s
 workers               -        -        SIUD     s        s
 """
-# What producers and receivers write takes its numbers by identity columns, which need no grant.
+# The columns of each small letter above, but for those that operators and viewers read:
+# tests/store/test_readers.py lists these by the columns that are withheld.
+COLUMNS = """
+producer S commands            id command_id
+producer I commands            command_id queue type schema_version payload priority ordering_key
+                               unique_key tenant entity_type entity_id max_attempts run_at deadline
+                               correlation_id causation_id traceparent
+producer S events              id event_id topic
+producer I events              event_id topic mode type schema_version source ordering_key
+                               dedup_key tenant entity_type entity_id payload headers
+                               correlation_id causation_id traceparent occurred_at run_at
+worker   U audit               count
+worker   U commands            priority status attempts crashes fence run_at deadline worker_id
+                               started_at line_at cancel_requested errors fingerprint progress
+                               updated_at suspect_group lone_crashes alone_fence
+worker   U events              mode status attempts crashes run_at errors fingerprint updated_at
+                               position head
+operator U actions             status goes_on_as note failures next_at ended_at
+operator U audit               count
+operator I batch_progress      batch_id
+operator U batches             ending needs starting closed_at updated_at
+operator U breakers            mode actor forced_for version changed_at state open_until opens
+                               probe_by probe_until
+operator U commands            status attempts crashes cancel_requested run_at deadline priority
+                               updated_at
+operator U endpoints           enabled disabled_at disabled_by disabled_reason failing_since
+                               version changed_at
+operator U events              status attempts crashes run_at updated_at
+operator U statement_findings  accepted_at accepted_by
+operator U stream_positions    position begins identity fence reader stored_at
+"""
+# Tables of producers and receivers draw numbers by identity columns, which need no grant.
 SEQUENCES = """
 sequence              producer receiver worker   operator viewer
 commands_flag         -        -        SU       -        -
 events_flag           -        -        SU       -        -
 events_id_seq         -        -        S        -        -
 """
-# x: may be called. What nobody may call is called by triggers and by other functions alone.
+# x: may be called. Functions without x are called by triggers and other functions only.
 FUNCTIONS = """
 function              producer receiver worker   operator viewer
 accept_event          -        -        -        -        -
@@ -110,6 +144,7 @@ add_to_batch          x        -        x        -        -
 advance_import        x        -        x        -        -
 answered              -        x        x        -        -
 await_end             -        -        -        -        -
+batches_changed       -        -        -        -        -
 begin_census          -        -        x        -        -
 beginning             -        -        x        -        -
 body_hash             -        -        x        -        -
@@ -250,6 +285,16 @@ select c.relname::text as name, pg_get_userbyid(c.relowner)::text as owner, r.ro
  where c.relnamespace = 'inboxd'::regnamespace and c.relkind in ('r', 'p', 'v', 'm', 'f')
    and not c.relispartition
 """
+_COLUMNS_THERE = """
+select r.role, c.relname::text as name, p.privilege, array_agg(a.attname::text) as columns
+  from pg_class c cross join unnest($1::text[]) as r(role)
+ cross join unnest(array['SELECT', 'INSERT', 'UPDATE']) as p(privilege)
+  join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+ where c.relnamespace = 'inboxd'::regnamespace and c.relkind in ('r', 'p', 'v', 'm', 'f')
+   and not c.relispartition and not has_table_privilege(r.role, c.oid, p.privilege)
+   and has_column_privilege(r.role, c.oid, a.attnum, p.privilege)
+ group by 1, 2, 3
+"""
 _SEQUENCES_THERE = """
 select c.relname::text as name, r.role,
        array(select p from unnest(array['SELECT', 'UPDATE', 'USAGE']) as p
@@ -266,7 +311,7 @@ select p.proname::text as name, r.role,
 
 
 def table(text: str) -> dict[str, dict[str, set[str]]]:
-    """What each role may do with each thing: its letters."""
+    """The letters of each role for each table or function."""
     head, *lines = [line.split() for line in text.strip().splitlines()]
     assert tuple(head[1:]) == ROLES
     return {
@@ -283,20 +328,29 @@ def in_letters(row: asyncpg.Record) -> set[str]:
     }
 
 
+def columns_of(text: str) -> dict[tuple[str, str, str], set[str]]:
+    """The listed columns by role, privilege and table; a line that is indented continues one."""
+    found = {}
+    for line in re.sub(r"\n +", " ", text.strip()).splitlines():
+        role, letter, name, *columns = line.split()
+        found[role, _LETTERS[letter], name] = set(columns)
+    return found
+
+
 @pytest.fixture
 async def stranger(database: Database) -> AsyncIterator[str]:
-    """A role of the server that nobody has granted anything."""
+    """A role of the server without any grants."""
     name = f"{database.name}_stranger"
     await database.execute(f"CREATE ROLE {name}")
     yield name
     await database.execute(f"DROP ROLE {name}")
 
 
-async def test_each_table_is_as_the_table_says(database: Database) -> None:
+async def test_tables_have_the_listed_privileges(database: Database) -> None:
     wanted = table(RELATIONS)
     rows = await database.fetch(_RELATIONS_THERE, [f"inboxd_{each}" for each in ROLES])
     there = {row["name"] for row in rows}
-    assert there - wanted.keys() == set(), "a new one: say here who may do what with it"
+    assert there - wanted.keys() == set(), "a new table: add a row with its privileges here"
     assert wanted.keys() - there == set()
     for row in rows:
         name, role = row["name"], row["role"].removeprefix("inboxd_")
@@ -304,28 +358,52 @@ async def test_each_table_is_as_the_table_says(database: Database) -> None:
         assert row["changes"] == [], f"{role} and {name}"
 
 
-async def test_each_sequence_is_as_the_table_says(database: Database) -> None:
+async def test_partial_privileges_are_of_the_listed_columns(database: Database) -> None:
+    rows = await database.fetch(_COLUMNS_THERE, [f"inboxd_{each}" for each in ROLES])
+    there = {
+        (row["role"].removeprefix("inboxd_"), row["privilege"], row["name"]): set(row["columns"])
+        for row in rows
+    }
+    read = {key for key in there if key[:2] in {("operator", "SELECT"), ("viewer", "SELECT")}}
+    assert len(read) > 100
+    assert {key: columns for key, columns in there.items() if key not in read} == columns_of(
+        COLUMNS
+    )
+
+
+def test_each_small_letter_of_the_table_has_its_columns() -> None:
+    small = {
+        (role, _LETTERS[letter.upper()], name)
+        for name, roles in table(RELATIONS).items()
+        for role, letters in roles.items()
+        for letter in letters
+        if letter.islower() and (letter != "s" or role not in ("operator", "viewer"))
+    }
+    assert small == columns_of(COLUMNS).keys()
+
+
+async def test_sequences_have_the_listed_privileges(database: Database) -> None:
     wanted = table(SEQUENCES)
     for row in await database.fetch(_SEQUENCES_THERE, [f"inboxd_{each}" for each in ROLES]):
         name, role = row["name"], row["role"].removeprefix("inboxd_")
         meant = wanted[name][role] if name in wanted else set()
         assert {p for p in row["rights"] if p != "USAGE"} == {_LETTERS[x] for x in meant}, name
-        # To draw a number: who may set one may.
+        # USAGE draws numbers; a role that may set a sequence may have it.
         assert ("USAGE" in row["rights"]) <= ("U" in meant), f"{role} and {name}"
 
 
-async def test_each_function_is_as_the_table_says(database: Database) -> None:
+async def test_functions_have_the_listed_privileges(database: Database) -> None:
     wanted = table(FUNCTIONS)
     rows = await database.fetch(_FUNCTIONS_THERE, [f"inboxd_{each}" for each in ROLES])
     there = {row["name"] for row in rows}
-    assert there - wanted.keys() == set(), "a new one: say here who may call it"
+    assert there - wanted.keys() == set(), "a new function: add a row with its callers here"
     assert wanted.keys() - there == set()
     for row in rows:
         name, role = row["name"], row["role"].removeprefix("inboxd_")
         assert row["may"] is bool(wanted[name][role]), f"{role} and {name}"
 
 
-async def test_a_stranger_may_nothing(database: Database, stranger: str) -> None:
+async def test_role_without_grants_has_no_privilege(database: Database, stranger: str) -> None:
     rows = await database.fetch(_RELATIONS_THERE, [stranger])
     assert len(rows) == len(table(RELATIONS))
     assert [row["name"] for row in rows if row["whole"] or row["parts"] or row["changes"]] == []
@@ -339,15 +417,15 @@ async def test_a_stranger_may_nothing(database: Database, stranger: str) -> None
         assert not await database.fetchval(asked, stranger, right)
 
 
-async def test_nobody_but_the_owner_changes_the_schema(database: Database) -> None:
+async def test_only_the_owner_changes_the_schema(database: Database) -> None:
     for role in ROLES:
         asked = "select has_schema_privilege($1, 'inboxd', $2)"
         assert await database.fetchval(asked, f"inboxd_{role}", "USAGE")
         assert not await database.fetchval(asked, f"inboxd_{role}", "CREATE")
 
 
-async def test_all_is_one_owners(database: Database) -> None:
-    """What another role owned in the schema, it could replace under whoever calls it."""
+async def test_all_objects_have_one_owner(database: Database) -> None:
+    """A role could replace an object that it owns in the schema, under its callers."""
     owners = await database.fetch(
         "select nspowner as owner from pg_namespace where nspname = 'inboxd'"
         " union select relowner from pg_class where relnamespace = 'inboxd'::regnamespace"
@@ -361,10 +439,10 @@ async def test_all_is_one_owners(database: Database) -> None:
     assert [row["name"] for row in may if not row["may"]] == []
 
 
-async def test_what_runs_with_the_owners_rights_has_a_search_path_of_its_own(
+async def test_security_definer_functions_have_their_own_search_path(
     database: Database,
 ) -> None:
-    """Else whoever calls it decides which operators and functions it runs."""
+    """Otherwise the caller decides which operators and functions it runs."""
     rows = await database.fetch(
         "select proname, proconfig from pg_proc"
         " where pronamespace = 'inboxd'::regnamespace and prosecdef"
@@ -381,8 +459,8 @@ async def test_what_runs_with_the_owners_rights_has_a_search_path_of_its_own(
         ("create table inboxd.mine ()", "table"),
     ],
 )
-async def test_what_is_new_is_found(database: Database, made: str, kind: str) -> None:
-    """The tests above would fail: this is no list of what happens to be there."""
+async def test_new_objects_are_found(database: Database, made: str, kind: str) -> None:
+    """The tests above would fail: they do not just describe the database."""
     await database.execute(made)
     asked = _FUNCTIONS_THERE if kind == "function" else _RELATIONS_THERE
     rows = await database.fetch(asked, ["inboxd_worker"])

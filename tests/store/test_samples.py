@@ -1,4 +1,4 @@
-"""Samples: what they count, that none is written behind a newer one, and what reading costs."""
+"""Samples: their counts, their order, and the cost of reading them."""
 
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -29,7 +29,7 @@ SECOND = timedelta(seconds=1)
 
 
 async def _insert(database: Database, *rows: tuple[float, int]) -> None:
-    """Samples: so many seconds after noon, and events written by then; the backlog is the same."""
+    """Insert samples as (seconds after noon, events written by then); the backlog is the same."""
     await database.execute(
         """insert into inboxd.samples
            select $1::timestamptz + make_interval(secs => s), w, 0,
@@ -48,7 +48,7 @@ async def _series(database: Database, seconds: float, points: int) -> list[dict[
 
 
 @pytest.mark.safety
-async def test_a_sample_counts_all_lanes_and_says_what_is_paused(database: Database) -> None:
+async def test_sample_counts_all_lanes_and_their_pauses(database: Database) -> None:
     await emit(database, 4, "a.b")
     await send(database, 3, "c.d", "q")
     await database.execute(
@@ -71,11 +71,11 @@ async def test_a_sample_counts_all_lanes_and_says_what_is_paused(database: Datab
         assert newest is not None
         assert newest.counts == sample.counts | {"blocked_keys": [], "blocked_lines": []}
         assert 0 <= newest.age < 60
-        assert await samples.newest(connection, SQL, newest.at) is None, "it is known"
+        assert await samples.newest(connection, SQL, newest.at) is None, "the reader has it already"
     totals = sample.counts["totals"]
     assert (totals.pop("events_written"), totals.pop("commands_written")) <= (5, 6)
     ages = totals.pop("commands_oldest"), totals.pop("events_oldest")
-    assert 3599 < ages[0] < 7199, "what is paused is late with nobody"
+    assert 3599 < ages[0] < 7199, "paused commands do not count as late"
     assert ages[1] < 3599
     assert totals == {
         "workers": 2,
@@ -95,7 +95,7 @@ async def test_a_sample_counts_all_lanes_and_says_what_is_paused(database: Datab
         "held_receipts": 0,
     }
     row = (await database.fetch("select * from inboxd.samples"))[0]
-    assert {**row} | totals == {**row}, "a column for each"
+    assert {**row} | totals == {**row}, "each total has a column"
     lanes = await database.fetch(
         "select kind, place, type, waiting[m], failed[m] from inboxd.sampled_lanes,"
         " (select extract(minute from $1::timestamptz)::integer + 1) as minute(m) order by 1, 2",
@@ -110,10 +110,10 @@ async def test_a_sample_counts_all_lanes_and_says_what_is_paused(database: Datab
 
 
 @pytest.mark.safety
-async def test_of_too_many_lanes_the_oldest_due_are_kept_and_all_are_in_the_totals(
+async def test_longest_due_lanes_are_kept_and_totals_have_all(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each state has its own room, and what is not due, or is paused, comes last."""
+    """Each state has its own limit; lanes that are not due, or are paused, come last."""
     monkeypatch.setattr(samples, "LANES", 2)
     for number in range(1, 5):
         await send(database, number, f"t{number}")
@@ -149,8 +149,8 @@ async def test_of_too_many_lanes_the_oldest_due_are_kept_and_all_are_in_the_tota
 
 
 @pytest.mark.safety
-async def test_none_is_written_behind_a_newer_one(database: Database) -> None:
-    """A leader that was stopped while it counted, and the one that leads meanwhile."""
+async def test_sample_older_than_the_newest_is_not_written(database: Database) -> None:
+    """One leader was stopped while it counted; another one leads meanwhile."""
     async with daemon_session(database) as slow, daemon_session(database) as quick:
         async with slow.transaction():
             old = await samples.count(slow, SQL, {}, samples.FAR, 9 * SECOND)
@@ -158,7 +158,7 @@ async def test_none_is_written_behind_a_newer_one(database: Database) -> None:
             assert written
             assert not await samples.write(slow, SQL, old, timedelta(0))
         _, again = await take(quick, newer_by=60)
-        assert not again, "two that lead for a moment take one in the time of one"
+        assert not again, "two leaders at once take one sample in the time of one"
         newest = await samples.newest(quick, SQL)
     assert newest is not None
     assert newest.at == new.at
@@ -166,29 +166,29 @@ async def test_none_is_written_behind_a_newer_one(database: Database) -> None:
 
 
 @pytest.mark.safety
-async def test_after_the_clock_was_set_back_samples_go_on(database: Database) -> None:
+async def test_samples_go_on_after_the_clock_was_set_back(database: Database) -> None:
     async with daemon_session(database) as connection:
         await take(connection)
         for table in ("samples", "newest_sample"):
             await connection.execute(f"update inboxd.{table} set at = at + interval '2 hours'")
         newest = await samples.newest(connection, SQL)
         assert newest is not None
-        assert 7_000 < newest.age <= 7_200, "not fresh, though nobody takes another one"
+        assert 7_000 < newest.age <= 7_200, "old, although no newer sample is taken"
         sample, written = await take(connection, newer_by=5)
         assert written
     rows = await database.fetch("select at from inboxd.samples")
-    assert [row["at"] for row in rows] == [sample.at], "what was ahead is gone"
+    assert [row["at"] for row in rows] == [sample.at], "samples of the future are deleted"
 
 
 @pytest.mark.safety
-async def test_a_series_has_what_arrived_in_the_time_that_it_names(database: Database) -> None:
+async def test_series_has_the_arrivals_of_each_step(database: Database) -> None:
     await _insert(database, (-10, 100), (0, 110), (10, 150), (20, 150), (60, 190), (70, 10))
     steps = await _series(database, 80, points=4)
     assert [(s["at"], s["seconds"], s["events_arrived"], s["events_waiting"]) for s in steps] == [
         (NOON, 20, 50, 150),
         (NOON + 20 * SECOND, 10, 0, 150),
         (NOON + 60 * SECOND, 50, 40, 190),
-    ], "a gap is no step; its arrivals are in the next one, over its time"
+    ], "a gap is no step; its arrivals are in the next step, over its whole time"
     assert await _series(database, 80, points=1) != steps
     [first, *_] = await _series(database, 11, points=1)
     assert first["seconds"] == 20
@@ -196,7 +196,7 @@ async def test_a_series_has_what_arrived_in_the_time_that_it_names(database: Dat
 
 
 @pytest.mark.safety
-async def test_nothing_is_known_of_before_the_first(database: Database) -> None:
+async def test_first_sample_of_a_series_has_no_arrivals(database: Database) -> None:
     await _insert(database, (0, 110), (10, 150))
     first, second = await _series(database, 20, points=2)
     assert (first["seconds"], first["events_arrived"]) == (None, None)
@@ -205,10 +205,10 @@ async def test_nothing_is_known_of_before_the_first(database: Database) -> None:
 
 @pytest.mark.safety
 @pytest.mark.parametrize(("writes", "reads"), [("UTC", "UTC"), ("Asia/Kolkata", "UTC")])
-async def test_a_lane_is_noted_minute_by_minute(
+async def test_lane_is_sampled_minute_by_minute(
     database: Database, writes: str, reads: str
 ) -> None:
-    """Whatever the time zones of sessions, which behind a pooler are the server's."""
+    """In any time zone of the sessions; behind a pooler it is the server's."""
     async with daemon_session(database) as connection:
         session = Session(connection, SQL)
         await connection.execute(f"set timezone = '{writes}'")
@@ -243,7 +243,7 @@ async def test_a_lane_is_noted_minute_by_minute(
 
 
 async def _full(database: Database) -> None:
-    """A fortnight of samples, and a day of 50 lanes."""
+    """Insert a fortnight of samples, and a day of 50 lanes."""
     await database.execute(
         """insert into inboxd.samples
            select at, n, n, 1, 0, 0, 0, 0, 1, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1, of_minute
@@ -263,7 +263,7 @@ async def _pages(connection: Connection, work: Any) -> int:
     return sum(touched_by(node) for node in nodes if "Parent Relationship" not in node)
 
 
-async def test_a_day_s_chart_reads_few_blocks_and_the_newest_sample_four(
+async def test_chart_of_a_day_reads_few_blocks(
     database: Database,
 ) -> None:
     await _full(database)
@@ -272,13 +272,13 @@ async def test_a_day_s_chart_reads_few_blocks_and_the_newest_sample_four(
     lane = ("event", "topic", "t7")
     async with daemon_session(database) as connection:
         session = Session(connection, SQL)
-        await samples.newest(connection, SQL)  # the first time, the catalog is read, too
+        await samples.newest(connection, SQL)  # the first call also reads the catalogue
         for most, work in (
             (4, lambda: samples.newest(connection, SQL)),
             (200, lambda: samples.series(session, day, now, 288)),
             (600, lambda: samples.series(session, fortnight, now, 1_000)),
             (120, lambda: samples.lane_series(session, lane, day, now, 288)),
-            # Ten years have 87,600 hours, samples have those of a day.
+            # Ten years have 87,600 hours; samples have the hours of a day.
             (150, lambda: samples.lane_series(session, lane, decade, now, 288)),
             (150, lambda: samples.lanes_series(session, now - timedelta(hours=1))),
         ):
@@ -287,7 +287,7 @@ async def test_a_day_s_chart_reads_few_blocks_and_the_newest_sample_four(
             assert read <= most
 
 
-async def test_old_samples_are_thinned_to_minutes_and_go_after_a_fortnight(
+async def test_old_samples_are_thinned_to_minutes_and_deleted_later(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(purge, "_PAGE", 100)
@@ -308,7 +308,7 @@ async def test_old_samples_are_thinned_to_minutes_and_go_after_a_fortnight(
         """select count(*) filter (where not of_minute) as all, count(*) filter (where of_minute)
              as minutes, min(at) > now() - interval '121 min' as new from inboxd.samples"""
     )
-    assert row["all"] in (49, 50), "of the last ten minutes"
+    assert row["all"] in (49, 50), "samples of the last ten minutes"
     assert row["minutes"] in (119, 120)
     assert row["new"]
     assert await database.fetchval("select count(*) from inboxd.sampled_lanes") in (3, 4)
@@ -319,7 +319,7 @@ async def _worker(database: Database) -> Any:
         return await join(connection)
 
 
-async def test_what_cannot_be_counted_in_time_is_counted_less_far_the_next_time(
+async def test_sample_after_a_timeout_counts_fewer_rows(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("inboxd.maintenance.samples._LONGEST", 0.2 * SECOND)
@@ -345,10 +345,10 @@ async def test_what_cannot_be_counted_in_time_is_counted_less_far_the_next_time(
             assert arrived is not None
 
 
-async def test_what_somebody_asks_for_is_counted_again_as_soon_as_it_may_be(
+async def test_requested_number_of_rows_is_counted_again_when_possible(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Rows that a notice asks for: less far only while so many cannot be counted in time."""
+    """A notice asks for a number of rows; fewer are counted only while that many take too long."""
     monkeypatch.setattr("inboxd.store.samples.FAR", samples.CountedTo(100, 100))
     monkeypatch.setattr("inboxd.store.samples.NEAR", samples.CountedTo(3, 3))
     monkeypatch.setattr("inboxd.maintenance.samples._LONGEST", 0.5 * SECOND)
@@ -375,8 +375,8 @@ async def test_what_somebody_asks_for_is_counted_again_as_soon_as_it_may_be(
         await eventually(partial(counted_to, "100"))
 
 
-async def test_a_status_reads_no_row_that_waits(database: Database) -> None:
-    """Any number of looks count nothing: what they read is the sample, and what runs."""
+async def test_status_reads_no_waiting_rows(database: Database) -> None:
+    """Reads of the status count nothing: they read the sample, and running rows."""
     await emit(database, 1_000)
     await send(database, 1_000)
     await database.execute("update inboxd.commands set status = 'failed' where id % 2 = 0")
@@ -406,8 +406,8 @@ async def test_a_status_reads_no_row_that_waits(database: Database) -> None:
 
 
 @pytest.mark.safety
-async def test_each_row_arrives_once_whatever_became_of_it(database: Database) -> None:
-    """Of ordered topics, too, whose rows are given two ids; what was written before is no row."""
+async def test_each_row_arrives_once_whatever_its_outcome(database: Database) -> None:
+    """Also in ordered topics, whose rows get two ids; rows of earlier samples do not count."""
     statement = (
         "insert into inboxd.events (type, topic, ordering_key, dedup_key)"
         " select 'a.b', topic, 'k', n::text from unnest(array['s', 't']) as topic,"

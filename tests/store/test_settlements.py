@@ -1,4 +1,4 @@
-"""Settlements: they count only for the claim that holds the lease, and change one thing once."""
+"""Settlements count only for the claim that holds the lease, and change a row once."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from types import SimpleNamespace
@@ -51,7 +51,7 @@ def _retry(row: ClaimedCommand) -> Requeue:
 
 
 async def _lose(connection: Connection, worker: UUID, how: str) -> None:
-    """Take a worker's commands away, each in the way that its name says."""
+    """Take a worker's commands away in the named way."""
     match how:
         case "reaped":
             await connection.execute(SQL["declare_dead"], worker)
@@ -93,8 +93,8 @@ async def test_a_stale_claim_changes_nothing(database: Database, how: str) -> No
         assert await _state(session) == before
 
 
-async def test_what_nobody_has_changed_since_it_was_written_says_so(database: Database) -> None:
-    """Chunks ask whether an operator has changed a row: `updated_at` is `created_at` until then."""
+async def test_unchanged_rows_have_equal_times_of_creation_and_update(database: Database) -> None:
+    """Chunks compare `updated_at` with `created_at` to find rows that an operator has changed."""
     for table in ("events", "commands"):
         await database.execute(
             f"insert into inboxd.{table} (type) select 'test.noop' from generate_series(1, 500)"
@@ -103,8 +103,8 @@ async def test_what_nobody_has_changed_since_it_was_written_says_so(database: Da
         assert await database.fetchval(changed) == 0
 
 
-async def test_what_happens_late_in_a_transaction_says_so(database: Database) -> None:
-    """A handler may use its connection first, work for minutes, and send and end then."""
+async def test_late_writes_of_a_transaction_have_their_own_times(database: Database) -> None:
+    """A handler may begin its transaction, work for minutes, and then send commands and end."""
     async with daemon_session(database) as session:
         worker = await join(session)
         (row,) = await _claimed(session, worker)
@@ -152,7 +152,7 @@ async def test_a_stale_commit_leaves_no_effect(
     assert await database.fetchval("select count(*) from ledger") == 0
 
 
-# ------------------------------------------------------------ at the same time, in two sessions
+# ------------------------------------------------------------ in two sessions at once
 
 
 async def _gathered(session: Connection, worker: UUID, row: ClaimedCommand) -> bool:
@@ -164,7 +164,7 @@ async def _requeue(session: Connection, worker: UUID, row: ClaimedCommand) -> bo
 
 
 async def _folded(session: Connection, worker: UUID, row: ClaimedCommand) -> bool:
-    """In the handler's transaction, which the ledger tells of; COMMIT comes with it."""
+    """Settle in the handler's transaction, which writes to the ledger; COMMIT comes with it."""
     await session.execute("BEGIN; insert into ledger values ('command', 1, 'mine')")
     try:
         await commands.settle_own(session, SQL, worker, _succeeded(row), "COMMIT")
@@ -180,10 +180,10 @@ Settle = Callable[[Connection, UUID, ClaimedCommand], Awaitable[bool]]
 
 @pytest.mark.parametrize("settle", SETTLEMENTS)
 @pytest.mark.parametrize("taker", ["reaper", "release", "its own next claim"])
-async def test_a_settlement_that_waits_for_its_loss_changes_nothing(
+async def test_settlement_that_waits_while_its_lease_is_lost_changes_nothing(
     database: Database, settle: Settle, taker: str
 ) -> None:
-    """The row is being taken back just when the settlement reaches it."""
+    """The row is taken back while the settlement waits for it."""
     await create_ledger(database)
     counted: list[bool] = []
     async with daemon_session(database) as other, daemon_session(database) as own:
@@ -200,7 +200,7 @@ async def test_a_settlement_that_waits_for_its_loss_changes_nothing(
                 assert len(await other.fetch(SQL["reap_commands"], worker, 3)) == 1
             else:
                 assert await commands.release(other, SQL, worker) == 1
-            if taker == "its own next claim":  # the fence alone tells
+            if taker == "its own next claim":  # only the fence differs
                 lane = Lane(("default", "test.noop", 0))
                 assert await commands.claim(other, SQL, worker, {"default": 9}, [lane], 9)
             tasks.start_soon(try_to_settle)
@@ -270,7 +270,7 @@ async def test_a_settlement_moves_the_row_into_history_once(database: Database) 
         assert (row["n"], row["duration"].total_seconds(), row["later"]) == ("1", 1.5, True)
 
 
-async def test_events_that_somebody_else_settled_spoil_their_page(database: Database) -> None:
+async def test_page_with_an_event_settled_elsewhere_is_refused(database: Database) -> None:
     async with daemon_session(database) as session:
         for _ in range(2):
             await session.execute("insert into inboxd.events (type) values ('test.noop')")
@@ -320,7 +320,7 @@ async def test_a_requeue_keeps_the_history_of_errors_bounded(database: Database)
 
 
 async def _die(session: Connection, pool: Pool, held: Sequence[int], *, alone: bool | None) -> None:
-    """A worker leases these, wherever they wait, and dies; None: one of an older release."""
+    """Let a worker die with these commands leased; alone=None: a worker of an older release."""
     worker = await join(session)
     await session.execute(
         "update inboxd.commands set status = 'running', worker_id = $1, fence = fence + 1,"
@@ -347,7 +347,7 @@ async def test_a_death_counts_as_a_crash_and_splits_groups(database: Database) -
         await _die(session, pool, [a, b, c, d, e], alone=False)
         assert await _groups(session) == [[a, b, c, d, e]]
         await _die(session, pool, [a, b, c, d, e, new], alone=False)
-        assert await _groups(session) == [[a, b, c], [d, e], [new]], "what ran beside is by itself"
+        assert await _groups(session) == [[a, b, c], [d, e], [new]], "a new one gets its own group"
         await _die(session, pool, [d, e], alone=False)
         assert await _groups(session) == [[a, b, c], [d], [e], [new]]
         await _die(session, pool, [b, new], alone=False)
@@ -357,10 +357,10 @@ async def test_a_death_counts_as_a_crash_and_splits_groups(database: Database) -
         assert [tuple(row) for row in rows] == [
             *((a, 2, None), (b, 3, 0), (c, 2, None)),
             *((d, 3, 0), (e, 3, 0), (new, 2, 0)),
-        ], "who is left alone in its group runs alone; nobody was alone yet"
+        ], "a suspect alone in its group will run alone; none has run alone yet"
 
 
-async def test_only_deaths_alone_convict(database: Database) -> None:
+async def test_only_deaths_of_commands_running_alone_count(database: Database) -> None:
     async with daemon_session(database) as session, daemon_pool(database) as pool:
         lone, other = await send(session, 2, "test.noop")
         await _die(session, pool, [lone], alone=False)
@@ -373,22 +373,22 @@ async def test_only_deaths_alone_convict(database: Database) -> None:
         )
         row = await session.fetchrow(find, lone)
         assert row is not None
-        assert tuple(row)[:4] == ("pending", 3, 0, False), "another ran beside it"
+        assert tuple(row)[:4] == ("pending", 3, 0, False), "another command ran beside it"
         await _die(session, pool, [lone], alone=True)
         await _die(session, pool, [lone], alone=None)
         row = await session.fetchrow(find, lone)
         assert row is not None
-        assert tuple(row)[:4] == ("pending", 5, 1, False), "that claim was not alone"
+        assert tuple(row)[:4] == ("pending", 5, 1, False), "the last claim was not alone"
         await _die(session, pool, [lone], alone=True)
         row = await session.fetchrow(find, lone)
         assert row is not None
         assert tuple(row)[:4] == ("failed", 6, 2, True)
         assert row["error"].startswith("WorkerDied")
-        assert row["process"].endswith(":1"), "host and pid, since the worker's row goes"
+        assert row["process"].endswith(":1"), "host and pid, since the worker's row is deleted"
 
 
 @pytest.mark.parametrize(("company", "counted"), [(False, 1), (True, 0)])
-async def test_a_death_after_others_were_let_in_counts_for_nobody(
+async def test_death_after_other_commands_joined_counts_for_none(
     database: Database, company: bool, counted: int
 ) -> None:
     async with daemon_session(database) as session, daemon_pool(database) as pool:
@@ -407,7 +407,7 @@ async def test_a_death_after_others_were_let_in_counts_for_nobody(
         assert await session.fetchval("select lone_crashes from inboxd.commands") == counted
 
 
-async def test_who_has_come_through_a_run_is_no_suspect(database: Database) -> None:
+async def test_command_that_survived_a_run_is_no_suspect(database: Database) -> None:
     async with daemon_session(database) as session, daemon_pool(database) as pool:
         retried, deferred, released, dead, unrun = ids = await send(session, 5, "test.noop")
         await _die(session, pool, ids, alone=False)
@@ -436,7 +436,7 @@ def _draft(n: int) -> CommandDraft:
 
 
 def _settler(pool: Pool, worker: UUID) -> Settler:
-    """A settler with the few parts that it uses; none of its writes may be refused."""
+    """A settler with the few parts that it uses; a refused write fails the test."""
     me = SimpleNamespace(id=worker)
     folder = BatchFolder(pool, SQL)
     parts = SimpleNamespace(
@@ -449,7 +449,7 @@ def _refuse(row: ClaimedCommand, error: Exception) -> Unsuccessful:
     raise error
 
 
-async def test_children_only_of_the_rows_whose_settlement_counted(database: Database) -> None:
+async def test_only_counted_settlements_write_children(database: Database) -> None:
     async with daemon_pool(database) as pool, daemon_session(database) as session:
         worker = await join(session)
         rows = await _claimed(session, worker, 4)
@@ -485,7 +485,7 @@ async def test_gathered_settlements_outlive_a_lost_connection(database: Database
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(settler.run)
             async with session.transaction():
-                # The write waits for this lock; then its connection is lost under it.
+                # The write waits for this lock; then its connection is lost.
                 await session.execute("lock inboxd.commands_history in access exclusive mode")
                 for row in rows:
                     settler.hand_over(Ended(row, _succeeded(row)))

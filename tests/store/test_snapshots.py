@@ -1,7 +1,7 @@
-"""Under a held snapshot nothing that is dead can be removed: looks pass it once, heartbeats never.
+"""A held snapshot keeps dead entries: surveys pass over them once, heartbeats never.
 
-A backup or a report holds one for hours, and each row that was handled meanwhile leaves a dead
-entry in front of those that wait. What is touched is what the server says.
+A backup or a report may hold one for hours, and each row that was settled meanwhile leaves a dead
+entry in front of the waiting rows. The server reports the blocks that are read.
 """
 
 from collections.abc import AsyncIterator, Awaitable
@@ -44,7 +44,7 @@ async def session(database: Database) -> AsyncIterator[Connection]:
 
 
 async def handle(session: Connection, worker: UUID) -> None:
-    """Rows of both tables that came, were claimed, and are gone."""
+    """Insert rows into both tables, claim and delete them."""
     await session.execute(
         f"insert into inboxd.events (type) select 'test.noop' from generate_series(1, {HANDLED});"
         "delete from inboxd.events;"
@@ -57,26 +57,26 @@ async def handle(session: Connection, worker: UUID) -> None:
 
 
 async def pages(session: Connection, work: Awaitable[Any]) -> int:
-    """What the statements of `work` touched."""
+    """The number of blocks that the statements of `work` read."""
     nodes = await told(session, work)
     return sum(touched_by(node) for node in nodes if "Parent Relationship" not in node)
 
 
 async def walk(session: Connection, table: str) -> int:
-    """What one look at the lane costs that passes all that is dead."""
+    """The number of blocks of one query of the lane that passes over all dead entries."""
     suspects = " and crashes = 0 and queue = 'default' and priority = 0"
     lane = " and topic = 'default'" if table == "events" else suspects
     order = "order by run_at, id limit 1"
     statement = f"select id from inboxd.{table} where status = 'pending'{lane}"
     look = session.fetchval(f"{statement} and type = 'test.noop' {order}")
     once = await pages(session, look)
-    assert once > 2 * FEW, "what was handled must be passed"
+    assert once > 2 * FEW, "dead entries must be passed over"
     return once
 
 
 @pytest.mark.parametrize("table", ["events", "commands"])
-async def test_a_sweep_passes_what_is_dead_once(session: Connection, table: str) -> None:
-    """The survey passes it, and the claim goes on from there."""
+async def test_sweep_passes_over_dead_entries_once(session: Connection, table: str) -> None:
+    """The survey passes over them, and the claim goes on from there."""
     worker, lanes = await join(session), Lanes()
     await handle(session, worker)
     write, read = (emit, events.survey) if table == "events" else (send, commands.survey)
@@ -95,11 +95,11 @@ async def test_a_sweep_passes_what_is_dead_once(session: Connection, table: str)
             rows = await events.claim(session, SQL, [lane], 9)
             assert [row["id"] for row in rows] == ids
 
-    await undone(session, claim())  # the first time, the driver asks for types
+    await undone(session, claim())  # the first time, the driver reads types
     assert await pages(session, claim()) < 0.75 * once
 
 
-async def test_the_backlog_is_counted_from_the_first_row_on(session: Connection) -> None:
+async def test_backlog_is_counted_from_the_first_row_on(session: Connection) -> None:
     await handle(session, await join(session))
     await emit(session, 5, "test.noop")
     await send(session, 7, "test.noop")
@@ -110,14 +110,14 @@ async def test_the_backlog_is_counted_from_the_first_row_on(session: Connection)
         counts = await counted(session)
         found.extend([*samples.event_backlog(counts), *samples.command_backlog(counts)])
 
-    # Of commands, those that run are counted, too: they have an index of their own.
+    # Running commands are counted too; they have an index of their own.
     assert await pages(session, read()) < once[0] + 2.2 * once[1] + 3 * FEW
     waiting = {each[:-3]: each.rows for each in found if each.age is not None}
     lane = ("default", "test.noop")
     assert waiting == {(*lane, "kept"): 5, (*lane, "0", "pending"): 7}
 
 
-async def test_a_heartbeat_reads_nothing_of_what_ran(session: Connection) -> None:
+async def test_heartbeat_reads_no_entries_of_settled_commands(session: Connection) -> None:
     worker = await join(session)
     await handle(session, worker)
     ids = await send(session, 3, "test.noop")

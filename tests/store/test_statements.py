@@ -1,4 +1,4 @@
-"""Every statement has its header, fits the schema, and is used."""
+"""Every statement has a header, fits the schema, and is used."""
 
 import re
 from collections import Counter
@@ -18,8 +18,8 @@ FUNCTIONS = sorted((migrations_folder() / "functions").glob("*.sql"))
 PACKAGE = Path(inboxd.__file__).parent
 STATEMENTS = sorted(sql_folder().rglob("*.sql"))
 CODE = "\n".join(file.read_text() for file in PACKAGE.rglob("*.py"))
-# Statements that cannot be prepared: a block has no parameters; to the beginning of one numbers are
-# added; and the clock of tests is in no schema of ours.
+# Statements that cannot be prepared: a block has no parameters, numbers are added to the begin of
+# settle_command, and the test clock is in another schema.
 UNPREPARED = {
     *("create_migrations", "drop_schema", "run_migration", "settle_command"),
     *("make_test_clock", "travel"),
@@ -27,28 +27,29 @@ UNPREPARED = {
 
 
 @pytest.mark.parametrize("file", STATEMENTS, ids=lambda file: file.stem)
-def test_a_header_says_what_it_takes_and_locks(file: Path) -> None:
+def test_header_names_parameters_results_and_locks(file: Path) -> None:
     lines = file.read_text().splitlines()
     header = [line for line in lines if line.startswith("--")]
-    assert lines[: len(header)] == header, "comments come first, together"
+    assert lines[: len(header)] == header, "comments stand together at the beginning"
     assert header[0].startswith("-- ")
-    assert not re.match(r"-- (parameters|returns|locks):", header[0]), "it begins with its purpose"
+    assert not re.match(r"-- (parameters|returns|locks):", header[0]), "begins with its purpose"
     for part in ("parameters", "returns", "locks"):
         assert sum(line.startswith(f"-- {part}:") for line in header) == 1, f"{part}: is missing"
 
 
-def test_no_two_have_one_name() -> None:
-    """They are asked for by name, whatever folder they are in."""
+def test_names_of_statements_are_unique() -> None:
+    """Code asks for a statement by its name, without its folder."""
     names = Counter(file.stem for file in STATEMENTS)
     assert [name for name, times in names.items() if times > 1] == []
     assert {file.parent.parent for file in STATEMENTS} == {sql_folder()}, "one level of folders"
 
 
 @pytest.mark.parametrize("file", STATEMENTS, ids=lambda file: file.stem)
-def test_it_is_used(file: Path) -> None:
+def test_statement_is_used(file: Path) -> None:
     if f'"{file.stem}"' in CODE or f"['{file.stem}']" in CODE:
         return
-    # Named by table: sql[f"survey_{table}"], sql[f"set_{table}_flag"], sql[f"read_{resolution}"].
+    # Names made of a table: sql[f"survey_{table}"], sql[f"set_{table}_flag"],
+    # sql[f"read_{resolution}"].
     for table in ("events", "commands", "{table}", "{resolution}", "{span}"):
         if table in file.stem:
             pattern = re.escape(file.stem.replace(table, "TABLE")).replace("TABLE", r"\{\w+\}")
@@ -57,8 +58,8 @@ def test_it_is_used(file: Path) -> None:
     pytest.fail(f"{file.name} is not used: remove it")
 
 
-def test_no_sql_is_elsewhere() -> None:
-    """But for the client, which producers import alone: it calls the public functions itself."""
+def test_code_contains_no_sql() -> None:
+    """Except in the client: producers import it alone, and it calls the public functions itself."""
     verb = re.compile(
         r'(?<!")"(?:select|insert into|update|delete from|alter|drop)\s', re.IGNORECASE
     )
@@ -79,16 +80,16 @@ async def test_every_statement_fits_the_schema(database: Database) -> None:
 
 
 @pytest.mark.parametrize("file", FUNCTIONS, ids=lambda file: file.stem)
-def test_a_functions_header_says_who_calls_it_and_what_it_locks(file: Path) -> None:
+def test_functions_header_names_callers_and_locks(file: Path) -> None:
     text = file.read_text()
     header = re.match(r"(--.*\n)+", text)
     assert header is not None
-    assert not re.match(r"-- (called by|roles|locks):", text), "it begins with its purpose"
+    assert not re.match(r"-- (called by|roles|locks):", text), "begins with its purpose"
     parts = re.findall(r"^-- (called by|roles|locks): ", header[0], re.MULTILINE)
     assert parts == ["called by", "roles", "locks"]
     assert re.findall(r"CREATE.* FUNCTION \{schema\}\.(\w+)", text)[-1] == file.stem
     assert _without_comments(text).strip().endswith(("$$;", "$do$;"))
-    # Its callers among functions and triggers, by name; statements are the daemon's.
+    # Callers among functions and triggers are named; callers among statements are "the daemon".
     found = re.search(r"called by: (.*?)\n-- roles", header[0].replace("\n--  ", ""), re.DOTALL)
     assert found is not None
     calls = re.compile(rf"\{{schema\}}\.{file.stem}\b")
@@ -104,7 +105,7 @@ def test_a_functions_header_says_who_calls_it_and_what_it_locks(file: Path) -> N
 
 
 def _statements() -> Iterator[str]:
-    """The texts of all, with no schema's name in them."""
+    """The texts of all statements, without a schema's name."""
     for each in STATEMENTS:
         text = written_out(_without_comments(each.read_text()))
         for table in ("events", "commands"):
@@ -125,5 +126,5 @@ def _without_comments(text: str) -> str:
 )
 def test_migrations_name_the_schema_only_by_its_placeholder(file: Path) -> None:
     code = _without_comments(file.read_text())
-    settings = {"inboxd.notify", "inboxd.webhooks"}  # of sessions, in every schema
+    settings = {"inboxd.notify", "inboxd.webhooks"}  # settings of sessions, in every schema
     assert not set(re.findall(r"\binboxd\.\w+", code)) - settings

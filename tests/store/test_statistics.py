@@ -1,4 +1,4 @@
-"""Statistics: what is rolled up, and read, is what was written: each row once, whoever dies."""
+"""Statistics show each written row once, rolled up or not, whatever process dies."""
 
 import itertools
 from collections import Counter, defaultdict
@@ -34,7 +34,7 @@ _SINCE = datetime(2000, 1, 1, tzinfo=UTC)
 
 @pytest.fixture
 async def session(database: Database) -> AsyncIterator[Connection]:
-    """The leader's, on tables that are empty."""
+    """The leader's session on empty tables."""
     await empty(database)
     async with daemon_session(database) as session:
         yield session
@@ -45,14 +45,14 @@ async def session(database: Database) -> AsyncIterator[Connection]:
 
 @dataclass
 class Raw:
-    """Everything that was ever written, and what is known of it without any statistics."""
+    """All written rows, and the figures computed from them directly."""
 
     rows: list[tuple[datetime, Statistic]] = field(default_factory=list)
 
     def figures(
         self, resolution: Resolution, tenant: str | None = None
     ) -> dict[tuple[object, ...], tuple[object, ...]]:
-        """By time, kind, lane and type."""
+        """The figures by time, kind, lane and type."""
         found: dict[tuple[object, ...], Figures] = {}
         for minute, row in self.rows:
             if tenant is not None and row.key.tenant != tenant:
@@ -75,7 +75,7 @@ def _told(figures: Figures) -> tuple[object, ...]:
 async def read(
     session: Connection, resolution: Resolution, tenant: str | None = None
 ) -> dict[tuple[object, ...], tuple[object, ...]]:
-    """The same, as readers see it."""
+    """The figures that readers of the statistics see."""
     found = await statistics.read(
         *(session, SQL, resolution, _SINCE),
         apart=("at", "kind", "lane", "type"),
@@ -84,7 +84,7 @@ async def read(
     return {(each.at, each.kind, each.lane, each.type): _told(each) for each in found}
 
 
-# Exact in a column of type real, and in any order of adding.
+# These values are exact in a column of type real, in any order of adding.
 _TOOK = st.integers(0, 4000).map(lambda n: n / 4)
 _WRITTEN = st.builds(
     counted,
@@ -107,11 +107,11 @@ _STEPS = st.one_of(
 
 
 class _Death(Exception):
-    """The leader's, in the middle of a roll-up."""
+    """The leader dies in the middle of a roll-up."""
 
 
 async def _die(session: Connection, after: int) -> None:
-    """Roll up, and lose the connection after so many statements."""
+    """Roll up, and lose the connection after `after` statements."""
     left = after
 
     class Dying:
@@ -131,7 +131,7 @@ async def _die(session: Connection, after: int) -> None:
 
 
 async def _two_leaders(session: Connection, other: Connection, rows: int) -> None:
-    """One that was stopped in the middle goes on when another one leads already."""
+    """A leader that was stopped in the middle goes on while another one leads."""
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(roll_up, session, rows)
         tasks.start_soon(roll_up, other, rows)
@@ -140,12 +140,12 @@ async def _two_leaders(session: Connection, other: Connection, rows: int) -> Non
 async def _live(
     session: Connection, other: Connection, steps: Iterable[object], now: datetime
 ) -> tuple[Raw, timedelta]:
-    """Do the steps; what was written, and the age from which on minutes may be gone."""
+    """Run the steps; returns the written rows, and the age from which minutes may be deleted."""
     raw, youngest_gone = Raw(), timedelta.max
     for step in steps:
         match step:
             case list():
-                # Noon of its minute, so that a late statement writes the same one.
+                # The middle of its minute, so that a late statement writes the same minute.
                 late = (await session.fetchval("select now()") - now).total_seconds()
                 await write(
                     session, *(r._replace(key=_at(r.key, r.key.counted_at - late)) for r in step)
@@ -174,7 +174,7 @@ def _minute(now: datetime, counted_at: float) -> datetime:
 
 async def _check(database: Database, session: Connection, steps: list[object]) -> None:
     await empty(database)
-    # The middle of a minute, so that statements which come later are of the same one.
+    # The middle of a minute, so that later statements are in the same minute.
     now = (await session.fetchval("select now()")).replace(second=30, microsecond=0)
     async with daemon_session(database) as other:
         raw, purged = await _live(session, other, steps, now)
@@ -200,7 +200,7 @@ _HOW = settings(
 
 @_HOW
 @given(steps=st.lists(_STEPS, min_size=3, max_size=10))
-async def test_however_it_is_rolled_up_each_row_counts_once(
+async def test_each_row_counts_once_after_any_roll_ups(
     database: Database, session: Connection, steps: list[object]
 ) -> None:
     await _check(database, session, steps)
@@ -216,19 +216,19 @@ async def test_long_histories_are_rolled_up_each_row_once(
     await _check(database, session, steps)
 
 
-# ------------------------------------------------------------------------------- what is written
+# ------------------------------------------------------------------------------- writing
 
 
-async def test_the_minute_is_the_databases_however_late_it_is_written(session: Connection) -> None:
+async def test_minutes_are_those_of_the_database(session: Connection) -> None:
     now = await session.fetchval("select now()")
     await write(session, counted(0.0), counted(3600.0), counted(-3600.0))
     minutes = [row[0] for row in await session.fetch("select minute from inboxd.stats_written")]
     ages = sorted((now - minute).total_seconds() // 3600 for minute in minutes)
-    assert ages == [0, 0, 1], "what is to come was counted now"
+    assert ages == [0, 0, 1], "a row of the future counts as of now"
 
 
-async def test_a_server_whose_clock_is_set_back_loses_nothing(session: Connection) -> None:
-    """What it counted before lies ahead then; readers up to now have it."""
+async def test_rows_are_kept_when_the_clock_is_set_back(session: Connection) -> None:
+    """Rows from before then lie in the future; readers up to now include them."""
     await write(session, counted(), counted())
     await session.execute("update inboxd.stats_written set minute = minute + interval '3 hours'")
     await statistics.roll_up(session, SQL, 1, timedelta(hours=-4))
@@ -239,8 +239,8 @@ async def test_a_server_whose_clock_is_set_back_loses_nothing(session: Connectio
     assert [each.succeeded for each in day.figures] == [3]
 
 
-async def test_what_older_code_wrote_is_taken_over_and_counts_once(session: Connection) -> None:
-    """An older worker goes on writing, also to rows that were taken."""
+async def test_rows_of_older_code_are_taken_over_and_count_once(session: Connection) -> None:
+    """An older worker goes on writing, also to rows that were taken over."""
     old = (
         "insert into inboxd.stats as old values (date_trunc('minute', now()), $1, 'event', 'a',"
         " $2, $3, $4, $5) on conflict (minute, worker_id, kind, type, outcome) do update set"
@@ -264,8 +264,8 @@ async def test_what_older_code_wrote_is_taken_over_and_counts_once(session: Conn
     assert (found.completion.total, found.completion.maximum) == (16.0, 6.0)
 
 
-async def test_means_are_of_what_older_code_counted_too(session: Connection) -> None:
-    """It wrote totals, and no histograms."""
+async def test_means_include_rows_of_older_code(session: Connection) -> None:
+    """Older code wrote totals, and no histograms."""
     old = (
         "insert into inboxd.stats values (date_trunc('minute', now()), $1, 'event', 'a',"
         " $2, $3, $4, $5)"
@@ -280,10 +280,10 @@ async def test_means_are_of_what_older_code_counted_too(session: Connection) -> 
     done = throughput_of(found, 60.0)
     assert (done.run.count, done.run.mean, done.run.longest) == (5, (6.0 + 1.0 + 5.0) / 5, 5.0)
     assert (done.completion.count, done.completion.mean) == (4, (9.0 + 10.0) / 4)
-    assert (done.wait.count, done.wait.mean) == (2, 5.0), "it did not count waits"
+    assert (done.wait.count, done.wait.mean) == (2, 5.0), "older code did not count waits"
 
 
-async def test_tenants_have_places_as_long_as_there_are_some(session: Connection) -> None:
+async def test_tenants_are_admitted_up_to_the_limit(session: Connection) -> None:
     admitted = await statistics.admit_tenants(session, SQL, ["c", "a"], 3)
     assert admitted == {"a", "c"}
     assert await statistics.admit_tenants(session, SQL, ["d", "b", "c"], 3) == {"a", "b", "c"}
@@ -293,10 +293,10 @@ async def test_tenants_have_places_as_long_as_there_are_some(session: Connection
     assert await statistics.admit_tenants(session, SQL, ["d", "a"], 3) == {"a", "d"}
 
 
-# --------------------------------------------------------------------------------- what is read
+# --------------------------------------------------------------------------------- reading
 
 
-async def test_what_is_not_told_apart_is_added_up(session: Connection) -> None:
+async def test_figures_of_unnamed_columns_are_added_up(session: Connection) -> None:
     await write(
         session,
         counted(type_="a", lane="news"),
@@ -327,7 +327,7 @@ async def test_what_is_not_told_apart_is_added_up(session: Connection) -> None:
 
 
 @pytest.mark.usefixtures("within_an_hour")
-async def test_a_span_has_its_beginning_and_not_its_end(session: Connection) -> None:
+async def test_span_includes_its_beginning_and_excludes_its_end(session: Connection) -> None:
     for hours in range(1, 5):
         await write(session, counted(3600.0 * hours))
     await roll_up(session, 2)
@@ -342,9 +342,9 @@ async def test_minutes_of_a_tenant_are_refused(session: Connection) -> None:
         await statistics.read(session, SQL, "minutes", _SINCE, of=FigureFilter(tenant="t"))
 
 
-def test_days_are_those_of_utc_whatever_the_session_or_the_season() -> None:
-    """The spans of `lately` are cut in UTC, though the server may tell the time of another zone."""
-    berlin = datetime.fromisoformat("2026-03-29T03:30:00+02:00")  # the night of the change
+def test_days_are_cut_in_utc_at_any_time_of_the_year() -> None:
+    """The spans of `lately` are cut in UTC, though the server may be in another time zone."""
+    berlin = datetime.fromisoformat("2026-03-29T03:30:00+02:00")  # summer time begins
     since, spans = statistics._spans(berlin, timedelta(days=30), by_minute=True)
     assert since == datetime(2026, 2, 27, tzinfo=UTC)
     assert [name for name, _, _ in spans] == ["days"]
@@ -353,7 +353,7 @@ def test_days_are_those_of_utc_whatever_the_session_or_the_season() -> None:
 @pytest.mark.parametrize("zone", ["America/Sao_Paulo", "Europe/Berlin", "Asia/Kolkata"])
 async def test_hours_and_days_are_cut_in_utc(session: Connection, zone: str) -> None:
     await session.execute(f"set timezone = '{zone}'")
-    # Both changes of daylight saving time in Europe, and the hours around.
+    # Both changes of summer time in Europe, and the hours around them.
     changes = [datetime(2026, 3, 29, tzinfo=UTC), datetime(2025, 10, 26, tzinfo=UTC)]
     hours = [day + timedelta(hours=hour) for day in changes for hour in range(-2, 26)]
     now = await session.fetchval("select now()")
@@ -364,7 +364,7 @@ async def test_hours_and_days_are_cut_in_utc(session: Connection, zone: str) -> 
     days: dict[datetime, int] = defaultdict(int)
     for each in await statistics.read(session, SQL, "days", _SINCE):
         days[cast("datetime", each.at)] += each.succeeded
-    assert sorted(days.values()) == [2, 2, 2, 2, 24, 24], "no UTC day has 23 or 25 hours"
+    assert sorted(days.values()) == [2, 2, 2, 2, 24, 24], "no day in UTC has 23 or 25 hours"
     assert all(day.astimezone(UTC).hour == 0 for day in days)
 
 

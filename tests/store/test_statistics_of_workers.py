@@ -1,4 +1,4 @@
-"""Statistics from a worker to a reader: tenants, what could not be written, pages of a roll-up."""
+"""Statistics from a worker to a reader: tenants, failed writes, and pages of a roll-up."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ _SINCE = datetime(2000, 1, 1, tzinfo=UTC)
 
 @pytest.fixture
 async def session(database: Database) -> AsyncIterator[Connection]:
-    """The leader's, on tables that are empty."""
+    """The leader's session on empty tables."""
     await empty(database)
     async with daemon_session(database) as session:
         yield session
@@ -39,25 +39,25 @@ async def session(database: Database) -> AsyncIterator[Connection]:
 
 @dataclass
 class _Worker:
-    """What the task of a worker has."""
+    """The context and the tally of a worker's task."""
 
     context: MaintenanceContext
     tally: Tally
 
     def count(self, took: float, outcome: Outcome = "succeeded", tenant: str | None = None) -> None:
-        """One that was handled."""
+        """Count one handled event of news."""
         self.tally.add("event", "a.b", outcome, took, 1.0, "news", 0.0, "", tenant)
 
 
 @pytest.fixture
 async def worker(database: Database, session: Connection) -> AsyncIterator[_Worker]:
-    """One that counts; the tables are empty."""
+    """A worker that counts, with empty tables."""
     metrics = Metrics("0")
     async with daemon_pool(database) as pool:
         yield _Worker(MaintenanceContext(pool, SQL, metrics, uuid4()), metrics.tally)
 
 
-async def test_what_could_not_be_written_is_written_later(
+async def test_counts_of_a_failed_write_are_written_later(
     database: Database, session: Connection, worker: _Worker
 ) -> None:
     worker.count(0.25)
@@ -80,7 +80,7 @@ async def test_what_could_not_be_written_is_written_later(
 
 
 @pytest.mark.parametrize("pooled", [False, True])
-async def test_what_was_written_when_its_task_is_cancelled_is_not_written_again(
+async def test_counts_written_before_a_cancellation_are_not_written_again(
     database: Database, session: Connection, monkeypatch: pytest.MonkeyPatch, pooled: bool
 ) -> None:
     """The insert has reached the database; pooled: the commit comes after it."""
@@ -104,10 +104,10 @@ async def test_what_was_written_when_its_task_is_cancelled_is_not_written_again(
     assert found.succeeded == 1
 
 
-async def test_a_roll_up_takes_all_that_is_there_page_by_page(
+async def test_roll_up_takes_all_older_rows_in_pages(
     session: Connection, worker: _Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """But what is young: its minute goes on."""
+    """Rows of the current minute stay, since more may come."""
     monkeypatch.setattr(task, "_PAGE", 3)
     await write(session, counted(0.0), *(counted(180.0 + 60.0 * n) for n in range(10)))
     await roll_up_statistics(worker.context)
@@ -115,7 +115,7 @@ async def test_a_roll_up_takes_all_that_is_there_page_by_page(
     assert await count_of(session, "stats_minutes") == 10
 
 
-async def test_tenants_beyond_the_places_are_others_from_the_first_row_on(
+async def test_tenants_beyond_the_limit_count_as_others_from_the_start(
     session: Connection, worker: _Worker
 ) -> None:
     worker.tally.limit_tenants(2)

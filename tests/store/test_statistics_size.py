@@ -1,7 +1,7 @@
-"""Statistics of a quarter of a year: how large they are, and what a chart reads of them.
+"""The size of a quarter of a year of statistics, and the blocks that a chart of it reads.
 
-Four workers handle thirty types in every minute. The leader rolls up what they write as it does
-every few seconds, so that rows are updated as often as they would be.
+Four workers handle thirty types in every minute. The leader rolls their rows up as it does every
+few seconds, so that rows are updated as often as in use.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -20,11 +20,11 @@ pytestmark = pytest.mark.anyio
 MEGABYTES = 200
 BLOCKS = 2_000
 _TYPES, _WORKERS, _DAYS = 30, 4, 90
-# From this hour of the last week on, each minute is rolled up by itself; before, a few together.
+# From this hour of the last week on, each minute is rolled up alone; before, 15 minutes together.
 _CLOSELY = 160
 
-# What one worker counts of each type in a minute: some take milliseconds, some a second, and some
-# of them fail now and then.
+# The counts of one worker, type and minute: some runs take milliseconds, some a second, and some of
+# them fail.
 _WRITE = f"""
 insert into inboxd.stats_written (minute, kind, lane, type, outcome, after, count, run_total,
        run_maximum, run_histogram, wait_total, wait_maximum, wait_histogram,
@@ -43,12 +43,12 @@ select $1::timestamptz + n * $2::interval, case when t % 2 = 0 then 'event' else
 
 
 async def _fill(session: Connection, now: datetime) -> None:
-    """Minutes of the last days, and of the hours before as much as is left of them."""
+    """Write the minutes of the last week, and hours of the days before."""
     first = now - timedelta(days=_DAYS)
     late = now - timedelta(days=7)
     hours = (late - first) // timedelta(hours=1)
     for hour in range(0, hours, 6):
-        for _ in range(4):  # each of these hours is added to a few times
+        for _ in range(4):  # each of these hours is updated a few times
             since = first + hour * timedelta(hours=1)
             await session.execute(_WRITE, since, timedelta(hours=1), min(6, hours - hour), 1)
             await _roll_up(session)
@@ -73,7 +73,7 @@ async def _roll_up(session: Connection) -> None:
 
 
 async def _vacuum(session: Connection) -> None:
-    """As the server does by itself, every few minutes."""
+    """Vacuum as autovacuum does every few minutes."""
     tables = ("written", "minutes", "hours", "days")
     await session.execute("vacuum " + ", ".join(f"inboxd.stats_{table}" for table in tables))
 
@@ -81,7 +81,7 @@ async def _vacuum(session: Connection) -> None:
 async def _blocks(
     session: Connection, resolution: Resolution, since: datetime, of: FigureFilter
 ) -> tuple[int, int]:
-    """What a chart reads, and how many points it has."""
+    """The number of blocks that a chart reads, and of its points."""
     await statistics.read(session, SQL, resolution, since, of=of)  # planning reads the catalogue
     found: list[statistics.Figures] = []
 
@@ -93,7 +93,7 @@ async def _blocks(
 
 
 async def _blocks_of_trends(session: Connection, resolution: Resolution, since: datetime) -> int:
-    """What the trends of some types read, beside those of all others."""
+    """The number of blocks that the trends of some types read, beside those of all others."""
     named = [("event", f"school.some_event_{n}") for n in range(20)]
 
     async def read() -> None:
@@ -105,7 +105,7 @@ async def _blocks_of_trends(session: Connection, resolution: Resolution, since: 
 
 @pytest.mark.long
 @pytest.mark.timeout(900)
-async def test_a_quarter_of_a_year_is_small_and_read_at_once(database: Database) -> None:
+async def test_quarter_of_a_year_is_small_and_read_quickly(database: Database) -> None:
     async with daemon_session(database) as session:
         now = (await session.fetchval("select now()")).replace(minute=0, second=0, microsecond=0)
         await _fill(session, now)

@@ -1,4 +1,4 @@
-"""A page of messages is stored with its positions, once, whoever else reads the same stream."""
+"""A page of messages is stored with its positions, once, whatever other readers do."""
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
@@ -71,9 +71,7 @@ async def test_events_and_positions_are_stored_together(
     assert tuple(row) == ("source", "pending", "default")
 
 
-async def test_an_event_has_all_that_its_message_says(
-    database: Database, session: Connection
-) -> None:
+async def test_event_has_all_fields_of_its_message(database: Database, session: Connection) -> None:
     event = ReceivedEvent(
         uuid7(),
         "match.result",
@@ -99,7 +97,7 @@ async def test_an_event_has_all_that_its_message_says(
         assert row[name] == getattr(event, name), name
     for name in ("correlation_id", "causation_id", "occurred_at", "schema_version"):
         assert row[name] == getattr(message, name), name
-    assert row["origin_kind"] is None, "a producer wrote it"
+    assert row["origin_kind"] is None, "a producer wrote the event"
 
 
 async def test_a_later_reader_shuts_out_an_earlier_one(
@@ -115,7 +113,7 @@ async def test_a_later_reader_shuts_out_an_earlier_one(
     assert await _stored(database) == [1, 2]
 
 
-async def test_one_stream_of_a_page_that_is_lost_costs_all_of_it(
+async def test_page_with_a_lost_stream_is_not_stored_at_all(
     database: Database, session: Connection
 ) -> None:
     ours, taken = await _open(session, "t/0"), await _open(session, "t/1")
@@ -128,10 +126,10 @@ async def test_one_stream_of_a_page_that_is_lost_costs_all_of_it(
     assert [row["position"] for row in positions] == [None, None]
 
 
-async def test_of_two_that_store_at_the_same_time_the_earlier_one_is_first_or_nothing(
+async def test_concurrent_reader_stores_first_or_not_at_all(
     database: Database, session: Connection
 ) -> None:
-    """The later one opens while a page of the earlier one is under way, and reads what that did."""
+    """The later reader opens during a page of the earlier one, and reads the position after it."""
     first = await _open(session)
     async with daemon_session(database) as other, anyio.create_task_group() as group:
         transaction = session.transaction()
@@ -154,7 +152,7 @@ async def test_of_two_that_store_at_the_same_time_the_earlier_one_is_first_or_no
 async def test_two_readers_store_the_same_page_and_one_gets_an_error(
     database: Database,
 ) -> None:
-    """Neither knows of the other: both have the same fence, as a copy of a reader would."""
+    """Both readers have the same fence, as if one were a copy of the other."""
     async with daemon_session(database) as one, daemon_session(database) as two:
         first = await _open(one)
         second = OpenedStream(first.stream, first.position, first.identity, None, first.fence)
@@ -174,7 +172,9 @@ async def test_two_readers_store_the_same_page_and_one_gets_an_error(
     assert await _stored(database) == [1, 2, 3]
 
 
-async def test_what_is_refused_moves_no_position(database: Database, session: Connection) -> None:
+async def test_refused_page_does_not_move_the_position(
+    database: Database, session: Connection
+) -> None:
     opened = await _open(session)
     await _store(session, opened, 1)
     bad = received(3, ReceivedEvent(uuid7(), "x" * 300, "{}"))
@@ -185,7 +185,9 @@ async def test_what_is_refused_moves_no_position(database: Database, session: Co
     assert await _stored(database) == [1, 2]
 
 
-async def test_what_is_rolled_back_comes_again(database: Database, session: Connection) -> None:
+async def test_messages_of_a_rolled_back_page_are_stored_again(
+    database: Database, session: Connection
+) -> None:
     opened = await _open(session)
     transaction = session.transaction()
     await transaction.start()
@@ -215,10 +217,10 @@ async def test_a_broken_message_is_a_dead_letter_at_once(
     assert {row["fingerprint"] for row in rows} == {"broken:a"}
     assert all("not JSON" in row["errors"] and row["payload"] == '"<x/>"' for row in rows)
     pending = await database.fetchval("select count(*) from inboxd.events where status = 'pending'")
-    assert pending == 2, "the others of its page"
+    assert pending == 2, "the other messages of the page"
 
 
-async def test_a_broken_one_that_was_replayed_stays_so_when_it_comes_again(
+async def test_replayed_broken_message_stays_pending_when_it_comes_again(
     database: Database, session: Connection
 ) -> None:
     opened = await _open(session)
@@ -245,10 +247,10 @@ async def test_without_positions_the_dedup_key_counts(
 
 
 @pytest.mark.parametrize("pages", [1, 2])
-async def test_an_id_that_senders_use_twice_loses_no_message(
+async def test_id_used_twice_by_senders_loses_no_message(
     database: Database, session: Connection, pages: int
 ) -> None:
-    """A position says that they are two, whatever their senders call them."""
+    """The positions differ, so these are two messages, whatever id the senders gave them."""
     opened, id_ = await _open(session), uuid7()
     messages = []
     for position in (1, 2, 3):
@@ -271,7 +273,7 @@ async def test_an_id_that_senders_use_twice_loses_no_message(
 async def test_two_sources_that_store_one_id_at_once_lose_no_message(
     database: Database, broken: str | None
 ) -> None:
-    """Two senders gave it, or two partitions have it: the later page sees the earlier one's."""
+    """Two senders gave it, or two partitions have it: the later page sees the earlier event."""
     id_, others = uuid7(), (uuid7(), uuid7())
     stored: list[PageStored] = []
 
@@ -301,8 +303,8 @@ async def test_two_sources_that_store_one_id_at_once_lose_no_message(
         assert [row["status"] for row in rows] == ["pending", "failed" if broken else "pending"]
 
 
-async def test_what_two_sources_have_of_one_dedup_key_is_one_event(database: Database) -> None:
-    """Another id makes no other message of it."""
+async def test_dedup_key_makes_one_event_of_two_readers_messages(database: Database) -> None:
+    """The other id does not make another message of it."""
     id_ = uuid7()
     stored: list[PageStored] = []
 
@@ -329,7 +331,7 @@ async def test_what_two_sources_have_of_one_dedup_key_is_one_event(database: Dat
         assert await database.fetchval("select count(*) from inboxd.events") == 1
 
 
-async def test_a_dedup_key_goes_before_the_id_of_a_sender(
+async def test_dedup_key_has_priority_over_the_senders_id(
     database: Database, session: Connection
 ) -> None:
     opened, id_ = await _open(session), uuid7()
@@ -343,14 +345,14 @@ async def test_a_dedup_key_goes_before_the_id_of_a_sender(
     assert [row["status"] for row in statuses] == ["pending", "failed"]
 
 
-async def test_a_stream_begins_behind_what_its_broker_has(
+async def test_stream_begins_behind_the_messages_of_its_broker(
     database: Database, session: Connection
 ) -> None:
     opened = await _open(session)
     await store.begin(session, SQL, "source", opened, 41, "i-1")
     assert (opened.position, opened.identity) == (41, "i-1")
     again = await _open(session)
-    assert again.position == 41, "so nothing is lost that comes while nobody reads"
+    assert again.position == 41, "so messages that come while no reader runs are not lost"
     with pytest.raises(LeaseLost):
         await store.begin(session, SQL, "source", opened, 43, "i-1")
     await _store(session, again, 42)
@@ -371,7 +373,7 @@ async def test_a_reader_learns_that_its_stream_has_moved(
     }
 
 
-async def test_it_is_durable_where_the_server_is_not(
+async def test_stored_page_is_durable_on_a_server_with_weaker_commits(
     database: Database, session: Connection
 ) -> None:
     await session.execute("set synchronous_commit = off")

@@ -1,4 +1,4 @@
-"""Topics in the database: what an insert is filled in with, and what outlives its workers."""
+"""Topics in the database: columns that an insert gets, and rows that outlive their workers."""
 
 from datetime import timedelta
 from typing import Any
@@ -33,7 +33,7 @@ async def insert(connection: Any, **values: Any) -> Any:
     )
 
 
-async def test_without_declarations_all_is_single(database: Database) -> None:
+async def test_events_without_declarations_are_single(database: Database) -> None:
     async with database.connect() as connection:
         row = await insert(connection)
         assert (row["topic"], row["mode"], row["status"]) == ("default", "single", "pending")
@@ -41,7 +41,7 @@ async def test_without_declarations_all_is_single(database: Database) -> None:
         assert (row["topic"], row["mode"], row["status"]) == ("elsewhere", "sequential", "waiting")
 
 
-async def test_an_insert_is_filled_in(database: Database) -> None:
+async def test_insert_gets_topic_mode_and_ordering_key(database: Database) -> None:
     async with database.connect() as connection:
         pair = ("rewards", "purchase.completed")
         await declare(connection, pair, mode="sequential", key="/user/id")
@@ -73,7 +73,7 @@ async def test_a_topic_has_one_mode(database: Database, values: dict[str, Any], 
         assert refused.value.sqlstate == "IB007"
 
 
-async def test_a_changed_mode_is_told(database: Database) -> None:
+async def test_changed_mode_is_reported(database: Database) -> None:
     async with database.connect() as connection:
         assert await declare(connection, mode="sequential") == []
         assert await declare(connection, mode="sequential") == []
@@ -103,7 +103,7 @@ async def test_a_subscription_outlives_its_workers_for_a_week(database: Database
         assert len(ended) == 1
 
 
-async def test_a_topic_is_known_for_as_long_as_its_dedup_keys_are(database: Database) -> None:
+async def test_topic_is_kept_as_long_as_its_dedup_keys(database: Database) -> None:
     age = "UPDATE inboxd.topics SET undeclared_at = undeclared_at - $1::interval"
     async with database.connect() as connection:
         await declare(connection, mode="sequential")
@@ -115,7 +115,7 @@ async def test_a_topic_is_known_for_as_long_as_its_dedup_keys_are(database: Data
         assert await topics.forget_undeclared(connection, SQL) == (["rewards"], [])
 
 
-async def test_a_topic_that_holds_events_is_kept(database: Database) -> None:
+async def test_topic_with_events_is_kept(database: Database) -> None:
     async with database.connect() as connection:
         await declare(connection, mode="sequential")
         await insert(connection, topic="rewards")
@@ -135,7 +135,7 @@ async def test_an_operator_ends_a_subscription(database: Database) -> None:
 
 
 async def insert_line(connection: Any, *positions: int) -> list[int]:
-    """Lined up rows of one line, the first its head."""
+    """Insert lined up rows of one line; the first is its head."""
     ids = []
     for position in positions:
         row = await insert(connection, topic="rewards", ordering_key="k")
@@ -170,7 +170,7 @@ async def test_the_next_in_line_succeeds_its_head(database: Database) -> None:
         assert await head(connection) == []
 
 
-async def test_a_dead_letter_that_is_tried_again_waits_in_its_line(database: Database) -> None:
+async def test_replayed_dead_letter_waits_in_its_line(database: Database) -> None:
     async with database.connect() as connection:
         await declare(connection, mode="sequential")
         (first, _) = await insert_line(connection, 1, 2)

@@ -1,4 +1,4 @@
-"""Totals where not all is counted: how exact each number is."""
+"""Totals of partly counted rows: the exactness of each number."""
 
 import pytest
 
@@ -13,7 +13,7 @@ from tests.support.rows import emit
 pytestmark = [pytest.mark.anyio, pytest.mark.safety]
 
 
-async def test_what_is_not_told_apart_makes_a_number_the_least(
+async def test_types_and_tenants_without_a_count_make_numbers_minimums(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(DayCount.shorten, "__defaults__", (1, 1))
@@ -29,7 +29,7 @@ async def test_what_is_not_told_apart_makes_a_number_the_least(
     assert south == Number(0, Exactness.AT_LEAST)
 
 
-async def test_beyond_the_bound_statistics_and_the_least_are_told(
+async def test_numbers_beyond_the_limit_are_estimates_or_minimums(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(totals, "_LOOKED", 2)
@@ -37,16 +37,16 @@ async def test_beyond_the_bound_statistics_and_the_least_are_told(
     await ended(database, "events", 0, 5)
     await emit(database, 3)
     found = await counted(database, "events")
-    assert found.successes == Number(3, Exactness.ABOUT), "the statistics know none of them"
+    assert found.successes == Number(3, Exactness.ABOUT), "3 rows read; the statistics have none"
     assert found.dismissed == Number(0, Exactness.AT_LEAST)
     assert found.pending == Number(3, Exactness.AT_LEAST)
-    assert found.total == Number(6, Exactness.AT_LEAST), "there may be any number of pending ones"
+    assert found.total == Number(6, Exactness.AT_LEAST), "more rows may be pending"
 
 
-async def test_days_that_are_not_looked_at_make_each_number_the_least(
+async def test_days_that_are_not_read_make_numbers_minimums(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Though the statistics tell about how many of today's succeeded."""
+    """Although the statistics know about how many of today's events succeeded."""
     monkeypatch.setattr(totals, "_LOOKED", 2)
     for days in (2, 3, 4):
         await make_day(database, days, "events_history")
@@ -58,7 +58,7 @@ async def test_days_that_are_not_looked_at_make_each_number_the_least(
     assert found.total.exactness == Exactness.AT_LEAST
 
 
-async def test_statistics_tell_nothing_of_a_tenant_that_they_do_not_name(
+async def test_statistics_are_not_used_for_an_unnamed_tenant(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(totals, "_LOOKED", 2)

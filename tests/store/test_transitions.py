@@ -1,4 +1,4 @@
-"""Legal transitions only, enforced in SQL (promise 8); an event is a fact; history is settled."""
+"""Only legal transitions, enforced in SQL (promise 8); events do not change; history is settled."""
 
 import asyncpg
 import pytest
@@ -9,7 +9,7 @@ from tests.support.rows import emit, send
 
 pytestmark = pytest.mark.anyio
 
-# What leaves the hot table does so by its settlement: a DELETE … RETURNING into history.
+# A row leaves the hot table by its settlement: a DELETE … RETURNING into history.
 HOT_STATUSES = {"events": sorted(HOT - {Status.RUNNING}), "commands": sorted(HOT)}
 MOVES = [
     (table, old, new)
@@ -21,7 +21,7 @@ MOVES = [
 
 
 async def _put(connection: asyncpg.Connection, table: str, status: str) -> None:
-    """One row with that status, whatever way leads there."""
+    """Insert one row with that status, by any way."""
     await (emit if table == "events" else send)(connection, 1)
     await connection.execute("set session_replication_role = replica")
     await connection.execute(_set(table, status))
@@ -49,7 +49,7 @@ async def test_sql_and_the_model_agree(
 
 
 @pytest.mark.parametrize(("old", "new"), [move[1:] for move in MOVES if move[0] == "commands"])
-async def test_sql_and_the_model_agree_of_ordering_keys(
+async def test_sql_and_the_model_agree_on_ordering_keys(
     database: Database, old: Status, new: Status
 ) -> None:
     async with database.connect() as connection:
@@ -77,9 +77,7 @@ async def test_settled_rows_are_not_hot(database: Database, table: str, status: 
 
 @pytest.mark.parametrize("table", ["events", "commands"])
 @pytest.mark.parametrize("status", ["pending", "waiting", "running"])
-async def test_history_holds_only_what_is_settled(
-    database: Database, table: str, status: str
-) -> None:
+async def test_history_holds_only_settled_rows(database: Database, table: str, status: str) -> None:
     async with database.connect() as connection:
         await _put(connection, table, "failed")
         columns = f"id, {table[:-1]}_id, type, {'topic, mode' if table == 'events' else 'queue'}, "
@@ -98,7 +96,7 @@ async def test_history_holds_only_what_is_settled(
             await connection.execute(f"update inboxd.{table}_history set status = '{status}'")
 
 
-async def test_only_what_runs_has_a_worker(database: Database) -> None:
+async def test_only_running_commands_have_a_worker(database: Database) -> None:
     await send(database, 1)
     with pytest.raises(asyncpg.CheckViolationError):
         await database.execute("update inboxd.commands set worker_id = gen_random_uuid()")
@@ -121,7 +119,7 @@ async def test_only_what_runs_has_a_worker(database: Database) -> None:
         ("created_at", "now()"),
     ],
 )
-async def test_what_an_event_says_does_not_change(
+async def test_columns_of_an_event_do_not_change(
     database: Database, column: str, value: str
 ) -> None:
     await emit(database, 1)

@@ -1,4 +1,4 @@
-"""What nobody handles: who judges it, what it costs the others; and a chunk is no blocked key."""
+"""Unhandled events: how they are found, and their cost for others; waiting chunks do not block."""
 
 from collections.abc import AsyncIterator, Awaitable
 from dataclasses import replace
@@ -25,26 +25,26 @@ _ALL = 2**60
 
 @pytest.fixture
 async def session(database: Database) -> AsyncIterator[Connection]:
-    """The daemon's session on tables that nobody vacuums or analyzes."""
+    """The daemon's session on tables without vacuum and analyze."""
     await database.execute("alter table inboxd.events set (autovacuum_enabled = off)")
     async with daemon_session(database) as connection:
         yield connection
 
 
 async def join(connection: Connection, **serves: Any) -> None:
-    """A worker with these subscriptions (`events` follow from them), of these topics only."""
+    """Let a worker join with these subscriptions (`events` follow from them) and served topics."""
     types = {type_ for _, type_ in serves.get("subscriptions", ())}
     same = workers.WorkerIdentity(uuid4(), "w", "h", 1, "0", tuple(sorted(types)), (), (), "same")
     await workers.join(connection, SQL, replace(same, **serves))
 
 
 async def unhandled(connection: Connection, topic: str, type_: str) -> bool:
-    """Whether nobody handles it."""
+    """Whether no worker handles the type in this topic."""
     return (topic, type_) in await workers.unhandled(connection, SQL, [(topic, type_)])
 
 
-async def test_where_nobody_lives_nothing_is_unhandled(session: Connection) -> None:
-    """Status and doctor then say that nobody works, and a row that waits is late."""
+async def test_no_event_is_unhandled_without_living_workers(session: Connection) -> None:
+    """Status and doctor then say that no worker is alive, and waiting rows are late."""
     assert not await unhandled(session, "default", "a")
     await join(session)
     assert await unhandled(session, "default", "a")
@@ -60,17 +60,17 @@ _HANDLED = {
     ("free", "named"): False,
     ("default", "named"): False,
     ("chunked", "item"): True,
-    ("chunked", "anywhere"): False,  # the chunk's topic is its worker's alone
+    ("chunked", "anywhere"): False,  # the chunk handler alone serves this topic
     ("default", "strange"): False,
 }
 _SUBSCRIPTIONS = (("default", "anywhere"), ("lined", "named"), ("chunked", "item"))
 
 
 @pytest.mark.parametrize("served", [(), ("lined",), ("default", "chunked"), ("free",)])
-async def test_who_handles_what(session: Connection, served: tuple[str, ...]) -> None:
-    """A handler without a topic serves any that its worker serves, but no batch topic of its own.
+async def test_handlers_of_types_and_topics(session: Connection, served: tuple[str, ...]) -> None:
+    """A handler without a topic serves all topics of its worker, except its batch topics.
 
-    The judgement agrees with what the worker itself takes: see `test_topics.py`.
+    The worker itself claims by the same rule: see `test_topics.py`.
     """
     await session.execute(
         "insert into inboxd.topics (name, mode, source) values ('lined', 'sequential', 't'),"
@@ -88,17 +88,17 @@ async def test_who_handles_what(session: Connection, served: tuple[str, ...]) ->
     topics = {topic for topic, _ in expected}
     assert visited == (topics & set(served) if served else topics)
     await join(session, subscriptions=[("default", "anywhere")])
-    assert not await unhandled(session, "chunked", "anywhere"), "this one knows of no chunks there"
+    assert not await unhandled(session, "chunked", "anywhere"), "this worker has no chunk handler"
 
 
-async def test_who_has_handlers_in_other_topics_alone_visits_none(session: Connection) -> None:
+async def test_worker_without_handlers_in_a_topic_does_not_visit_it(session: Connection) -> None:
     await join(session, subscriptions=[("lined", "named")])
     found = await workers.unhandled(session, SQL, [("lined", "other"), ("free", "other")])
     assert found == {("lined", "other"): True, ("free", "other"): False}
 
 
 @pytest.mark.parametrize("served", [(), ("default",), ("default", "chunked")])
-async def test_what_a_worker_of_other_topics_declares_gets_into_no_chunk(
+async def test_type_declared_by_a_worker_of_other_topics_joins_no_chunk(
     session: Connection, served: tuple[str, ...]
 ) -> None:
     """It would wait there, fill the chunk, and not be shown as kept."""
@@ -119,10 +119,10 @@ async def test_what_a_worker_of_other_topics_declares_gets_into_no_chunk(
     assert nobodys == (served == ("default",))
 
 
-async def test_whoever_asks_what_living_workers_handle_heeds_what_they_serve(
+async def test_statements_about_handlers_use_the_served_topics(
     session: Connection,
 ) -> None:
-    """A worker declares more than it serves; what is declared is all that one statement asks."""
+    """A worker may declare more than it serves; one statement reads only the declarations."""
     functions = await session.fetch(
         "select proname, prosrc from pg_proc where pronamespace = 'inboxd'::regnamespace"
     )
@@ -133,11 +133,11 @@ async def test_whoever_asks_what_living_workers_handle_heeds_what_they_serve(
         if "state IN ('running', 'draining')" in text and "subscriptions" in text
     }
     assert living.pop("mark_subscriptions") is False
-    assert living.pop("explain_event") is False  # it asks who holds a lease, not who handles
+    assert living.pop("explain_event") is False  # reads lease holders, not handlers
     assert living == dict.fromkeys(("line_up_arrivals", "unhandled", "is_unhandled"), True)
 
 
-async def test_a_worker_of_a_release_without_topics_declares_types_alone(
+async def test_worker_of_a_release_without_topics_declares_types_only(
     session: Connection,
 ) -> None:
     await join(session, events=("a",))
@@ -145,8 +145,8 @@ async def test_a_worker_of_a_release_without_topics_declares_types_alone(
     assert await unhandled(session, "anything", "b")
 
 
-async def test_nothing_is_stranded_once_somebody_handles_it(session: Connection) -> None:
-    """A worker that comes while a lane is ended page by page keeps the rest."""
+async def test_events_stay_once_a_worker_handles_them(session: Connection) -> None:
+    """A worker that joins while a lane is ended page by page keeps the rest."""
     await join(session)
     await session.execute(
         "insert into inboxd.events (type) select 'late' from generate_series(1, 30)"
@@ -160,7 +160,7 @@ async def test_nothing_is_stranded_once_somebody_handles_it(session: Connection)
     assert await session.fetchval("select count(*) from inboxd.events") == 20
 
 
-async def test_a_chunk_that_waits_for_its_workers_is_no_blocked_key(session: Connection) -> None:
+async def test_chunk_that_waits_for_its_workers_is_not_blocked(session: Connection) -> None:
     await join(session)
     await session.execute(
         "insert into inboxd.topics (name, mode, source) values ('chunked', 'batch', 't');"
@@ -186,7 +186,7 @@ update inboxd.events e set position = f.n, head = f.n = 1
 insert into inboxd.events (topic, type, ordering_key)
     select 'ordered', 'turn', 'new' || n % 20 from generate_series(1, 100) n;
 """
-# A lane; as many keys that each have a kept event at their head; and one with many behind it.
+# A lane; keys with a kept event at their head; and one key with many events behind its head.
 _KEPT = """
 insert into inboxd.events (type, run_at)
     select 'kept', now() - interval '1 hour' from generate_series(1, {rows} / 2);
@@ -206,7 +206,7 @@ async def _blocks(connection: Connection, work: Awaitable[object]) -> int:
 
 
 async def _touched(connection: Connection) -> dict[str, int]:
-    """What each statement of a worker touches that serves "served" and, in "ordered", "turn"."""
+    """Blocks per statement for a worker of the type "served", and of "turn" in "ordered"."""
     served, turns = [Lane(("default", "served"))], [Lane(("ordered", "turn"))]
     (first,) = await connection.fetch(
         "select bucket, min(id) as id from inboxd.events where status = 'waiting'"
@@ -237,28 +237,28 @@ async def _touched(connection: Connection) -> dict[str, int]:
 @pytest.mark.parametrize(
     "rows", [40_000, pytest.param(1_000_000, marks=[pytest.mark.long, pytest.mark.soak])]
 )
-async def test_what_is_kept_costs_the_claims_of_others_no_more_blocks(
+async def test_kept_events_do_not_make_claims_of_others_more_expensive(
     session: Connection, rows: int
 ) -> None:
-    """An index that is deeper costs a block a probe; what is kept is never walked over."""
+    """A deeper index costs one block per probe; kept events are never scanned."""
     await join(session, subscriptions=[("default", "served"), ("ordered", "turn")])
     await session.execute(_SERVED)
-    await _touched(session)  # the first time, the catalog is read
+    await _touched(session)  # the first time, the catalogue is read
     await session.execute("vacuum inboxd.events")
     before = await _touched(session)
     await session.execute(_KEPT.format(rows=rows))
-    await session.execute("vacuum inboxd.events")  # of what lining up left dead, as any update does
+    await session.execute("vacuum inboxd.events")  # removes dead entries of the update above
     after = await _touched(session)
-    # A probe for each lane that is kept, and what an index has more levels.
+    # One probe for each kept lane, and the additional levels of an index.
     more = {name: after[name] - before[name] for name in after}
     assert {name: pages for name, pages in more.items() if pages > 0.5 * before[name] + 30} == {}
-    # What comes to the long line is lined up behind the others, and that costs as little.
+    # A new event of the long line is lined up behind the others, and costs as little.
     (late,) = await session.fetch(
         "insert into inboxd.events (topic, type, ordering_key) values ('ordered', 'turn', 'long')"
         " returning id"
     )
     assert await _blocks(session, lines.line_up(session, SQL, [late["id"]])) < 100
-    # Whoever looks at them counts so far and no further.
+    # Counting stops at a limit.
     assert await _blocks(session, lines.count_blocked(session, SQL)) < 5_000
     kept = {(each.held_by, each.lines) for each in await lines.count_blocked(session, SQL)}
     assert kept == {("no handler", lines.HOLDERS)}

@@ -30,7 +30,7 @@ async def _unsettled(database: Database) -> list[int]:
 
 
 @pytest.mark.parametrize("conflict", ["keep", "replace"])
-async def test_fifty_senders_leave_one(database: Database, conflict: str) -> None:
+async def test_fifty_senders_leave_one_command(database: Database, conflict: str) -> None:
     receipts: list[asyncpg.Record] = []
 
     async def send() -> None:
@@ -53,7 +53,7 @@ async def test_fifty_senders_leave_one(database: Database, conflict: str) -> Non
             assert await database.fetchval(ends) == 49
 
 
-async def test_a_rejected_one_says_which_is_there(database: Database) -> None:
+async def test_error_names_the_command_that_has_the_key(database: Database) -> None:
     (first,) = await database.fetch(CALL, "keep")
     with pytest.raises(asyncpg.PostgresError, match=str(first["new_command_id"])) as refused:
         await database.fetch(CALL, "reject")
@@ -63,7 +63,7 @@ async def test_a_rejected_one_says_which_is_there(database: Database) -> None:
         await database.fetch(CALL, "never")
 
 
-async def test_a_running_one_is_not_replaced(database: Database) -> None:
+async def test_running_command_is_not_replaced(database: Database) -> None:
     (first,) = await database.fetch(CALL, "keep")
     await database.execute(
         "update inboxd.commands set status = 'running', worker_id = gen_random_uuid()"
@@ -72,7 +72,7 @@ async def test_a_running_one_is_not_replaced(database: Database) -> None:
     assert (second["id"], second["duplicate"]) == (first["id"], True)
 
 
-async def test_a_dead_letter_holds_no_key_and_cannot_come_back_beside_another(
+async def test_dead_letter_frees_its_key_and_cannot_return_beside_another(
     database: Database,
 ) -> None:
     await database.fetch(CALL, "keep")
@@ -85,7 +85,7 @@ async def test_a_dead_letter_holds_no_key_and_cannot_come_back_beside_another(
         )
 
 
-async def test_other_types_and_settled_ones_are_not_in_the_way(database: Database) -> None:
+async def test_commands_of_other_types_may_have_the_same_key(database: Database) -> None:
     await database.fetch(CALL, "keep")
     (row,) = await database.fetch(CALL.replace("'t'", "'other'"), "reject")
     assert not row["duplicate"]
@@ -114,7 +114,7 @@ async def test_pages_with_the_same_keys_in_other_orders_do_not_deadlock(
         assert sum(each.count(False) for each in made) == (100 if conflict == "keep" else 1000)
 
 
-async def test_a_page_with_one_key_several_times(database: Database) -> None:
+async def test_one_command_of_a_page_gets_a_repeated_key(database: Database) -> None:
     def page(conflict: str) -> list[dict[str, Any]]:
         return [
             {"type": "t", "queue": "q", "unique_key": "u", "on_conflict": conflict, "priority": n}
@@ -130,7 +130,7 @@ async def test_a_page_with_one_key_several_times(database: Database) -> None:
         assert await database.fetchval("select priority from inboxd.commands") == kept
 
 
-async def test_two_sessions_the_second_waits_for_the_first(database: Database) -> None:
+async def test_second_session_waits_for_the_first(database: Database) -> None:
     async with database.connect() as one, database.connect() as two:
         transaction = one.transaction()
         await transaction.start()
@@ -152,10 +152,10 @@ async def test_two_sessions_the_second_waits_for_the_first(database: Database) -
 
 @pytest.mark.parametrize("conflict", ["keep", "replace", "reject"])
 @pytest.mark.parametrize("key", ["u", "other"])
-async def test_who_sends_a_command_once_more_by_its_id_gets_that_one(
+async def test_repeated_command_id_returns_the_first_command(
     database: Database, conflict: str, key: str
 ) -> None:
-    """Two sessions that meet: what waits for the first one's command must not be cancelled."""
+    """Both sessions send at once: a command that waits for the first one must not be cancelled."""
     id_ = uuid4()
     call = CALL.replace("$1", "$1, command_id => $2").replace("'u'", "$3")
     again: list[asyncpg.Record] = []
@@ -180,8 +180,8 @@ async def test_who_sends_a_command_once_more_by_its_id_gets_that_one(
         assert len(await _unsettled(database)) == 2
 
 
-async def test_one_that_is_sent_once_more_replaces_nobody(database: Database) -> None:
-    """It is there already, with a key of its own; whoever has the other key stays."""
+async def test_repeated_command_replaces_no_other(database: Database) -> None:
+    """The command exists already with its own key; the command with the other key stays."""
     id_ = uuid4()
     call = CALL.replace("$1", "$1, command_id => $2").replace("'u'", "$3")
     await database.fetch(call, "keep", id_, "a")
@@ -193,8 +193,10 @@ async def test_one_that_is_sent_once_more_replaces_nobody(database: Database) ->
 
 
 @pytest.mark.parametrize("conflict", ["keep", "replace", "reject"])
-async def test_who_meets_a_plain_insert_is_told(database: Database, conflict: str) -> None:
-    """That one takes no lock: it stays, and whoever wants to be alone gets an error."""
+async def test_command_of_a_plain_insert_is_a_duplicate_or_an_error(
+    database: Database, conflict: str
+) -> None:
+    """A plain insert takes no lock: it stays, and a sender with `reject` gets an error."""
     outcomes: list[str] = []
 
     async def send() -> None:
@@ -222,10 +224,10 @@ async def test_who_meets_a_plain_insert_is_told(database: Database, conflict: st
 @pytest.mark.parametrize("conflict", ["keep", "replace", "reject"])
 @pytest.mark.parametrize("line", [None, "k"])
 @pytest.mark.parametrize("first", ["replay", "sender"])
-async def test_a_replay_and_a_sender_of_one_key_meet(
+async def test_replay_and_sender_of_one_key_run_one_after_another(
     database: Database, conflict: str, line: str | None, first: str
 ) -> None:
-    """Whoever comes second waits, and sees what the first has done."""
+    """The second one waits, and sees the result of the first."""
     call = CALL.replace("$1", "$1, ordering_key => $2")
     (dead,) = await database.fetch(call, "keep", line)
     await database.execute("update inboxd.commands set status = 'failed', line_at = now()")
@@ -268,7 +270,7 @@ async def test_a_replay_and_a_sender_of_one_key_meet(
         assert await database.fetchval(holders) == 1
 
 
-async def test_the_client_is_told_and_refuses_nonsense(database: Database) -> None:
+async def test_client_reports_duplicates_and_refuses_invalid_arguments(database: Database) -> None:
     inbox = Inbox()
     async with database.connect() as connection:
         first = await inbox.send(connection, "t", queue="q", unique_key="u")
@@ -280,7 +282,7 @@ async def test_the_client_is_told_and_refuses_nonsense(database: Database) -> No
             await inbox.send(connection, "t", ordering_key="")
 
 
-async def test_what_handlers_send(database: Database) -> None:
+async def test_handlers_commands_follow_on_conflict(database: Database) -> None:
     parent = Parent("event", 1, Lineage(None, None, None))
 
     def draft(**fields: Any) -> tuple[CommandDraft, Parent]:

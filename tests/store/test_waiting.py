@@ -1,8 +1,8 @@
 """Why a row does not run: one cause for each condition of its claims, and never a wrong one.
 
-Each condition is made on real tables, beside a real claim: while it stands the row is not claimed
-and its cause is told; when it is gone so is the cause, and the claim takes the row. All pairs that
-may be true together are tried as well.
+Each condition is made on real tables, beside a real claim: while it holds, the row is not claimed
+and its cause is named; afterwards the cause is gone too, and the claim takes the row. All pairs
+that may hold together are tried as well.
 """
 
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -18,7 +18,7 @@ from tests.support import Database, ExternalServer, create, drop
 
 pytestmark = pytest.mark.anyio
 
-# What is nothing but a place: nobody has to end it.
+# Causes that are only a place in the order: they pass without any action.
 PLACES = {"next", "next in line", "next in bucket", "ahead", "ahead in line", "ahead in bucket"}
 ROWS: dict[str, tuple[str, dict[str, object], str]] = {
     "commands": ("commands", {}, ""),
@@ -38,7 +38,7 @@ CONDITIONS: dict[str, Sequence[Condition]] = {
 
 @pytest.fixture(scope="module")
 def shared(server: Server | ExternalServer, template: Database) -> Iterator[Database]:
-    """One database for all cases: each clears what the one before has left."""
+    """One database for all cases: each deletes the rows of the case before."""
     database = create(server, template.name)
     yield database
     drop(server, database)
@@ -52,7 +52,7 @@ async def world(shared: Database) -> AsyncIterator[World]:
 
 
 async def begin(world: World, row: str) -> None:
-    """A row of that sort, which nothing holds."""
+    """Begin with one row of this kind, which no condition holds."""
     table, columns, more = ROWS[row]
     await world.begin(table, **columns)
     if more:
@@ -60,11 +60,11 @@ async def begin(world: World, row: str) -> None:
 
 
 async def _try(world: World, row: str, conditions: Sequence[Condition]) -> None:
-    """Make them true, then take away the one that is told first, again and again."""
+    """Make the conditions, then end the first cause that is named, again and again."""
     told = [each.said for each in conditions]
     await begin(world, row)
     (place,) = await world.why()
-    assert (place in PLACES, await world.is_claimed()) == (True, True), "nothing holds it"
+    assert (place in PLACES, await world.is_claimed()) == (True, True), "no condition holds it"
     for each in sorted(conditions, key=lambda each: not each.first):
         await each.come(world)
     left = list(conditions)
@@ -87,7 +87,7 @@ async def test_each_condition_has_its_cause(world: World, row: str) -> None:
 
 
 def _pairs(conditions: Sequence[Condition], *, alike: bool) -> list[tuple[Condition, Condition]]:
-    """Those that may be true together; alike: of which another pair stands for them."""
+    """Pairs that may hold together; alike: those for which another pair stands."""
     return [
         (one, two)
         for one, two in combinations(conditions, 2)
@@ -97,7 +97,7 @@ def _pairs(conditions: Sequence[Condition], *, alike: bool) -> list[tuple[Condit
 
 
 @pytest.mark.parametrize("row", CONDITIONS)
-async def test_of_two_conditions_both_are_told(world: World, row: str) -> None:
+async def test_both_of_two_conditions_are_named(world: World, row: str) -> None:
     pairs = _pairs(CONDITIONS[row], alike=False)
     assert pairs
     for pair in pairs:
@@ -106,6 +106,6 @@ async def test_of_two_conditions_both_are_told(world: World, row: str) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("row", CONDITIONS)
-async def test_of_any_other_two_conditions_both_are_told(world: World, row: str) -> None:
+async def test_both_of_any_other_two_conditions_are_named(world: World, row: str) -> None:
     for pair in _pairs(CONDITIONS[row], alike=True):
         await _try(world, row, pair)

@@ -1,9 +1,9 @@
-"""Why a row does not run, over states that Hypothesis makes: what is named is just what holds it.
+"""Why a row does not run, in states made by Hypothesis: exactly the holding causes are named.
 
-Any of the conditions that may be true together are made, up to six. Then the answer alone is
-followed: what it names is ended, as docs/why.md says. When all of it has ended a claim takes the
-row; while one thing is left, whichever it is, none does, and that one is told.
-*See:* `tests/machine/asking.py`, the same in the states that the state machine reaches.
+Up to six conditions that may hold together are made. Then the test follows the answer alone: it
+ends the named causes, as docs/why.md says. When all have ended, a claim takes the row; while any
+one of them is left, no claim does, and that cause is named. *See:* `tests/machine/asking.py`, the
+same in the states that the state machine reaches.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
@@ -34,7 +34,7 @@ _SAID = {text: name for name, text in TEXTS.items()}
 
 @pytest.fixture(scope="module")
 def shared(server: Server | ExternalServer, template: Database) -> Iterator[Database]:
-    """One database for all examples: each clears what the one before has left."""
+    """One database for all examples: each deletes the rows of the example before."""
     database = create(server, template.name)
     yield database
     drop(server, database)
@@ -47,13 +47,13 @@ async def world(shared: Database) -> AsyncIterator[World]:
         yield found
 
 
-# ---------------------------------------------------------------------- what ends what is named
+# ---------------------------------------------------------------------- remedies of the causes
 
 Remedy = Callable[[World, Facts], Awaitable[object]]
 
 
 def _do(statement: str, *named: str) -> Remedy:
-    """A statement whose parameters are names or ids of what the answer names."""
+    """A remedy by a statement; its parameters are names or ids from the answer's facts."""
 
     async def do(world: World, facts: Facts) -> None:
         given = [facts[each].get("id") or facts[each]["name"] for each in named]
@@ -63,7 +63,7 @@ def _do(statement: str, *named: str) -> Remedy:
 
 
 def _own(change: str) -> Remedy:
-    """What becomes of the row itself."""
+    """A remedy that changes the row itself."""
 
     async def become(world: World, facts: Facts) -> None:
         del facts
@@ -81,7 +81,7 @@ def _resume(kind: Kind) -> Remedy:
 
 
 async def _serve(world: World, facts: Facts) -> None:
-    """A worker that serves the type."""
+    """Let the worker serve the type again."""
     await world.session.execute(
         "update inboxd.workers set commands = $2, subscriptions = $3 where id = $1",
         world.me.id,
@@ -91,7 +91,7 @@ async def _serve(world: World, facts: Facts) -> None:
 
 
 async def _release(world: World, facts: Facts) -> None:
-    """What it waits for has ended, if anything is left of it, and the row is released."""
+    """End the prerequisite, if it still exists, and release the row."""
     if row := facts.get("row"):
         table, key = (
             ("commands", "command_id") if row["kind"] == "command" else ("batches", "batch_id")
@@ -107,7 +107,7 @@ async def _release(world: World, facts: Facts) -> None:
 
 
 async def _end_first(world: World, facts: Facts) -> None:
-    """The row that comes first in the line has ended."""
+    """End the row that comes first in the line."""
     row = facts["row"]
     await world.session.execute(f"delete from inboxd.{row['kind']}s where id = $1", row["id"])
 
@@ -164,7 +164,7 @@ REMEDIES: Mapping[str, Remedy] = {
 
 
 def _together(conditions: Sequence[Condition], picks: Sequence[int]) -> list[Condition]:
-    """Those that are drawn, but for what cannot be true beside one before it."""
+    """The drawn conditions, without those that cannot hold together with an earlier one."""
     chosen: list[Condition] = []
     for pick in picks:
         each = conditions[pick % len(conditions)]
@@ -179,7 +179,7 @@ def _together(conditions: Sequence[Condition], picks: Sequence[int]) -> list[Con
 
 
 async def _made(world: World, row: str, chosen: Sequence[Condition]) -> dict[str, Facts]:
-    """A row that all of them hold; what is told: each cause by its text's name, with its facts."""
+    """Make a row with all these conditions; returns the facts of each named cause."""
     await begin(world, row)
     for each in chosen:
         await each.come(world)
@@ -190,7 +190,7 @@ async def _told(world: World) -> dict[str, Facts]:
     causes = (await world.document())["causes"]
     found = {_SAID[each["text"]]: each["facts"] for each in causes}
     with safety():
-        assert len(found) == len(causes), "twice"
+        assert len(found) == len(causes), "a cause is named twice"
     return found
 
 
@@ -199,9 +199,9 @@ async def _try(world: World, row: str, chosen: Sequence[Condition], random: Rand
     told = await _made(world, row, chosen)
     with safety():
         if names:
-            assert sorted(told) == names, "just these are told"
+            assert sorted(told) == names, "exactly the conditions are named"
         else:
-            assert set(told) <= PLACES, "nothing holds it"
+            assert set(told) <= PLACES, "no condition holds it"
         assert await world.is_claimed() == (not names), told
     for left in names:
         told = await _made(world, row, chosen)
@@ -235,7 +235,7 @@ _SEEDS = st.integers(0, 2**32 - 1)
 @pytest.mark.parametrize("row", CONDITIONS)
 @_HOW
 @given(picks=_PICKS, seed=_SEEDS)
-async def test_what_is_named_holds_it_and_nothing_else_does(
+async def test_named_causes_hold_the_row_and_no_others(
     world: World, row: str, picks: list[int], seed: int
 ) -> None:
     await _try(world, row, _together(CONDITIONS[row], picks), Random(seed))
@@ -247,7 +247,7 @@ async def test_what_is_named_holds_it_and_nothing_else_does(
 @pytest.mark.parametrize("row", CONDITIONS)
 @settings(_HOW, max_examples=150)
 @given(picks=_PICKS, seed=_SEEDS)
-async def test_what_is_named_holds_it_in_many_more_states(
+async def test_named_causes_hold_the_row_in_many_more_states(
     world: World, row: str, picks: list[int], seed: int
 ) -> None:
     await _try(world, row, _together(CONDITIONS[row], picks), Random(seed))

@@ -26,7 +26,7 @@ from tests.store.waiting_conditions import CHUNKED, COMMANDS, KEYED, LANE, LINED
 from tests.store.waiting_table import GATES, LOOKED_AT, PLUMBING, STATEMENTS
 
 ROOT = Path(inboxd.__file__).parents[1]
-# Statements that claim something else than rows: schedules, bulk actions.
+# Statements that claim no rows of events or commands: schedules, bulk actions.
 _OTHERS = {"claim_schedule", "claim_action"}
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     f"{each.__module__}.{each.__qualname__}": each
@@ -40,7 +40,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 
 def _asked(function: Callable[..., Any]) -> set[str]:
-    """What a function asks: the parts of its conditions, and of what it answers."""
+    """The conditions in a function's code, and in the values that it returns."""
     tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
     return {ast.unparse(part) for node in ast.walk(tree) for part in _parts(node)}
 
@@ -74,19 +74,19 @@ def test_each_condition_of_a_statement_is_covered(file: str) -> None:
 
 
 @pytest.mark.parametrize("file", STATEMENTS)
-def test_a_statement_that_changed_is_looked_at_again(file: str) -> None:
-    """A row may also be left out by a join, an order, or a condition that is there elsewhere."""
+def test_changed_statement_is_reviewed_again(file: str) -> None:
+    """A row may also be left out by a join, an order, or a condition that occurs elsewhere too."""
     found = fingerprint_of((ROOT / file).read_text("utf-8"))
     assert found == LOOKED_AT.get(file), (
-        f"{file} has changed: is there a row that it leaves out now, and no cause says so? "
-        f"If there is none, its fingerprint in tests/store/waiting_table.py is {found}"
+        f"{file} has changed: does it leave out a row now without a cause that says so? "
+        f"If not, its fingerprint in tests/store/waiting_table.py is {found}"
     )
 
 
-def test_what_the_statements_call_is_in_the_table() -> None:
+def test_functions_of_the_statements_are_in_the_table() -> None:
     texts = [(ROOT / file).read_text("utf-8") for file in STATEMENTS]
     called = {f"migrations/functions/{name}.sql" for text in texts for name in functions_of(text)}
-    assert called - STATEMENTS.keys() == {"migrations/functions/beginning.sql"}  # cuts a text
+    assert called - STATEMENTS.keys() == {"migrations/functions/beginning.sql"}  # shortens a text
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_what_the_statements_call_is_in_the_table() -> None:
 )
 @pytest.mark.parametrize("file", STATEMENTS)
 def test_no_new_condition_escapes(file: str, keyword: str, more: str) -> None:
-    """Wherever it is put, one of the two tests above fails."""
+    """Wherever the condition is added, one of the two tests above fails."""
     text = (ROOT / file).read_text("utf-8")
     for found in re.finditer(rf"\b{keyword}\b", text):
         begin = text.rfind("\n", 0, found.start()) + 1
@@ -130,8 +130,8 @@ def test_every_claim_is_in_the_table() -> None:
     assert {str(file.relative_to(ROOT)) for file in found} <= STATEMENTS.keys()
 
 
-def test_the_causes_of_the_table_are_told_and_tried() -> None:
-    """Each is a text; and a condition makes it true beside a real claim, or a test of its own."""
+def test_causes_of_the_table_have_texts_and_tests() -> None:
+    """Each cause has a text; a condition makes it true beside a real claim, or in its own test."""
     causes = {cause for table in (STATEMENTS, GATES) for found in table.values() for cause in found}
     causes -= {PLUMBING}
     assert causes <= TEXTS.keys()
@@ -148,8 +148,8 @@ def test_the_causes_of_the_table_are_told_and_tried() -> None:
     }
 
 
-def test_who_may_see_less_is_told_something_of_each() -> None:
-    """And the page for operators has them all."""
+def test_brief_texts_cover_all_causes() -> None:
+    """The page for operators lists all brief texts."""
     assert not BRIEF.keys() & OWN
     assert BRIEF_OF.keys() <= TEXTS.keys()
     page = (ROOT / "docs/why.md").read_text("utf-8")

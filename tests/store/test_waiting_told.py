@@ -1,6 +1,7 @@
-"""What is said of rows that run, are dead, are settled, or are held by what no pair can make.
+"""Texts about rows that run, are dead or settled, or are held by conditions that no pair makes.
 
-Beside `test_waiting`: each text of `inboxd.model.waiting` is said of a real row here or there.
+Together with `test_waiting`: each text of `inboxd.model.waiting` is given for a real row here or
+there.
 """
 
 import re
@@ -43,12 +44,12 @@ async def world(shared: Database) -> AsyncIterator[World]:
 
 
 async def _said(world: World) -> tuple[str, str]:
-    """The one text that is said, by its name; and the sentence."""
+    """The name of the only text, and the sentence."""
     (name,) = await world.why()
     return name, (await world.document())["sentence"]
 
 
-async def test_a_row_that_runs_says_where(world: World) -> None:
+async def test_running_row_names_its_worker(world: World) -> None:
     await world.begin("commands")
     assert await world.is_claimed()
     await world.set(f"status = 'running', started_at = now(), worker_id = '{world.me.id}'")
@@ -58,14 +59,14 @@ async def test_a_row_that_runs_says_where(world: World) -> None:
     assert (await _said(world))[0] == "ending"
 
 
-async def test_of_a_worker_that_says_nothing_it_says_who_takes_it_back(world: World) -> None:
-    """Another worker, a lease after the last heartbeat; if there is none, nobody."""
+async def test_row_of_a_silent_worker_names_the_time_of_its_return(world: World) -> None:
+    """Another worker, one lease after the last heartbeat; or none, if no other worker is alive."""
     await world.begin("commands")
     await world.set(f"status = 'running', started_at = now(), worker_id = '{world.me.id}'")
     silent = "update inboxd.workers set beat_at = now() - $1::interval where id = $2"
     await world.session.execute(silent, timedelta(seconds=20), world.me.id)
     name, sentence = await _said(world)
-    assert (name, "w-1 has said nothing for 20s" in sentence) == ("lost, alone", True)
+    assert (name, "w-1 has sent no heartbeat for 20s" in sentence) == ("lost, alone", True)
     other = await join(world.session, "other")
     name, sentence = await _said(world)
     assert name == "lost"
@@ -83,10 +84,8 @@ async def test_of_a_worker_that_says_nothing_it_says_who_takes_it_back(world: Wo
 @pytest.mark.parametrize(
     "end", ["delete from inboxd.workers", "update inboxd.workers set state = 'stopped'"]
 )
-async def test_of_a_worker_that_is_gone_it_does_not_promise_a_return(
-    world: World, end: str
-) -> None:
-    """The reaper watches those that have a row and live."""
+async def test_row_of_a_lost_worker_promises_no_return(world: World, end: str) -> None:
+    """The reaper only watches workers that have a row and are alive."""
     await world.begin("commands")
     await world.set(f"status = 'running', started_at = now(), worker_id = '{world.me.id}'")
     await world.session.execute(end)
@@ -97,10 +96,10 @@ async def test_of_a_worker_that_is_gone_it_does_not_promise_a_return(
 
 
 @pytest.mark.parametrize("ended", [True, False])
-async def test_what_a_worker_that_is_gone_ran_comes_back_as_the_page_says(
+async def test_row_of_a_lost_worker_returns_by_the_documented_statement(
     world: World, shared: Database, ended: bool
 ) -> None:
-    """By the statement of docs/why.md: then the worker is one that says nothing."""
+    """By the statement in docs/why.md, which makes it a worker without heartbeats."""
     await world.begin("commands")
     gone = await join(world.session, "gone")
     await world.set(f"status = 'running', started_at = now(), worker_id = '{gone}'")
@@ -119,14 +118,14 @@ async def test_what_a_worker_that_is_gone_ran_comes_back_as_the_page_says(
 
 
 @pytest.mark.parametrize("table", ["events", "commands"])
-async def test_a_dead_letter_says_what_can_be_done(world: World, table: str) -> None:
+async def test_dead_letter_names_its_remedies(world: World, table: str) -> None:
     await world.begin(table)
     await world.set("status = 'failed', attempts = 3")
     name, sentence = await _said(world)
     assert (name, "(attempts: 3)" in sentence) == ("dead", True)
 
 
-async def test_a_unique_key_that_another_has_forbids_a_replay(world: World) -> None:
+async def test_unique_key_of_another_command_forbids_a_replay(world: World) -> None:
     await world.begin("commands", unique_key="u")
     await world.set("status = 'failed'")
     rival = await world.write(unique_key="u")
@@ -134,7 +133,7 @@ async def test_a_unique_key_that_another_has_forbids_a_replay(world: World) -> N
     assert (name, f"command {rival} has its unique key" in sentence) == ("dead, rival", True)
 
 
-async def test_a_batch_that_was_cancelled_forbids_a_replay(world: World) -> None:
+async def test_cancelled_batch_forbids_a_replay(world: World) -> None:
     batch = (
         "insert into inboxd.batches (name, status, ending) values ('nightly', 'running', $1)"
         " returning id"
@@ -149,10 +148,10 @@ async def test_a_batch_that_was_cancelled_forbids_a_replay(world: World) -> None
 
 
 @pytest.mark.parametrize("table", ["commands", "events"])
-async def test_without_a_partition_for_today_nothing_is_taken(
+async def test_missing_partition_of_today_holds_every_row(
     world: World, shared: Database, table: str
 ) -> None:
-    """As `make_partitions` has all workers hold their claims then."""
+    """All workers stop their claims then (`make_partitions`)."""
     await world.begin(table)
     for parent in ("events_history", "commands_history"):
         part, low = await shared.fetchval(
@@ -173,7 +172,7 @@ async def test_without_a_partition_for_today_nothing_is_taken(
         assert (await _said(world))[0] == "next"
 
 
-async def test_the_endpoint_of_a_delivery_is_disabled(world: World) -> None:
+async def test_disabled_endpoint_holds_its_deliveries(world: World) -> None:
     await world.session.execute("delete from inboxd.endpoints")
     await world.begin("commands", queue="webhooks.acme", type=TYPE)
     await world.session.execute(
@@ -192,8 +191,8 @@ async def test_the_endpoint_of_a_delivery_is_disabled(world: World) -> None:
     assert (await _said(world))[0] == "next"
 
 
-async def test_of_a_batch_dead_letters_are_left_if_success_is_wanted(world: World) -> None:
-    """Who waits for any end does not wait for them."""
+async def test_dead_letters_of_a_batch_are_left_if_success_is_awaited(world: World) -> None:
+    """A command that waits for any end does not wait for dead letters."""
     told = {}
     for condition in ("succeeded", "finished"):
         await world.begin("commands")
@@ -209,13 +208,13 @@ async def test_of_a_batch_dead_letters_are_left_if_success_is_wanted(world: Worl
         name, sentence = await _said(world)
         told[name] = sentence.partition(": ")[2]
     assert told == {
-        "batch, dead": "3 of 1,000 are left, of them dead letters: 1.",
-        "batch": "2 of 1,000 are left.",
+        "batch, dead": "3 of 1,000 members are left, including dead letters: 1.",
+        "batch": "2 of 1,000 members are left.",
     }
 
 
 async def _make_wait_for(world: World, others: int) -> None:
-    """For so many, of which the last one is a dead letter."""
+    """Let the row wait for `others` commands, the last of which is a dead letter."""
     await world.session.execute(
         "with needed as (insert into inboxd.commands (queue, type, status)"
         " select 'q', 't', case when n = $2 then 'failed' else 'pending' end"
@@ -230,10 +229,10 @@ async def _make_wait_for(world: World, others: int) -> None:
 
 
 @pytest.mark.parametrize(("others", "said"), [(12, "others"), (120, "others, many")])
-async def test_of_many_that_it_waits_for_dead_letters_come_first(
+async def test_dead_letters_come_first_among_many_prerequisites(
     world: World, others: int, said: str
 ) -> None:
-    """Five are named, and the others counted as far as they were looked at."""
+    """Five are named; the others are counted up to a limit."""
     await world.begin("commands")
     await _make_wait_for(world, others)
     causes = (await world.document())["causes"]
@@ -248,17 +247,17 @@ async def test_of_many_that_it_waits_for_dead_letters_come_first(
     assert causes[-1]["facts"]["more"] == min(others, COUNTED) - 5
 
 
-async def test_an_attempt_is_told_with_how_many_there_are(world: World) -> None:
+async def test_attempt_is_named_with_its_maximum(world: World) -> None:
     await world.begin("commands", max_attempts=15)
     await world.set("attempts = 3, run_at = now() + interval '40 seconds'")
     name, sentence = await _said(world)
     assert (name, "for attempt 4 of 15." in sentence) == ("again", True)
     await world.set("max_attempts = null")
-    assert (await _said(world))[0] == "again", "by the default rule"
+    assert (await _said(world))[0] == "again", "max_attempts of the default rule"
 
 
-async def test_what_is_before_a_row_is_counted(world: World) -> None:
-    """A place holds nothing: the claim takes the row with those before it."""
+async def test_rows_before_a_row_are_counted(world: World) -> None:
+    """A place holds nothing: the claim takes the row together with those before it."""
     await world.begin("commands")
     before = [await world.write() for _ in range(2)]
     await world.set("run_at = now() + interval '1 millisecond'")
@@ -289,7 +288,7 @@ async def test_what_is_before_a_row_is_counted(world: World) -> None:
     assert await world.is_claimed()
 
 
-async def test_a_row_behind_a_head_that_is_due_says_so(world: World) -> None:
+async def test_row_behind_a_due_head_is_next(world: World) -> None:
     await world.begin("events", topic="lined", ordering_key=KEY)
     await world.set("position = 1, head = true")
     world.id = await world.write(topic="lined", ordering_key=KEY)
@@ -310,7 +309,7 @@ async def test_a_row_behind_a_head_that_is_due_says_so(world: World) -> None:
         ({"count": None, "expect": 7}, "1 hour", "chunk, or full"),
     ],
 )
-async def test_a_chunk_says_what_it_waits_for(
+async def test_chunk_names_its_missing_events(
     world: World, rules: dict[str, Any], due: str, said: str
 ) -> None:
     topic = replace(REGISTRY.topics["chunked"], **rules)
@@ -326,7 +325,7 @@ async def test_a_chunk_says_what_it_waits_for(
     assert not await world.is_claimed()
 
 
-async def test_a_chunk_whose_head_is_dead_is_blocked(world: World) -> None:
+async def test_chunk_with_a_dead_head_is_blocked(world: World) -> None:
     await world.begin("events", topic="chunked", ordering_key=KEY)
     await world.set("position = 1, head = true")
     await world.set("status = 'failed'")
@@ -338,8 +337,8 @@ async def test_a_chunk_whose_head_is_dead_is_blocked(world: World) -> None:
     assert not await world.is_claimed()
 
 
-async def test_a_bucket_that_a_relay_has_leased_is_not_leased_again(world: World) -> None:
-    """By the real lease: while it lasts nobody else has the bucket; then anybody may."""
+async def test_leased_bucket_is_not_leased_again(world: World) -> None:
+    """By the real lease: while it lasts no other worker gets the bucket; then any worker may."""
     await world.begin("events", topic="lined", ordering_key=KEY)
     bucket = await world.session.fetchval(
         "select bucket from inboxd.events where id = $1", world.id
@@ -353,8 +352,8 @@ async def test_a_bucket_that_a_relay_has_leased_is_not_leased_again(world: World
     assert await relays.lease(world.session, SQL, world.me.id, [("lined", bucket)], 1)
 
 
-async def test_a_role_that_sees_no_transactions_says_what_is_missing(world: World) -> None:
-    """A producer holds the bucket; when it began, before or after, only some roles are shown."""
+async def test_role_without_a_view_of_transactions_names_the_missing_right(world: World) -> None:
+    """A producer holds the bucket; only some roles may see whether it began before or after."""
     await world.begin("events", topic="lined", ordering_key=KEY)
     transaction = world.other.transaction()
     await transaction.start()
@@ -362,14 +361,14 @@ async def test_a_role_that_sees_no_transactions_says_what_is_missing(world: Worl
     await world.other.execute(
         "insert into inboxd.events (topic, type, ordering_key) values ('lined', $1, $2)", TYPE, KEY
     )
-    assert (await _said(world))[0] == "next in bucket", "it began later"
+    assert (await _said(world))[0] == "next in bucket", "the transaction began later"
     await world.session.execute("set role inboxd_worker")
     name, sentence = await _said(world)
     assert (name, "pg_read_all_stats" in sentence) == ("unseen", True)
     await world.session.execute("reset role")
 
 
-async def test_a_row_that_is_settled_has_no_cause(world: World) -> None:
+async def test_settled_row_has_no_cause(world: World) -> None:
     await world.begin("events")
     await world.set("status = 'failed'")
     session = Session(world.session, SQL)
@@ -380,8 +379,8 @@ async def test_a_row_that_is_settled_has_no_cause(world: World) -> None:
         await operations.why(session, world.settings, "events", 99)
 
 
-async def test_less_is_said_to_who_may_not_see_others(world: World) -> None:
-    """Of each condition: no name, id, reason or number but the row's own."""
+async def test_brief_answer_contains_nothing_of_others(world: World) -> None:
+    """For each condition: no name, id, reason or number but the row's own."""
     for row, conditions in CONDITIONS.items():
         for each in conditions:
             await begin(world, row)
@@ -392,34 +391,35 @@ async def test_less_is_said_to_who_may_not_see_others(world: World) -> None:
             assert "ana" not in found["sentence"], each.said
 
 
-async def test_how_many_others_there_are_is_not_said(world: World) -> None:
-    """Neither in words, nor by a sentence for each of them."""
+async def test_brief_answer_does_not_tell_the_number_of_others(world: World) -> None:
+    """Neither in words, nor by one sentence for each of them."""
     await world.begin("commands")
     await _make_wait_for(world, 12)
     found = brief(await world.document())
-    assert found["sentence"] == "It waits for others."
+    assert found["sentence"] == "It waits for other rows."
     assert found["causes"] == [
-        {"cause": "waits", "text": "It waits for others", "facts": {}, "reason": None}
+        {"cause": "waits", "text": "It waits for other rows", "facts": {}, "reason": None}
     ]
     await world.begin("commands", priority=5)
     for _ in range(3):
         await world.write()
     found = brief(await world.document())
-    assert found["sentence"] == "Others are claimed first. And then: Nothing holds it."
+    assert found["sentence"] == "Other rows are claimed first. And then: Nothing holds it."
 
 
-async def test_a_brief_sentence_is_true_as_well(world: World) -> None:
+async def test_brief_sentences_about_workers_are_true(world: World) -> None:
     await world.begin("commands")
     await world.set("status = 'running', started_at = now(), worker_id = gen_random_uuid()")
     assert brief(await world.document())["sentence"] == "Its worker is gone."
     await world.set(f"worker_id = '{world.me.id}'")
     assert brief(await world.document())["sentence"] == "It runs now."
     await world.session.execute("update inboxd.workers set beat_at = now() - interval '1 minute'")
-    assert brief(await world.document())["sentence"] == "Its worker has said nothing for a while."
+    told = brief(await world.document())["sentence"]
+    assert told == "Its worker has sent no heartbeat for a while."
 
 
-def test_each_text_is_said_of_a_real_row() -> None:
-    """Here, in `test_waiting_turn`, or of a condition of `test_waiting`."""
+def test_each_text_is_given_for_a_real_row() -> None:
+    """In this file, in `test_waiting_turn`, or for a condition of `test_waiting`."""
     here = "".join(
         Path(__file__).with_name(name).read_text("utf-8")
         for name in (Path(__file__).name, "test_waiting_turn.py")

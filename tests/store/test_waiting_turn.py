@@ -1,6 +1,6 @@
-"""What claims take before a command that nothing holds: told as the worker's own order has it.
+"""The number of commands that claims take before a free one, in the worker's own order.
 
-Each case is asked of the real sources of a worker: surveys, asks in their order, claims of one row.
+Each case asks the worker's real sources: surveys, asks in their order, claims of one row.
 """
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -41,7 +41,7 @@ async def world(shared: Database) -> AsyncIterator[World]:
 
 
 async def _claimed(world: World, database: Database) -> list[int]:
-    """The ids in the order in which a worker claims them, one after the other."""
+    """The ids in the order in which a worker claims them, one at a time."""
     parts = await world.parts()
     admission = Admission(parts)
     order = PriorityOrder({name: each.priority for name, each in parts.queues.by_name.items()})
@@ -68,7 +68,7 @@ async def _claimed(world: World, database: Database) -> list[int]:
 
 @dataclass(frozen=True)
 class Case:
-    """A row of its queue, and others: which of these come first."""
+    """A row of its queue, others that come before it (first), and others that come after it."""
 
     own: Mapping[str, object] = field(default_factory=dict)
     first: Sequence[Mapping[str, object]] = ()
@@ -121,15 +121,13 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-async def test_what_a_claim_takes_first_is_counted(
-    world: World, shared: Database, name: str
-) -> None:
+async def test_rows_claimed_first_are_counted(world: World, shared: Database, name: str) -> None:
     case = CASES[name]
     await world.begin("commands", **case.own)
     world.queue, world.queues = case.queue, dict(case.queues)
     first = [await world.write(**each) for each in case.first]
     after = [await world.write(**each) for each in case.after]
-    for queue in world.settings.all_queues:  # the first claim would only make these rows
+    for queue in world.settings.all_queues:  # the first claim would only insert these rows
         await world.session.execute("insert into inboxd.limits (name) values ($1)", queue)
     found = await turn_of_command(
         Session(world.session, SQL), world.id, world.settings.all_queues, 100
@@ -143,7 +141,7 @@ async def test_what_a_claim_takes_first_is_counted(
 
 
 async def _said(world: World) -> tuple[str, str]:
-    """The first text that is said, by its name; and the sentence."""
+    """The name of the first text, and the sentence."""
     found = await world.document()
     return (await world.why())[0], found["sentence"]
 
@@ -152,8 +150,8 @@ async def test_the_sentence_names_the_queue(world: World) -> None:
     await world.begin("commands", priority=5)
     await world.write(queue="else")
     assert (await _said(world))[1] == (
-        "Claims take others first, as far as these may run: 1, from queue else on. And then: "
-        "Nothing holds it: it is the next of its lane, or is claimed just now."
+        "Claims take other rows first, if these may run: 1, beginning with queue else. And then: "
+        "Nothing holds it: it is the next of its lane, or is being claimed."
     )
     await world.session.execute(
         "insert into inboxd.commands (queue, type) select 'else', $1 from generate_series(1, 120)",
@@ -163,7 +161,7 @@ async def test_the_sentence_names_the_queue(world: World) -> None:
 
 
 async def test_suspects_are_claimed_first(world: World) -> None:
-    """What ran on a worker that died, before all else, whatever its priority."""
+    """Suspects of a dead worker come before all others, whatever their priority is."""
     await world.begin("commands")
     other = await world.write(priority=9)
     await world.set("crashes = 1", other)
@@ -192,7 +190,7 @@ _NOT_FIRST = {
 
 
 @pytest.mark.parametrize("name", _NOT_FIRST)
-async def test_what_cannot_run_comes_not_first(world: World, name: str) -> None:
+async def test_rows_that_cannot_run_do_not_come_first(world: World, name: str) -> None:
     await world.begin("commands", priority=5)
     world.queues = {"else": Queue(priority=-1)}
     await world.write(queue="else", type=ANOTHER)

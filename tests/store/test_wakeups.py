@@ -1,4 +1,4 @@
-"""Wake-ups: what the triggers say at each flag, and that no row is left behind."""
+"""Wake-ups: notifications of the triggers by the flag, and no row is left behind."""
 
 import itertools
 import random
@@ -36,7 +36,7 @@ INSERT = {
 async def _heard(
     database: Database, table: HotTable
 ) -> AsyncIterator[Callable[[], Awaitable[int]]]:
-    """What was notified of a table; a marker tells that all of it was heard."""
+    """Count notifications of a table; a marker shows that all before it were received."""
     heard: list[str] = []
 
     async def so_far() -> int:
@@ -60,7 +60,7 @@ async def _is_in(heard: list[str]) -> bool:
 
 @pytest.mark.parametrize("table", TABLES)
 @pytest.mark.parametrize(("flag", "notified"), [(0, 0), (1, 1), (2, 0)])
-async def test_the_flag_decides(
+async def test_flag_decides_about_notifications(
     database: Database, table: HotTable, flag: int, notified: int
 ) -> None:
     async with daemon_session(database) as session, _heard(database, table) as heard:
@@ -70,18 +70,18 @@ async def test_the_flag_decides(
 
 
 @pytest.mark.parametrize("table", TABLES)
-async def test_a_rollback_wakes_nobody(database: Database, table: HotTable) -> None:
+async def test_rollback_wakes_no_worker(database: Database, table: HotTable) -> None:
     async with daemon_session(database) as session, _heard(database, table) as heard:
         await session.execute(f"BEGIN; {INSERT[table]}; ROLLBACK")
         assert await heard() == 0
 
 
 @pytest.mark.parametrize("table", TABLES)
-async def test_a_session_may_be_silent(database: Database, table: HotTable) -> None:
+async def test_session_may_switch_notifications_off(database: Database, table: HotTable) -> None:
     async with database.connect() as producer, _heard(database, table) as heard:
         await producer.execute("set inboxd.notify = 'off'")
         await producer.execute(INSERT[table])
-        # What cannot be prepared after a NOTIFY can be now.
+        # Without a NOTIFY the transaction can be prepared.
         await producer.execute(f"BEGIN; {INSERT[table]}; COMMIT")
         assert await heard() == 0
         await producer.execute("set inboxd.notify = 'on'")
@@ -90,7 +90,7 @@ async def test_a_session_may_be_silent(database: Database, table: HotTable) -> N
 
 
 @pytest.mark.parametrize("table", TABLES)
-async def test_a_silent_producer_is_waited_for(database: Database, table: HotTable) -> None:
+async def test_worker_waits_for_silent_producers(database: Database, table: HotTable) -> None:
     async with (
         daemon_session(database) as worker,
         database.connect() as producer,
@@ -103,11 +103,13 @@ async def test_a_silent_producer_is_waited_for(database: Database, table: HotTab
         await producer.execute("COMMIT")
         assert await wakeups.no_silent_producer(worker, SQL, table)
         assert await heard() == 0
-        assert await worker.fetchval(f"select count(*) from inboxd.{table}") == 1, "it is visible"
+        assert await worker.fetchval(f"select count(*) from inboxd.{table}") == 1, (
+            "the row is visible"
+        )
 
 
 @pytest.mark.parametrize("table", TABLES)
-async def test_who_meets_the_worker_at_the_lock_notifies(
+async def test_producer_that_meets_the_worker_at_the_lock_notifies(
     database: Database, table: HotTable
 ) -> None:
     async with (
@@ -122,7 +124,7 @@ async def test_who_meets_the_worker_at_the_lock_notifies(
         assert await heard() == 1
 
 
-async def test_the_tables_wake_apart(database: Database) -> None:
+async def test_tables_have_separate_wake_ups(database: Database) -> None:
     async with daemon_session(database) as worker, database.connect() as producer:
         await wakeups.set_flag(worker, SQL, "events", Flag.SILENT)
         await producer.execute(f"BEGIN; {INSERT['events']}")
@@ -165,17 +167,17 @@ class _Taker:
         return Survey(next_ is not None and next_ <= 0, next_)
 
     async def finish(self) -> None:
-        """Nothing is left under way."""
+        """Nothing to finish: no row is under way."""
 
     async def room(self, within: float | None = None) -> None:
-        """There is always room."""
+        """There is room at any time."""
 
     def forget(self) -> None:
-        """Nothing is remembered."""
+        """Nothing to forget: it remembers no rows."""
 
 
 class _Unlucky(_Taker):
-    """A sweep that finds nothing is followed by an insert, as often as it is told."""
+    """Inserts a row after a sweep that found none, `times` times."""
 
     async def survey(self) -> Survey:
         seen = await super().survey()
@@ -194,7 +196,7 @@ async def _worker(
     peers: int = 0,
     taker: type[_Taker] = _Taker,
 ) -> AsyncIterator[_Taker]:
-    """A processor, its wake-up and its listener; it polls once an hour, so not in these tests."""
+    """A processor, its wake-up and its listener; it polls once an hour, so never in these tests."""
     async with daemon_pool(database, 2) as pool, anyio.create_task_group() as tasks:
         wakeup = WakeUp(table, pool, SQL, "quiet", 3600.0, Fleet(peers=peers), lambda: None)
         work = taker(pool, table, chance)
@@ -224,7 +226,7 @@ async def _produce(connection: Connection, table: HotTable, chance: random.Rando
         await anyio.sleep(chance.choice([0, 0.002, 0.01, 0.03]))
         transaction = connection.transaction()
         await transaction.start()
-        # Two pages or more make a worker silent, and so the producers that begin meanwhile.
+        # Two pages or more make a worker silence the producers that begin meanwhile.
         ids = await write(connection, chance.choice([1, 1, 1, 60]), "test.noop")
         if chance.random() < 0.1:
             await connection.execute(
@@ -245,7 +247,7 @@ async def _is_empty(connection: Connection, table: HotTable) -> bool:
 async def _leaves_nothing_behind(
     database: Database, table: HotTable, workers: int, rounds: int, seed: int
 ) -> None:
-    """Bursts of a few producers; after each, nobody is there to wake a worker by chance."""
+    """Run bursts of a few producers; after each burst no other insert wakes a worker by chance."""
     chance = random.Random(seed)
     async with AsyncExitStack() as stack:
         look = await stack.enter_async_context(database.connect())
@@ -259,7 +261,7 @@ async def _leaves_nothing_behind(
                 for producer in producers:
                     each = random.Random(chance.random())
                     burst.start_soon(_produce, producer, table, each)
-            # Far less than the poll of an hour: what is left now was left behind.
+            # Much less than the poll interval of an hour: rows that are left now were left behind.
             await eventually(lambda: _is_empty(look, table))
         tasks.cancel_scope.cancel()
 
@@ -277,14 +279,14 @@ async def _serve(
         await anyio.sleep_forever()
 
 
-async def test_what_comes_right_after_the_last_sweep_is_heard_of(database: Database) -> None:
+async def test_row_inserted_right_after_the_last_sweep_wakes_the_worker(database: Database) -> None:
     async with (
         database.connect() as look,
         _worker(database, "events", random.Random(1), taker=_Unlucky) as work,
     ):
         for times in (0, 1, 1, 1):
             work.times = times
-            await emit(look, 100, "test.noop")  # pages enough to make the worker silent
+            await emit(look, 100, "test.noop")  # enough pages to make the worker silence producers
             await eventually(lambda: _has_run_out(look, work))
 
 
@@ -304,7 +306,7 @@ async def test_no_row_is_left_behind(database: Database, workers: int) -> None:
 async def test_no_row_is_left_behind_for_long(
     server: Server | ExternalServer, template: Database
 ) -> None:
-    """Many seeds side by side, since each of them mostly waits; a failure names its own."""
+    """Many seeds run side by side, since each mostly waits; a failure names its seed."""
     tables = anyio.CapacityLimiter(6)
 
     async def one(workers: int, table: HotTable, seed: int) -> None:
@@ -329,7 +331,7 @@ async def test_no_row_is_left_behind_for_long(
 async def test_workers_leave_no_row_behind(
     database: Database, start_worker: StartWorker, workers: int
 ) -> None:
-    """The same with real worker processes, both tables at once."""
+    """The same with real worker processes, in both tables at once."""
     chance = random.Random(workers)
     for _ in range(workers):
         await start_worker({"worker": {"poll_interval": "1h"}})

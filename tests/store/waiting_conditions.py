@@ -1,4 +1,7 @@
-"""Conditions that hold a row: how each is made, and how it goes, on real tables."""
+"""Conditions that hold a row: how a test makes and ends each of them, on real tables.
+
+`await COMMANDS[0].come(world)` makes the first one, `await COMMANDS[0].go(world)` ends it.
+"""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -13,10 +16,10 @@ _NONE_RUNS = f"delete from inboxd.commands where status = 'running' and queue = 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What makes one true of the row, and no more; said: the text that it is told by.
+    """A condition that holds the row, and no more; said: the name of its text.
 
-    apart: others that cannot be true at the same time. first: it is made before the others, since
-    it writes the row again. alike: another one stands for it among pairs.
+    apart: conditions that cannot hold at the same time. first: is made before the others, since it
+    writes the row again. alike: another condition stands for it in pairs.
     """
 
     said: str
@@ -85,7 +88,6 @@ async def _queue(world: World, **limits: object) -> None:
 
 
 async def _fill(world: World, **limits: object) -> None:
-    """The queue has a limit, and claims have reached it."""
     await _queue(world, **limits)
     kept, world.table = world.id, "commands"
     await world.session.execute("insert into inboxd.limits (name) values ($1)", QUEUE)
@@ -95,7 +97,7 @@ async def _fill(world: World, **limits: object) -> None:
 
 
 async def _claim_for_good(world: World) -> bool:
-    """As `is_claimed`, and what it does stays."""
+    """Claim as `is_claimed` does, and keep the claim."""
     async with world.session.transaction():
         return await world._claims_command()
 
@@ -109,7 +111,7 @@ async def _make_room(world: World) -> None:
 
 
 _LIMITS = frozenset({"total", "rate"})
-# A command that is set apart is claimed by another way, within the same limits.
+# A suspect is claimed by another statement, within the same limits.
 _SUSPECT = _set("crashes = 1", "crashes = 0, suspect_group = null, lone_crashes = null")
 _ALONE = _set(
     "crashes = 1, lone_crashes = 0", "crashes = 0, suspect_group = null, lone_crashes = null"
@@ -167,7 +169,7 @@ async def _wait_for_nothing(world: World) -> None:
 
 
 async def _wait_in_batch(world: World) -> None:
-    """Its own batch waits for another, and it with that."""
+    """The row's batch waits for another batch, and the row for its batch."""
     own = await world.session.fetchrow(
         "insert into inboxd.batches (size, status, needs) values (1, 'waiting', 1)"
         " returning id, batch_id"
@@ -209,14 +211,12 @@ def _busy(of_queue: bool) -> Condition:
 
 
 async def _keep_for_suspect(world: World) -> None:
-    """The worker empties itself for a suspect."""
     await world.session.execute(
         "update inboxd.leases set holder = $1 where name = 'alone'", world.me.id
     )
 
 
 async def _run_suspect(world: World) -> None:
-    """The worker runs one alone."""
     await world.session.execute(
         "insert into inboxd.commands (queue, type, status, worker_id, started_at, fence,"
         " alone_fence) values ('elsewhere', $1, 'running', $2, now(), 1, 1)",
@@ -274,7 +274,7 @@ def _before(
     also: str = "select",
     alike: bool = False,
 ) -> Condition:
-    """Another row of its key comes first. also: what holds that one."""
+    """Another row of the key comes first; also: a statement that holds that row too."""
 
     async def come(world: World) -> None:
         await _queue(world, **queue)
@@ -288,7 +288,7 @@ def _before(
         await world.session.execute(_OTHERS_GONE, world.id)
         await world.session.execute(_FREE_ANOTHER)
 
-    # Of what holds that one, the first is told.
+    # Of several causes of that row, the first one is named.
     hides = {"behind, unserved": {"nobody"}, "behind, breaker": {"unserved"}}
     return Condition(said, come, go, _HELD | hides.get(said, set()), alike=alike)
 
@@ -298,7 +298,7 @@ delete from inboxd.controls where name = '{ANOTHER}';
 update inboxd.breakers set state = 'closed', open_until = null, version = version + 1
  where name = 'another' and state = 'open';
 """
-# What holds a row of another type, which comes first.
+# Ways to hold a row of another type that comes first.
 _HOLDS_ANOTHER: dict[str, tuple[str, str]] = {
     "behind, paused": (
         ANOTHER,
@@ -319,8 +319,8 @@ _HELD = frozenset(
 )
 _BEFORE = "now() - interval '1 hour'"
 _RUNS = "status, line_at, worker_id, started_at", "'running', now(), gen_random_uuid(), now()"
-# Where another row may stand before it: it holds the key, or is the first of the line; or many of a
-# key may run at once, and it runs again, or for the first time.
+# Places of another row before this one: it holds the key, or is the first of the line; or many of a
+# key may run at once, and it is in retry, or new.
 _FRONTS: tuple[tuple[str, str, dict[str, object]], ...] = (
     ("status, line_at, run_at", f"'waiting', {_BEFORE}, {_BEFORE}", {}),
     ("status, run_at", f"'waiting', {_BEFORE}", {}),

@@ -1,14 +1,16 @@
-"""Which cause covers each condition of the statements by which rows are claimed.
+"""The cause that covers each condition of the statements that claim rows.
 
-Whoever changes a condition there changes this table, having thought about what an operator is then
-told: the texts are those of `inboxd/model/waiting.py`.
+    assert "c.crashes = 0" in STATEMENTS["inboxd/store/sql/commands/claim_commands.sql"]["suspect"]
+
+Before you change this table for a changed condition, decide what operators are told then: the texts
+are those of `inboxd/model/waiting.py`.
 """
 
 from typing import Final
 
-# How rows are brought together, and found again: no row is left out by that.
+# Conditions that join or find rows: they leave out no row.
 PLUMBING: Final = "plumbing"
-# By file, then by cause; "next": another claim has the row, or the line, just then.
+# By file, then by cause; "next": another claim has the row, or the line, at this moment.
 STATEMENTS: Final[dict[str, dict[str, list[str]]]] = {
     "inboxd/store/sql/commands/claim_commands.sql": {
         "ahead": [
@@ -335,7 +337,7 @@ STATEMENTS: Final[dict[str, dict[str, list[str]]]] = {
         ],
     },
 }
-# How each statement read when its conditions were thought about last (`fingerprint_of`).
+# The fingerprint of each statement when its conditions were last reviewed (`fingerprint_of`).
 LOOKED_AT: Final[dict[str, str]] = {
     "inboxd/store/sql/commands/claim_commands.sql": "3f6e9a20177e",
     "inboxd/store/sql/commands/claim_suspects.sql": "f6834574df31",
@@ -358,7 +360,7 @@ LOOKED_AT: Final[dict[str, str]] = {
     "migrations/functions/held_topics.sql": "9c0655a9deda",
     "migrations/functions/is_unhandled.sql": "34251d12230e",
 }
-# What a worker asks before it claims, by function.
+# The questions that a worker asks before it claims, by function.
 GATES: Final[dict[str, dict[str, list[str]]]] = {
     "inboxd.commands.admission.Admission.serves": {
         "paused queue": ["self._parts.controls.allow('queue', queue, type_)"],
@@ -403,7 +405,7 @@ GATES: Final[dict[str, dict[str, list[str]]]] = {
             "topic in self._topics",
         ],
     },
-    # What a relay spares itself for seconds after a failure, or while it ends, passes by itself.
+    # A relay pauses for seconds after a failure, and while it ends: this passes by itself.
     "inboxd.events.relays.relay.RelayRunner._may_begin": {
         "next": [
             "full",
@@ -428,7 +430,7 @@ GATES: Final[dict[str, dict[str, list[str]]]] = {
             "all((allow('topic', handler.topic, type_) for type_ in handler.readers))"
         ],
     },
-    # What ends by itself within moments is a place: `next`.
+    # Conditions that end by themselves within moments are a place: `next`.
     "inboxd.commands.processing.CommandProcessing.page": {
         "busy": ["free <= prefetch.ahead // 2", "self._admission.turned_away"],
         "exclusive": ["self._suspects.exclusive"],

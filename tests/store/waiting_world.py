@@ -1,7 +1,13 @@
-"""A row and what holds it: how each condition comes and goes, and whether a claim takes the row.
+"""A row and its conditions: how each comes and goes, and whether a claim takes the row.
 
-Promises that what decides is real: the tables, the statements of claims, and what a worker asks
-before them (`Admission`, `Controls`, `Breakers`, `SequentialSource`); a claim is rolled back.
+    async with world_of(database) as world:
+        await world.begin("commands")
+        await world.set("run_at = now() + interval '1 hour'")
+        assert (await world.why(), await world.is_claimed()) == (["due"], False)
+
+Promises to decide by real parts: the tables, the statements of claims, and the questions of a
+worker before them (`Admission`, `Controls`, `Breakers`, `SequentialSource`); a claim is rolled
+back.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -90,7 +96,7 @@ class World:
     table: str = "commands"
     id: int = 0
     queue: Queue = field(default_factory=Queue)
-    # Of other queues.
+    # settings of other queues
     queues: dict[str, Queue] = field(default_factory=dict)
     stack: AsyncExitStack = field(default_factory=AsyncExitStack)
 
@@ -100,7 +106,7 @@ class World:
         return Settings(database={"dsn": "postgresql:///x"}, queues=queues)  # type: ignore[arg-type]
 
     async def begin(self, table: str, **columns: object) -> None:
-        """Nothing but this row, which nothing holds."""
+        """Delete all rows but this one, which no condition holds."""
         await self.stack.aclose()
         await self.session.execute(_CLEAR)
         await self.session.execute(
@@ -114,7 +120,7 @@ class World:
         self.id = await self.write(**columns)
 
     async def write(self, **columns: object) -> int:
-        """A row of the table."""
+        """Insert a row into the table; returns its id."""
         lane = {"queue": QUEUE} if self.table == "commands" else {"topic": "lane"}
         given: dict[str, object] = {**lane, "type": TYPE, **columns}
         names = ", ".join(given)
@@ -126,20 +132,20 @@ class World:
         return found
 
     async def set(self, what: str, id: int | None = None) -> None:
-        """Change the row, or another."""
+        """Change the row, or another one."""
         await self.session.execute(
             f"update inboxd.{self.table} set {what} where id = $1", self.id if id is None else id
         )
 
     async def why(self) -> list[str]:
-        """What is said to hold it, by the texts' names."""
+        """The causes that hold it, by the names of their texts."""
         found = await self.document()
-        assert found["sentence"], "never silent"
+        assert found["sentence"], "the answer is empty"
         texts = {text: name for name, text in TEXTS.items()}
         return [texts[each["text"]] for each in found["causes"]]
 
     async def document(self) -> dict[str, Any]:
-        """All that is said."""
+        """The whole answer, with its facts."""
         table: Any = self.table
         found = await operations.why(Session(self.session, SQL), self.settings, table, self.id)
         orjson.dumps(found)
@@ -148,7 +154,7 @@ class World:
     # ------------------------------------------------------------------------------- the oracle
 
     async def is_claimed(self) -> bool:
-        """Whether the next claim takes the row; what it does is undone."""
+        """Whether the next claim takes the row; the claim is rolled back."""
         transaction = self.session.transaction()
         await transaction.start()
         try:
@@ -159,7 +165,7 @@ class World:
             await transaction.rollback()
 
     async def parts(self) -> Any:
-        """What a worker would know by now."""
+        """The parts of a worker with its present knowledge."""
         served = await self.session.fetchrow(
             "select commands, in_flight from inboxd.workers where id = $1",
             self.me.id,
@@ -212,7 +218,7 @@ class World:
         return self.id in [row["id"] for row in claimed.rows]
 
     async def _is_alone(self) -> bool:
-        """Whether the worker keeps itself for a suspect: then its page ends before other claims."""
+        """Whether the worker runs a suspect alone: then its page ends before other claims."""
         return bool(
             await self.session.fetchval(
                 "select exists (select from inboxd.leases where name = 'alone' and holder = $1)"

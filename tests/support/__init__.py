@@ -1,4 +1,7 @@
-"""What tests of the whole system share: databases, worker processes, bounded waiting."""
+"""The helpers that most tests import: databases, worker processes, bounded waiting.
+
+In a test: `from tests.support import Database, StartWorker, eventually`.
+"""
 
 from tests.support.databases import (
     Database,

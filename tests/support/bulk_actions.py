@@ -1,4 +1,4 @@
-"""Works off bulk actions as a worker does, in a test's own steps."""
+"""Runs bulk actions one transaction at a time, as a worker does: `await step(database, 3)`."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -23,7 +23,7 @@ async def ordered(
     reason: str | None = None,
     tenants: Sequence[str] | None = None,
 ) -> int:
-    """One that waits for its day, on rows of a type; its number."""
+    """Insert a bulk action that is scheduled for tomorrow; return its id."""
     id_: int = await database.fetchval(
         "insert into inboxd.actions (kind, verb, selection, tenants, actor, reason, audit_id,"
         " status, starts_at, next_at, above, first_id, last_id, counted, whole)"
@@ -36,7 +36,7 @@ async def ordered(
 
 
 async def step(database: Database, times: int = 1) -> None:
-    """So many transactions, of actions whose time has come as far as they know."""
+    """Run this many transactions, each with all unfinished actions made due before."""
     async with daemon_pool(database, 1) as pool:
         for _ in range(times):
             await database.execute(_DUE)
@@ -44,5 +44,5 @@ async def step(database: Database, times: int = 1) -> None:
 
 
 def steps(database: Database, times: int = 1) -> None:
-    """The same, for tests that are not asynchronous."""
+    """Run `step` from a synchronous test."""
     anyio.run(step, database, times)

@@ -1,4 +1,8 @@
-"""Certificates that tests make for themselves."""
+"""Certificates for tests, valid for one day.
+
+`write_signed_certificate(folder, "localhost")` returns the paths of three files by the names of
+settings: certificate, private_key and authority.
+"""
 
 import datetime as dt
 from pathlib import Path
@@ -11,13 +15,13 @@ from cryptography.x509.oid import NameOID
 
 
 def write_certificate(folder: Path, name: str, passphrase: bytes | None = None) -> dict[str, Any]:
-    """A certificate of this name, signed by itself, and its key: files as settings name them."""
+    """Write a self-signed certificate and its key; return their paths by the names of settings."""
     key = _key()
     return _written(folder, _certificate(name, key, name, key), key, passphrase)
 
 
 def write_signed_certificate(folder: Path, name: str) -> dict[str, Any]:
-    """The same, signed by an authority of its own, whose certificate is a file too."""
+    """Write a certificate that a new authority has signed; its own certificate is a third file."""
     key, authority_key = _key(), _key()
     files = _written(folder, _certificate(name, key, "authority", authority_key), key, None)
     authority = _certificate("authority", authority_key, "authority", authority_key, signs=True)

@@ -1,7 +1,10 @@
-"""Wrong clocks: libfaketime before a process, so that it lives at a time that the test sets.
+"""Processes with a wrong clock: libfaketime, preloaded into them.
 
-Promises: only the clock of the day is wrong, as on a real machine; the monotonic one goes on. A
-test that asks for a clock is skipped where libfaketime is missing (Debian: `apt install faketime`).
+    clock = Clock(folder, seconds=-3600)
+    start_worker(environment=clock.environment)
+
+Promises: only the wall clock is wrong, as on a real machine; the monotonic clock is right. A test
+that asks for a clock is skipped where libfaketime is missing (Debian: `apt install faketime`).
 """
 
 from collections.abc import Mapping
@@ -14,10 +17,10 @@ _LIBRARY = "libfaketimeMT.so.1"
 
 
 class Clock:
-    """How far from the truth the processes are that were started with `environment`."""
+    """The offset of the wall clock in the processes that were started with `environment`."""
 
     def __init__(self, folder: Path, seconds: float = 0.0) -> None:
-        """Keep the difference in a file of `folder`, which every user must be able to enter."""
+        """Keep the offset in a file of `folder`, which every user must be able to enter."""
         found = [path for place in _PLACES for path in Path("/").glob(f"{place}/{_LIBRARY}")]
         if not found:
             pytest.skip("libfaketime is not installed: apt install faketime")
@@ -31,8 +34,8 @@ class Clock:
         }
 
     def off(self, seconds: float) -> None:
-        """Let the clock be wrong by so many seconds from now on, also where it runs already."""
+        """Set the offset, also for processes that run already."""
         new = self._file.with_suffix(".new")
         new.write_text(f"{seconds:+.3f}\n")
         new.chmod(0o644)
-        new.rename(self._file)  # at once: a reader never sees half of it
+        new.rename(self._file)  # atomic: a reader never sees half of it

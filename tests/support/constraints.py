@@ -1,9 +1,9 @@
-"""The version of each package that developers and CI install: `constraints.txt`, which this writes.
+"""Writes `constraints.txt`: the version of each package that developers and CI install.
 
-An upload elsewhere turns nothing red: versions move when `make constraints` has been run, in a
-commit of their own. pip resolves what pyproject.toml and the plugins ask for, once with each Python
-at hand; where these get different versions, lines have markers, and those of the newest hold for
-newer ones too. Known limit: only wheels are found; so far all packages have some.
+An upload to PyPI turns no test red: versions change only when `make constraints` was run, in a
+commit of their own. pip resolves the requirements of pyproject.toml and the plugins, once with each
+Python at hand. Where the results differ, lines have markers; those of the newest Python also hold
+for newer ones. Known limit: only wheels are found; so far all packages have some.
 """
 
 import argparse
@@ -20,14 +20,14 @@ HEAD = """\
 # The version of each package that developers and CI install. `make constraints` wrote it; `make
 # setup` heeds it, `make test-lowest` does not. Users are bound by pyproject.toml alone.
 """
-# What installs the project, and the plugins in place.
+# Needed to install the project, and the plugins in place.
 _BUILD = ("hatchling>=1.27", "editables>=0.5")
 _PIP = ("-m", "pip", "install", "--disable-pip-version-check", "--quiet")
 _RESOLVE = ("--dry-run", "--ignore-installed", "--report=-", "--only-binary=:all:")
 
 
 def requirements(projects: Iterable[Mapping[str, Any]]) -> list[str]:
-    """What these projects and all of their extras need, but for each other."""
+    """The requirements of these projects and of all their extras, without the projects."""
     given = [each["project"] for each in projects]
     own = {each["name"] for each in given}
     found = set(_BUILD)
@@ -39,12 +39,12 @@ def requirements(projects: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def named(requirement: str) -> str:
-    """The package that a requirement is about."""
+    """The package name of a requirement."""
     return requirement.partition("[")[0].partition(">")[0].strip()
 
 
 def lines(versions: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
-    """Constraints, from the versions by Python and package; the oldest Python comes first."""
+    """Constraints from the versions by Python and package; the oldest Python comes first."""
     for name in sorted({name for found in versions.values() for name in found}):
         firsts: list[tuple[str, str]] = []  # a Python, and the version from it on
         for python, found in versions.items():
@@ -57,7 +57,7 @@ def lines(versions: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
 
 
 def _resolved(python: str, asked: list[str]) -> tuple[str, dict[str, str]]:
-    """The version of a Python, and what its pip would install into an empty environment."""
+    """The version of a Python, and the packages that its pip would install without any present."""
     command = [python, *_PIP, *_RESOLVE, *asked]
     report = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
     found = [each["metadata"] for each in report["install"]]
@@ -66,7 +66,6 @@ def _resolved(python: str, asked: list[str]) -> tuple[str, dict[str, str]]:
 
 
 def main() -> None:
-    """Write the file."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--python", action="append", required=True)
     parser.add_argument("project", nargs="+", type=Path, help="pyproject.toml")

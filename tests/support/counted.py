@@ -1,9 +1,12 @@
-"""What statistics say, for tests that ask by SQL: all that was counted, rolled up or not."""
+"""Counts of the statistics by SQL: rows that are rolled up, and rows that are not yet.
+
+In a test: `assert await counted(database, "outcome", "type = 'a.b'") == {("succeeded",): 3}`.
+"""
 
 from collections import Counter
 from typing import Any, Protocol
 
-# kind, lane, type, outcome, after, count.
+# Columns: kind, lane, type, outcome, after, count.
 COUNTED = """(
     select s.kind, s.lane, s.type, s.outcome, s.after, d.count
       from inboxd.stats_days d join inboxd.stats_series s on s.id = d.series
@@ -15,11 +18,11 @@ class _Asked(Protocol):
     """A test's database, or a connection."""
 
     async def fetch(self, query: str, /) -> Any:
-        """The rows of a query."""
+        """Return the rows of a query."""
 
 
 async def counted(database: _Asked, columns: str, where: str = "true") -> Counter[tuple[str, ...]]:
-    """How many, by some of the columns."""
+    """The counts, grouped by these columns."""
     rows = await database.fetch(
         f"select {columns}, sum(count)::int from {COUNTED} where {where} group by {columns}"
     )

@@ -1,6 +1,10 @@
-"""A customer's server that gets webhooks: it keeps what came, and answers as it is told.
+"""A customer's server that receives webhooks: it keeps the requests, and answers as a test says.
 
-Promises: a request is in `got` before it is answered, in the order in which they came. Signatures
+    async with serving() as customer:
+        customer.replies["/"] = 503
+        [got] = await customer.has(1)
+
+Promises: a request is in `got` before it is answered; requests are in order of arrival. Signatures
 are checked by a few lines of its own, not by inboxd's code.
 """
 
@@ -20,7 +24,7 @@ from tests.support.waiting import WITHIN, eventually
 
 @dataclass(frozen=True, slots=True)
 class Got:
-    """One request; the names of headers are in lower case. at: when it came."""
+    """One request; the names of headers are in lower case. at: Unix time of its arrival."""
 
     path: str
     headers: Mapping[str, str]
@@ -29,28 +33,27 @@ class Got:
 
     @property
     def id(self) -> str:
-        """The message's."""
         return self.headers["webhook-id"]
 
     @property
     def data(self) -> Any:
-        """What the producer sent."""
+        """The payload that the producer sent."""
         return json.loads(self.body)["data"]
 
     def is_signed_by(self, secret: str) -> bool:
-        """Whether one of its signatures is by this secret, over what came."""
+        """Whether one of the request's signatures is valid for this secret."""
         key = base64.b64decode(secret.removeprefix("whsec_"))
         signed = f"{self.id}.{self.headers['webhook-timestamp']}.".encode() + self.body
         made = base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
         return f"v1,{made}" in self.headers["webhook-signature"].split(" ")
 
 
-# A status, or what makes the whole answer of a request, perhaps later; None: the connection breaks.
+# A status, or a function that makes the whole answer, perhaps later. None breaks the connection.
 Reply = int | Callable[[Got], Awaitable[bytes | None]]
 
 
 def answer(status: int, body: bytes = b"", **headers: str) -> bytes:
-    """A whole answer."""
+    """The bytes of an answer."""
     lines = [f"{name.replace('_', '-')}: {value}\r\n" for name, value in headers.items()]
     return (
         f"HTTP/1.1 {status} Told\r\ncontent-length: {len(body)}\r\n{''.join(lines)}\r\n".encode()
@@ -60,22 +63,21 @@ def answer(status: int, body: bytes = b"", **headers: str) -> bytes:
 
 @dataclass
 class Customer:
-    """The server; `replies` by path, 204 for any other."""
+    """The server. replies: the answer by path; other paths get 204."""
 
     port: int = 0
     got: list[Got] = field(default_factory=list)
     replies: dict[str, Reply] = field(default_factory=dict)
 
     def url(self, path: str = "/") -> str:
-        """Where webhooks go."""
         return f"http://127.0.0.1:{self.port}{path}"
 
     def at(self, path: str) -> list[Got]:
-        """What came there."""
+        """The requests to a path."""
         return [each for each in self.got if each.path == path]
 
     async def has(self, count: int, path: str = "/", within: float = WITHIN) -> list[Got]:
-        """Wait until so many have come there; all that have."""
+        """Wait until at least `count` requests came to a path; return all of that path."""
 
         async def have() -> bool:
             return len(self.at(path)) >= count
@@ -84,7 +86,6 @@ class Customer:
         return self.at(path)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection."""
         with suppress(OSError, asyncio.IncompleteReadError):
             while line := await reader.readline():
                 got = await _request(line, reader)
@@ -109,7 +110,7 @@ async def _request(line: bytes, reader: asyncio.StreamReader) -> Got:
 
 @asynccontextmanager
 async def serving(port: int = 0) -> AsyncIterator[Customer]:
-    """A customer's server for the `async with` block; what is under way at its end is cut."""
+    """Serve a customer during the `async with` block; requests that are open at its end are cut."""
     customer = Customer()
     tasks: set[asyncio.Task[None]] = set()
     writers: list[asyncio.StreamWriter] = []

@@ -1,6 +1,8 @@
 """Servers and databases for tests: real PostgreSQL, a fresh database for each test.
 
-Promises: a test's database is a copy of one that was migrated once, and is gone afterwards.
+    assert await database.fetchval("select count(*) from inboxd.events") == 1  # the fixture
+
+Promises: a test's database is a copy of one that was migrated once, and is dropped after the test.
 """
 
 import os
@@ -27,14 +29,14 @@ from tests.support.kept import KeptConnections
 from tests.support.ports import held_port
 from tests.support.waiting import patient
 
-# A crash of the machine is no test's subject, so fsync is off unless this says otherwise.
+# No test is about a crash of the machine, so fsync is off unless this is set.
 _DURABLE = bool(os.environ.get("INBOXD_TEST_DURABLE"))
-# The folder of another PostgreSQL's programs, in place of the embedded one's.
+# The folder of another PostgreSQL's programs, instead of the embedded one's.
 _BINARIES = Path(found) if (found := os.environ.get("INBOXD_TEST_POSTGRES")) else None
-# Memory, where there is enough: each test makes and drops files, three times as fast there.
+# Memory, where there is enough: each test creates and drops files, three times as fast there.
 _MEMORY = Path("/dev/shm")  # noqa: S108 - mkdtemp makes a folder of its own in it
 _ENOUGH = 8 << 30
-# Partitions of history, a day each: they are most of a database's files, and each test has one.
+# Daily partitions of history: they are most of a database's files, and each test has a database.
 DAYS_AHEAD = 4
 _DROP_DAYS = f"""
 DO $$
@@ -53,7 +55,7 @@ _SETTINGS = {"max_connections": "200", "synchronous_commit": "on", "timezone": "
 
 
 class AnyServer(Protocol):
-    """What a test needs of a server: the way to a database."""
+    """A server that can name the URL of a database."""
 
     def dsn(self, database: str = "postgres") -> str:
         """The URL of a database, as a superuser."""
@@ -61,7 +63,7 @@ class AnyServer(Protocol):
 
 @dataclass(frozen=True)
 class ExternalServer:
-    """A server that somebody else runs, given by INBOXD_TEST_DSN."""
+    """A server that runs already, given by INBOXD_TEST_DSN."""
 
     url: str
 
@@ -82,12 +84,12 @@ class Database:
         return KeptConnections(self.dsn)
 
     async def end_sessions(self) -> None:
-        """End the sessions that are kept for the next statement."""
+        """Close the sessions that are kept for the next statement."""
         await self._kept.close()
 
     @asynccontextmanager
     async def connect(self) -> AsyncIterator[asyncpg.Connection]:
-        """A connection of its own, closed at the end."""
+        """A new connection, closed at the end."""
         connection = await asyncpg.connect(self.dsn, timeout=patient(10))
         try:
             yield connection
@@ -95,17 +97,17 @@ class Database:
             connection.terminate()
 
     async def fetch(self, query: str, *arguments: object) -> list[asyncpg.Record]:
-        """The rows of one query, on a connection that nobody else uses meanwhile."""
+        """Return the rows of a query, run on a connection that no other task uses meanwhile."""
         async with self._kept.borrow() as connection:
             return await connection.fetch(query, *arguments)
 
     async def fetchval(self, query: str, *arguments: object) -> Any:
-        """The first value of one query, on a connection that nobody else uses meanwhile."""
+        """Return the first value of a query, on a connection that no other task uses meanwhile."""
         async with self._kept.borrow() as connection:
             return await connection.fetchval(query, *arguments)
 
     async def execute(self, query: str, *arguments: object) -> str:
-        """Run one statement (or several without arguments); the last one's command tag."""
+        """Run one statement (or several without arguments); return the last command tag."""
         async with self._kept.borrow() as connection:
             return await connection.execute(query, *arguments)
 
@@ -114,9 +116,9 @@ class Database:
 def temporary_server(
     *, binaries: Path | None = _BINARIES, durable: bool = _DURABLE, **settings: str
 ) -> Iterator[Server]:
-    """An embedded server in a folder that is gone afterwards; `settings` are PostgreSQL's.
+    """An embedded server in a temporary folder; `settings` are PostgreSQL's.
 
-    binaries: the folder of another one's programs. durable: on a disk, with fsync.
+    binaries: the folder of another PostgreSQL's programs. durable: on a disk, with fsync.
     """
     place = None if durable else _fast_folder()
     folder = Path(tempfile.mkdtemp(prefix="inboxd-test-", dir=place))
@@ -138,15 +140,18 @@ def temporary_server(
 
 
 class ServerCopy:
-    """A base backup of a server: started, it is that server as it was when it was taken."""
+    """A base backup of a server; started, it is that server as it was when the backup was taken."""
 
     def __init__(self, folder: Path) -> None:
-        """Nothing is taken yet. folder: where it is to be."""
+        """No backup is taken yet. folder: where it will be."""
         self._folder = folder
         self._server: Server | None = None
 
     def take(self, server: Server, *, follows: bool = False) -> None:
-        """Take it, while that server runs; follows: started, it is a standby of that server."""
+        """Take the backup of a running server.
+
+        follows: started, the copy is a standby of that server.
+        """
         place = Place.prepare(self._folder, _BINARIES)
         command = [str(place.binaries / "pg_basebackup"), "-D", str(place.cluster)]
         command += ["-h", "127.0.0.1", "-p", str(server.port), "-U", "postgres"]
@@ -156,7 +161,7 @@ class ServerCopy:
         assert code == 0, place.log.read_text(errors="replace")
 
     def start(self, port: int, **settings: str) -> Server:
-        """Start it at a port; `settings` are PostgreSQL's, before those that it was taken with."""
+        """Start the copy at a port; `settings` override those of the original."""
         self._server = Server.start(
             self._folder,
             port=port,
@@ -167,13 +172,12 @@ class ServerCopy:
         return self._server
 
     def stop(self) -> None:
-        """Stop it, if it runs."""
+        """Stop the server, if it runs."""
         if self._server is not None:
             self._server.stop()
             self._server = None
 
     def remove(self) -> None:
-        """Stop it and delete it."""
         home = None if self._server is None else self._server.home
         self.stop()
         for each in (home, self._folder):
@@ -183,7 +187,7 @@ class ServerCopy:
 
 @contextmanager
 def server_copy() -> Iterator[ServerCopy]:
-    """One that can be taken; it is gone afterwards."""
+    """A copy that is not taken yet; it is removed at the end."""
     copy = ServerCopy(Path(tempfile.mkdtemp(prefix="inboxd-test-", dir=_fast_folder())))
     try:
         yield copy
@@ -192,7 +196,7 @@ def server_copy() -> Iterator[ServerCopy]:
 
 
 def _fast_folder() -> Path | None:
-    """Where files cost least; None: where temporary files go anyway."""
+    """The fastest folder for files; None: the default for temporary files."""
     if "TMPDIR" in os.environ or not os.access(_MEMORY, os.W_OK):
         return None
     return _MEMORY if shutil.disk_usage(_MEMORY).free >= _ENOUGH else None
@@ -200,7 +204,7 @@ def _fast_folder() -> Path | None:
 
 @contextmanager
 def shared_folder() -> Iterator[Path]:
-    """A folder that the server's account can enter too, as pytest's own it cannot."""
+    """A folder that the server's account can enter, unlike pytest's `tmp_path`."""
     folder = Path(tempfile.mkdtemp(prefix="inboxd-test-"))
     folder.chmod(0o755)
     try:
@@ -210,9 +214,9 @@ def shared_folder() -> Iterator[Path]:
 
 
 def create(server: AnyServer, template: str = "template0") -> Database:
-    """A new database: empty, or a copy of one that nobody is connected to.
+    """Create a database: empty, or a copy of a template that has no connections.
 
-    Its files are copied: to log each of its pages costs three times as much.
+    FILE_COPY, since logging each page to the WAL costs three times as much.
     """
     name = f"inboxd_test_{uuid.uuid4().hex[:12]}"
     _administer(server, f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY FILE_COPY")
@@ -220,7 +224,7 @@ def create(server: AnyServer, template: str = "template0") -> Database:
 
 
 def create_migrated(server: AnyServer) -> Database:
-    """A new database with inboxd's schema, and partitions for `DAYS_AHEAD` days."""
+    """Create a database with inboxd's schema, and partitions for `DAYS_AHEAD` days."""
     database = create(server)
     anyio.run(migrate, Settings.model_validate({"dsn": database.dsn}))
     with psycopg.connect(database.dsn) as connection:
@@ -229,7 +233,7 @@ def create_migrated(server: AnyServer) -> Database:
 
 
 def drop(server: AnyServer, database: Database) -> None:
-    """End a database, whoever is still connected to it."""
+    """Drop a database, and end its connections."""
     _administer(server, f"DROP DATABASE {database.name} WITH (FORCE)")
 
 

@@ -1,4 +1,11 @@
-"""A small file system, for tests of a full disk: tables are moved there, and it is filled."""
+"""A small file system for tests of a full disk.
+
+    with small_disk() as disk:
+        await move_tables(database, server, disk, ["events"])
+        fill_up(disk / "ballast")
+
+It needs root.
+"""
 
 import os
 import subprocess
@@ -14,7 +21,7 @@ from tests.support.databases import Database, shared_folder
 
 @contextmanager
 def small_disk() -> Iterator[Path]:
-    """A file system of 100 MB; where none can be mounted, the test is skipped."""
+    """A file system of 100 MB; skips the test where none can be mounted."""
     with shared_folder() as folder:
         mount = ["mount", "-t", "tmpfs", "-o", "size=100m", "tmpfs", str(folder)]
         if subprocess.run(mount, check=False, capture_output=True).returncode:
@@ -26,7 +33,7 @@ def small_disk() -> Iterator[Path]:
 async def move_tables(
     database: Database, server: Server, disk: Path, tables: Sequence[str], space: str = "small"
 ) -> None:
-    """Move tables, their partitions, and all of their indexes to that disk."""
+    """Move tables, their partitions and all their indexes to that disk."""
     owner = (server.home / "cluster").stat()
     os.chown(disk, owner.st_uid, owner.st_gid)
     await database.execute(f"create tablespace {space} location '{disk}'")
@@ -44,7 +51,7 @@ async def move_tables(
 
 
 def fill_up(ballast: Path) -> None:
-    """Take every block there is, at once."""
+    """Allocate every free block of the file's disk."""
     with ballast.open("wb") as file:
         taken = 0
         for size in (1 << 24, 1 << 20, 1 << 12):

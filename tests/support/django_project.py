@@ -1,7 +1,9 @@
-"""Django in the process of the tests: configured once, with a connection for each test's database.
+"""Django in the tests' process: configured once, with a connection to each test's database.
 
-Promises: nothing of it is there before a test asks for it. Tests are async functions, in which
-Django refuses its connections; it is told that here it may.
+    connection = django_connection(database.dsn)
+
+Promises: Django is not configured before a test asks for it. Tests are async functions, in which
+Django refuses connections unless DJANGO_ALLOW_ASYNC_UNSAFE is set.
 """
 
 import os
@@ -24,7 +26,7 @@ APPS = (
 
 
 def database(dsn: str) -> dict[str, Any]:
-    """One of DATABASES, for a URL."""
+    """An entry of DATABASES for a URL."""
     parts = urlsplit(dsn)
     return {
         "ENGINE": "django.db.backends.postgresql",
@@ -37,7 +39,7 @@ def database(dsn: str) -> dict[str, Any]:
 
 
 def setup() -> None:
-    """Configure Django, unless that was done."""
+    """Configure Django, unless it is configured."""
     if settings.configured:
         return
     os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"
@@ -68,11 +70,11 @@ def setup() -> None:
         USE_TZ=True,
     )
     django.setup()
-    setup_test_environment()  # a page tells what it was made of
+    setup_test_environment()  # adds to each response the templates and contexts that made it
 
 
 def django_connection(dsn: str) -> Any:
-    """This thread's `connections["default"]`, on another database than before."""
+    """This thread's `connections["default"]`, now connected to this database."""
     setup()
     if "default" in connections:
         connections["default"].close()

@@ -1,4 +1,7 @@
-"""Endpoints for tests: rows as an operator would add them, and what was sent to them."""
+"""Endpoints as rows of the database, and the deliveries to them.
+
+In a test: `await add(database, "shop", "order.paid")`, then `await deliveries(database)`.
+"""
 
 import json
 from typing import Any
@@ -9,7 +12,7 @@ SECRET = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3"
 
 
 async def add(database: Database, name: str, *types: str, **columns: Any) -> None:
-    """An endpoint of these types (all if none is named), with one secret."""
+    """Insert an endpoint for these types (all, if none is named), with one secret."""
     given: dict[str, Any] = {
         "name": name,
         "url": f"https://{name}.example/hooks",
@@ -24,7 +27,7 @@ async def add(database: Database, name: str, *types: str, **columns: Any) -> Non
 
 
 async def deliveries(database: Database) -> list[dict[str, Any]]:
-    """The unsettled ones, by endpoint: columns, and the payload decoded."""
+    """The unsettled deliveries, ordered by endpoint, with decoded payloads."""
     rows = await database.fetch(
         "select * from inboxd.commands where type = 'webhook.deliver' order by queue, id"
     )

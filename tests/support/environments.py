@@ -1,9 +1,13 @@
-"""Virtual environments outside the checkout, with what a wheel declares that it needs, no more.
+"""Virtual environments outside the checkout, with only the packages that a wheel declares.
 
-Owns how one is made without a download. The distributions that somebody would install, and those
-that these ask for, are links to the files of this interpreter's own: what inboxd uses but does not
-declare is missing there, though the tests' environment has it. Its `pip` installs from a folder of
-wheels, and from source folders; build backends are seen by pip alone.
+    build(wheels, ROOT)
+    environment = make(folder, wheels, "embedded")
+    environment.run("pip install inboxd && inboxd --version", folder)
+
+Nothing is downloaded: the declared distributions, and the distributions that these require, are
+links to the files of this interpreter. A package that inboxd uses but does not declare is missing
+there, though the tests' environment has it. The environment's `pip` installs from a folder of
+wheels, and from source folders; only pip sees build backends.
 """
 
 import os
@@ -38,13 +42,13 @@ sys.exit({attr}())
 
 @dataclass(frozen=True)
 class Environment:
-    """A virtual environment, and the variables with which its commands run."""
+    """A virtual environment, and the environment variables of its commands."""
 
     folder: Path
     environ: Mapping[str, str]
 
     def run(self, line: str, folder: Path, **more: str) -> str:
-        """Run a line of a shell there; what it printed. Raises AssertionError when it fails."""
+        """Run a shell command; return its output. Raises AssertionError when the command fails."""
         ran = subprocess.run(
             ["/bin/sh", "-c", line],
             cwd=folder,
@@ -60,7 +64,7 @@ class Environment:
 
 
 def build(folder: Path, *sources: Path) -> None:
-    """Put the wheels of these source folders, or sdists, into a folder."""
+    """Build the wheels of these source folders, or sdists, into a folder."""
     options = ["--no-deps", "--no-build-isolation", "--quiet", "--disable-pip-version-check"]
     command: list[str | Path] = [sys.executable, "-m", "pip", "wheel"]
     command += [*options, "--wheel-dir", folder, *sources]
@@ -69,7 +73,7 @@ def build(folder: Path, *sources: Path) -> None:
 
 
 def build_sdist(folder: Path) -> Path:
-    """The sdist of this checkout."""
+    """Build the sdist of this checkout; return its path."""
     command = [sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", str(folder)]
     ran = subprocess.run(
         command, cwd=ROOT, env=_environ(), capture_output=True, text=True, check=False
@@ -80,9 +84,9 @@ def build_sdist(folder: Path) -> Path:
 
 
 def make(folder: Path, wheels: Path, *extras: str, also: Iterable[str] = ()) -> Environment:
-    """An environment in which inboxd's wheel can be installed, with what it then asks for.
+    """Make an environment in which inboxd's wheel can be installed with its dependencies.
 
-    also: what else somebody would install.
+    also: further requirements that are there.
     """
     venv.create(folder, symlinks=True)
     [site] = folder.glob("lib/python*/site-packages")
@@ -101,7 +105,7 @@ def make(folder: Path, wheels: Path, *extras: str, also: Iterable[str] = ()) -> 
 
 
 def needs(wheel: Path, *extras: str) -> list[str]:
-    """What a wheel asks for, of itself and for its extras."""
+    """The requirements of a wheel and of these extras."""
     with zipfile.ZipFile(wheel) as archive:
         [name] = [each for each in archive.namelist() if each.endswith(".dist-info/METADATA")]
         about = HeaderParser().parsestr(archive.read(name).decode())
@@ -122,7 +126,7 @@ def needs(wheel: Path, *extras: str) -> list[str]:
 
 
 def _closure(requirements: Iterable[str]) -> list[Distribution]:
-    """The distributions that these ask for, and those that they ask for."""
+    """The distributions of these requirements, and all that they require."""
     found: dict[str, Distribution] = {}
     todo = [Requirement(each) for each in requirements]
     seen: set[tuple[str, frozenset[str]]] = set()
@@ -161,6 +165,6 @@ def _write_program(file: Path, text: str) -> None:
 
 
 def _environ() -> dict[str, str]:
-    """That of this process without what leads Python or inboxd anywhere."""
+    """This process's environment, without variables that redirect Python or inboxd."""
     leads = ("INBOXD_", "PYTHON", "PYTEST", "VIRTUAL_ENV", "COV_")
     return {name: value for name, value in os.environ.items() if not name.startswith(leads)}

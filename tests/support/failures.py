@@ -1,9 +1,8 @@
-"""What the gate learns of a failed test: the kind of failure, its text, the logs of its processes.
+"""Reports each failed test to the gate: kind of failure, text, logs of its processes.
 
-`tests/conftest.py` imports the hook. Kind and text stand in the report's `user_properties`; logs
-are copied to the folder that INBOXD_TEST_KEPT names, and nowhere without it.
-
-In CI (INBOXD_TEST_EVERYTHING) a test that skips itself has failed, and its kind is "missing".
+`tests/conftest.py` imports the hook. Kind and text are in the report's `user_properties`; logs are
+copied to the folder INBOXD_TEST_KEPT, if it is set. In CI (INBOXD_TEST_EVERYTHING) a test that
+skips itself fails, with the kind "missing".
 """
 
 import os
@@ -31,7 +30,7 @@ _HAS_FAILED = pytest.StashKey[bool]()
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Note the kind of a failure, and keep the logs when the test's fixtures have ended."""
+    """Note the kind of a failure; keep the logs when the test's fixtures have ended."""
     report = yield
     if _EVERYTHING and report.skipped:
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
@@ -54,7 +53,7 @@ def pytest_runtest_makereport(
 
 
 def _keep_logs(item: pytest.Item, kept: Path) -> None:
-    """Copy what there is; a full disk or a file that is gone must not fail another test."""
+    """Copy the logs; a full disk or a missing file must not fail another test."""
     folder = kept / re.sub(r"[^\w.-]+", "-", item.nodeid)[-150:]
     with suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)
@@ -63,7 +62,7 @@ def _keep_logs(item: pytest.Item, kept: Path) -> None:
 
 
 def _logs(item: pytest.Item) -> Iterator[Path]:
-    """The logs of the workers that the test had, and those in its folders."""
+    """The logs of the test's workers, and those in its folders."""
     arguments = getattr(item, "funcargs", None) or {}
     for value in arguments.values():
         if isinstance(value, Worker):

@@ -1,12 +1,18 @@
-"""Workers without their imports: a process that has made them once forks each worker.
+"""Workers that start without imports: one process imports the daemon and forks each worker.
+
+    worker = fork(["run"], environment, output=log.fileno(), inherited=pipe)
 
 An interpreter needs two thirds of a second of CPU to import the daemon, and the tests start
-hundreds of workers. A forked one is a process like any other, with a session, signals and an exit
-code of its own; it reads its settings and finds its plugins itself.
-Promises: the process that forks ends with the one that asks.
-Known limits: a worker that is to start otherwise than the tests were is not forked (`fits`). Forked
-workers have one hash seed, zone and locale, and all modules that the tests' support imports; where
-that may hide something, as in chaos, they have interpreters of their own (`forked=False`).
+hundreds of workers. A forked worker is a process like any other, with its own session, signals and
+exit code; it reads its settings and finds its plugins itself.
+
+Promises: the forking process ends with the process that started it.
+
+Known limits: a worker whose interpreter must start differently from the tests' is not forked
+(`fits`). Forked workers share one hash seed, time zone and locale, and all modules that the tests'
+helpers import. Where that may hide a fault, as in chaos, workers have their own interpreters
+(`forked=False`).
+
 See: tests/support/forker.py, the process that forks.
 """
 
@@ -28,40 +34,40 @@ from typing import BinaryIO
 from tests.support.waiting import patient
 
 _ROOT = Path(__file__).parents[2]
-# As the tests were started, whatever one of them changes; with the mark by which the gate finds
-# processes of killed runs (.ci/gate/leftovers.py).
+# The environment at the start of the tests, whatever a test changes later. PYTEST_CURRENT_TEST
+# marks the process: by it the gate finds processes of killed runs (.ci/gate/leftovers.py).
 _ENVIRONMENT = {**os.environ, "PYTEST_CURRENT_TEST": "any"}
 
 
 class Forked:
-    """A process that was forked, with those methods of `subprocess.Popen` that tests use."""
+    """A forked process, with those methods of `subprocess.Popen` that tests use."""
 
     def __init__(self, pid: int, ended: BinaryIO) -> None:
-        """Remember the process; `ended` gets its exit code when it ends."""
+        """Remember the process; its exit code arrives on `ended`."""
         self.pid = pid
         self.returncode: int | None = None
         self._ended = ended
         self._reading = threading.Lock()
 
     def poll(self) -> int | None:
-        """Its exit code (negative: the signal that ended it), or None while it lives."""
+        """The exit code (negative: the signal that ended the process), or None while it lives."""
         return self._look(0)
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait for its end; its exit code. Raises subprocess.TimeoutExpired."""
+        """Wait for the end; return the exit code. Raises subprocess.TimeoutExpired."""
         code = self._look(timeout)
         if code is None:
             raise subprocess.TimeoutExpired("inboxd run", timeout or 0)
         return code
 
     def send_signal(self, number: int) -> None:
-        """Send a signal, if it lives."""
+        """Send a signal, if the process lives."""
         if self.poll() is None:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, number)
 
     def terminate(self) -> None:
-        """Send SIGTERM, if it lives."""
+        """Send SIGTERM, if the process lives."""
         self.send_signal(signal.SIGTERM)
 
     def _look(self, timeout: float | None) -> int | None:
@@ -85,9 +91,9 @@ def _is_readable(file: BinaryIO, timeout: float | None) -> bool:
 
 
 def fits() -> bool:
-    """Whether a process that starts now would find what the one that forks has found.
+    """Whether a process that starts now would import the same code as the forking process.
 
-    It may find plugins in PYTHONPATH, which are imported after the fork, but no other inboxd.
+    PYTHONPATH may name further plugins, which are imported after the fork, but not another inboxd.
     """
     folders = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     others = [folder for folder in folders if folder and (Path(folder) / "inboxd").is_dir()]
@@ -113,7 +119,7 @@ def fork(
 
 @cache
 def _forker() -> socket.socket:
-    """The way to the process that forks, which is started as these tests were."""
+    """The socket to the forking process, which is started at the first call."""
     here, there = socket.socketpair()
     with there:
         process = subprocess.Popen(
@@ -135,7 +141,7 @@ def _forker() -> socket.socket:
 
 
 def _read_at_start(environment: Mapping[str, str]) -> Mapping[str, str]:
-    """What decides how an interpreter starts, but for PYTHONPATH, which a worker reads itself."""
+    """The variables that an interpreter reads at its start; PYTHONPATH is left to the worker."""
     return {
         name: value
         for name, value in environment.items()

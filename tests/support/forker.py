@@ -1,6 +1,8 @@
-"""The process that forks workers: it imports the daemon once, and reports how each worker ends.
+"""The process that forks workers: it imports the daemon once, and reports each worker's exit code.
 
-See: tests/support/forked.py, which starts and asks it.
+    python -m tests.support.forker 5  # the file descriptor of the socket to the tests
+
+See: tests/support/forked.py, which starts this process and sends its requests.
 """
 
 import gc
@@ -14,7 +16,7 @@ import sys
 from contextlib import suppress
 from typing import NoReturn
 
-# What `inboxd run` and `receive` import, also late.
+# The modules that `inboxd run` and `receive` import, including lazy imports.
 _IMPORTS = (
     "inboxd.cli.app",
     "inboxd.daemon.receiver",
@@ -31,7 +33,7 @@ def _serve(control: socket.socket) -> None:
     for module in _IMPORTS:
         importlib.import_module(module)
     gc.collect()
-    gc.freeze()  # or the first collection of each worker copies every page
+    gc.freeze()  # otherwise the first collection of each worker copies every page
     ends: dict[int, int] = {}
 
     def reap(*_: object) -> None:
@@ -47,7 +49,7 @@ def _serve(control: socket.socket) -> None:
     requests = control.makefile("rb")
     while True:
         _, files, _, _ = socket.recv_fds(control, 1, 3)
-        if not files:  # who asks has ended
+        if not files:  # the tests have ended
             return
         arguments, environment = json.loads(requests.readline())
         output, inherited, end = files
@@ -72,7 +74,7 @@ def _become_inboxd(arguments: list[str], environment: dict[str, str], output: in
     os.close(output)
     os.environ.clear()
     os.environ.update(environment)
-    # As an interpreter does at its start.
+    # An interpreter does this at its start.
     folders = environment.get("PYTHONPATH", "").split(os.pathsep)
     sys.path[1:1] = [folder for folder in folders if folder and folder not in sys.path]
     sys.argv = ["inboxd", *arguments]

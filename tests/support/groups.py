@@ -1,9 +1,12 @@
 # ruff: noqa: E501 - the questions are SQL
-"""What must be true of batches and workflows once everything has ended: a query for each promise.
+"""Invariants of batches and workflows that have ended: one query for each; its rows break it.
 
-Each finds what breaks it. What follows a batch has `say` in its payload, whose last word is then,
-otherwise or finally; the events that make a workflow have its `steps` in theirs, as (name, what,
-what it waits for: "a" or "a failed").
+    for name, query in WRONG_GROUPS.items():
+        assert not await database.fetch(query), name
+
+A command that follows a batch has `say` in its payload: its last word is then, otherwise or
+finally. An event that starts a workflow has `steps` in its payload: lists of (name, script, needs),
+where a need is "a" or "a failed".
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,9 @@
-"""Other people's servers as processes of a test: ready when they listen, ended with their owner.
+"""Foreign servers as processes of a test.
 
-Promises that none outlives the test that started it, SIGKILL of the test's process included.
+    with guarded([installed("nginx"), "-c", str(file)], port, log):
+        ...  # the server listens
+
+Promises: no server outlives the test's process, even if that process gets SIGKILL.
 """
 
 import os
@@ -15,14 +18,14 @@ from pathlib import Path
 from tests.support.verdicts import Late
 from tests.support.waiting import patient
 
-_PLACES = ("/usr/sbin", "/usr/local/sbin")  # in no PATH but root's
+_PLACES = ("/usr/sbin", "/usr/local/sbin")  # only root's PATH has these
 _READY_SECONDS = 20.0
-# The shell holds the pipe from its owner; when that ends, however it does, the server does.
+# The shell reads a pipe from the test's process. When that process ends, the shell ends the server.
 _GUARDED = '"$@" & read -r _; kill -TERM $!; wait $!'
 
 
 def installed(program: str) -> str | None:
-    """Where a program of the system is."""
+    """The path of a system program."""
     return shutil.which(program, path=os.pathsep.join((os.defpath, *_PLACES)))
 
 
@@ -30,7 +33,7 @@ def installed(program: str) -> str | None:
 def guarded(
     command: Sequence[str], port: int, log: Path, folder: Path | None = None
 ) -> Iterator[None]:
-    """A server that runs meanwhile, in a folder, and listens at a port of this machine."""
+    """Run a server in a folder during the block; it listens at a port of this machine."""
     with log.open("wb") as output:
         process = subprocess.Popen(
             ["/bin/sh", "-c", _GUARDED, "guarded", *command],

@@ -1,6 +1,9 @@
-"""History as it is after months: partitions of days long over, filled.
+"""History as it is after months: partitions of past days, with rows.
 
-Promises: rows are spread over their day, and like those that settlements write.
+    await make_day(database, 90)
+    await settle(database, 90, rows=1000)
+
+Promises: rows are spread over their day, and look like those that settlements write.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -32,12 +35,12 @@ _SETTLED = {
 
 
 def day(days: int) -> str:
-    """The end of a partition's name, so many days ago."""
+    """The suffix of a partition's name, for a day this many days ago."""
     return f"{datetime.now(UTC) - timedelta(days=days):_%Y%m%d}"
 
 
 async def make_day(database: Database, days: int, *parents: str) -> None:
-    """Make the partitions of a day so many days ago; of all three tables unless named."""
+    """Create the partitions of a day this many days ago; of all tables unless some are named."""
     low = datetime.now(UTC).date() - timedelta(days=days)
     for parent in parents or PARENTS:
         await database.execute(
@@ -55,7 +58,7 @@ async def settle(
     parent: str = "events_history",
     body: tuple[int, datetime] = (0, datetime(1970, 1, 1, tzinfo=UTC)),
 ) -> None:
-    """Rows that were settled so many days ago; `body`: the id and time of a large payload."""
+    """Insert rows settled this many days ago. body: the id and creation time of a large payload."""
     body_id, body_at = body if body[0] else (None, None)
     await database.execute(
         _SETTLED[parent]
@@ -67,7 +70,7 @@ async def settle(
 
 
 async def store_body(database: Database, days: int, text: str) -> tuple[int, datetime]:
-    """A large payload that was stored so many days ago: its id and time."""
+    """Insert a large payload created this many days ago; return its id and creation time."""
     (row,) = await database.fetch(
         "insert into inboxd.bodies (created_at, payload) values (now() - make_interval(days => $1),"
         " jsonb_build_object('text', $2::text)) returning id, created_at",
@@ -77,7 +80,7 @@ async def store_body(database: Database, days: int, text: str) -> tuple[int, dat
 
 
 async def parts(database: Database) -> set[str]:
-    """The tables that are or were partitions, of days that are over."""
+    """The tables that are or were partitions, of days before yesterday."""
     rows = await database.fetch(
         r"select relname from pg_class where relkind = 'r'"
         r" and relnamespace = 'inboxd'::regnamespace and relname ~ '_\d{8}$'"

@@ -1,12 +1,14 @@
-"""A target that misbehaves on demand: a raw HTTP/1.1 server, which does what a path or a plan says.
+"""A target that misbehaves on demand: a raw HTTP/1.1 server, controlled by paths or a plan.
 
-In a test: `async with Target() as target: ... target.url("/status/503")`; `target.plan` says what
-is done with the next requests, in turn, whatever they ask. As a process of its own,
-`python -m tests.support.http_target --port 0 --control 0` prints both ports as JSON; a line of JSON
-to the control port changes it (`{"plan": ["/status/503", "/ok"]}`, `{"down": true}`: nobody
-listens, `{"forget": true}`) and gets a line with what it has seen.
+    async with Target() as target:
+        target.plan.append("/silent")  # for the next request, whatever its path
+        await call(target.url("/status/503"))
 
-The paths are the methods of `_Deeds`: `/status/429?retry-after=7`, `/drip?every=0.1`, `/silent`.
+As a process: `python -m tests.support.http_target --port 0 --control 0` prints both ports as JSON.
+A line of JSON to the control port changes it (`{"plan": ["/status/503", "/ok"]}`, `{"down": true}`:
+it stops listening, `{"forget": true}`); the answer is a line with the requests seen.
+
+The paths are the methods of `_Behaviours`: `/status/429?retry-after=7`, `/drip?every=0.1`.
 """
 
 import argparse
@@ -28,7 +30,7 @@ from tests.support.waiting import WITHIN, bounded
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A request that came whole. connection: its number."""
+    """A request that arrived whole. connection: its number."""
 
     method: str
     path: str
@@ -38,7 +40,7 @@ class Seen:
 
 
 class Target:
-    """The server, on loopback. `seen` has what came; `open` counts connections."""
+    """The server, on loopback. seen: the requests; open: the number of open connections."""
 
     def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         self._tls = tls
@@ -61,18 +63,17 @@ class Target:
         await self.stop()
 
     def url(self, path: str = "/ok", host: str = "127.0.0.1") -> str:
-        """The URL of a path."""
         return f"{'https' if self._tls else 'http'}://{host}:{self.port}{path}"
 
     async def start(self, port: int = 0) -> None:
-        """Listen; again at the same port after `stop`."""
+        """Listen; after `stop`, at the same port again."""
         self._server = await asyncio.start_server(
             self._accepted, "127.0.0.1", port or self.port, ssl=self._tls
         )
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
-        """Close all connections, and listen no more."""
+        """Close all connections, and stop listening."""
         if self._server is None:
             return
         self._server.close()
@@ -82,13 +83,13 @@ class Target:
         self._server = None
 
     async def until(self, holds: Callable[[], bool], within: float = WITHIN) -> None:
-        """Wait until something of it holds; it is asked at each change."""
+        """Wait until `holds` returns true; it is called after each change."""
         with bounded(within):
             async with self._changed:
                 await self._changed.wait_for(holds)
 
     async def changed(self) -> None:
-        """Wake those who wait."""
+        """Wake the tasks that wait in `until`."""
         async with self._changed:
             self._changed.notify_all()
 
@@ -102,7 +103,7 @@ class Target:
         try:
             await self._serve(reader, writer, next(self._numbers))
         except (OSError, EOFError, RuntimeError, asyncio.CancelledError):
-            pass  # the client went (uvloop: RuntimeError), or the server stops
+            pass  # the client closed (uvloop: RuntimeError), or the server stops
         finally:
             self._tasks.discard(task)
             self.open -= 1
@@ -117,13 +118,13 @@ class Target:
             request = await _read(reader, number)
             self.seen.append(request)
             await self.changed()
-            deeds = _Deeds(self, reader, writer, request)
-            if not await deeds.do(self.plan.popleft() if self.plan else request.path):
+            behaviours = _Behaviours(self, reader, writer, request)
+            if not await behaviours.do(self.plan.popleft() if self.plan else request.path):
                 return
 
 
 async def _read(reader: asyncio.StreamReader, number: int) -> Seen:
-    """The next request. Raises EOFError."""
+    """Read the next request. Raises EOFError."""
     head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
     method, path, _ = head[0].split(" ")
     pairs = (line.partition(":") for line in head[1:] if line)
@@ -132,8 +133,8 @@ async def _read(reader: asyncio.StreamReader, number: int) -> Seen:
     return Seen(method, path, headers, body, number)
 
 
-class _Deeds:
-    """What it does with one request. Each returns whether the connection is kept."""
+class _Behaviours:
+    """Handles one request. Each method returns whether the connection is kept."""
 
     def __init__(
         self,
@@ -150,15 +151,15 @@ class _Deeds:
         self._options: dict[str, str] = {}
 
     async def do(self, path: str) -> bool:
-        """What the path says: `/NAME/ARGUMENT?OPTIONS`."""
+        """Call the method that the path names: `/NAME/ARGUMENT?OPTIONS`."""
         parts = urlsplit(path)
         name, _, self._argument = parts.path.strip("/").partition("/")
         self._options = dict(parse_qsl(parts.query, keep_blank_values=True))
-        deed: Callable[[], Awaitable[bool]] = getattr(self, f"_{name}", self._ok)
-        return await deed()
+        behaviour: Callable[[], Awaitable[bool]] = getattr(self, f"_{name}", self._ok)
+        return await behaviour()
 
     async def _ok(self) -> bool:
-        """200; `?body=`, `?size=` bytes of x."""
+        """Answer 200; `?body=`, `?size=` bytes of x."""
         body = self._options.get("body", "ok").encode() or b""
         if "size" in self._options:
             body = b"x" * int(self._options["size"])
@@ -170,7 +171,7 @@ class _Deeds:
         return await self._answer(int(self._argument), body, self._options)
 
     async def _echo(self) -> bool:
-        """What came, as JSON."""
+        """Answer 200 with the request's headers and body, as JSON."""
         said = {
             "headers": dict(self._request.headers),
             "body": self._request.body.decode("latin-1"),
@@ -182,20 +183,20 @@ class _Deeds:
         return await self._answer(200, b"", {"set-cookie": "session=1; Path=/"})
 
     async def _slow(self) -> bool:
-        """200 after `?after=` seconds."""
+        """Answer 200 after `?after=` seconds."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(float(self._options.get("after", "60"))):
                 await self._reader.read()
-                return False  # the client went
+                return False  # the client closed
         return await self._answer(200, b"slow")
 
     async def _silent(self) -> bool:
-        """Nothing, until the client goes."""
+        """Send nothing until the client closes."""
         await self._reader.read()
         return False
 
     async def _drip(self) -> bool:
-        """A body that comes byte by byte, and does not end; `/drip/head`: so does the head."""
+        """Send a body byte by byte, without end; `/drip/head`: send the head so."""
         every = float(self._options.get("every", "0.02"))
         head = "HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n"
         start = head if self._argument == "head" else f"{head}\r\n"
@@ -206,7 +207,7 @@ class _Deeds:
         return False
 
     async def _endless(self) -> bool:
-        """A body without an end: in chunks, or `/endless/length` with a huge length."""
+        """Send a body without end: in chunks, or `/endless/length` with a huge length."""
         framed = "content-length: 1000000000000" if self._argument else "transfer-encoding: chunked"
         await self._send(f"HTTP/1.1 200 OK\r\n{framed}\r\n\r\n".encode())
         block = b"y" * 65536
@@ -215,7 +216,7 @@ class _Deeds:
             await self._send(part)
 
     async def _reset(self) -> bool:
-        """Reset before the head; `/reset/head` within it, `/reset/body` within the body."""
+        """Reset before the head; `/reset/head` within the head, `/reset/body` within the body."""
         if self._argument:
             await self._send(b"HTTP/1.1 200 OK\r\ncontent-le")
         if self._argument == "body":
@@ -224,23 +225,23 @@ class _Deeds:
         return False
 
     async def _close(self) -> bool:
-        """Close without an answer; `/close/after`: answer, promise to keep it, and close."""
+        """Close without an answer; `/close/after`: promise to keep the connection, but close it."""
         if self._argument:
             await self._answer(200, b"ok")
         return False
 
     async def _short(self) -> bool:
-        """Fewer bytes than the length says."""
+        """Send fewer bytes than the length says, then close."""
         await self._send(b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nshort")
         return False
 
     async def _long(self) -> bool:
-        """More bytes than the length says, and the connection is kept."""
+        """Send more bytes than the length says, and keep the connection."""
         await self._send(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nokHTTP/1.1 200 OK\r\n\r\n")
         return True
 
     async def _garbage(self) -> bool:
-        """Not HTTP; `/garbage/chunks`: a body that is not chunked as it says."""
+        """Send what is not HTTP; `/garbage/chunks`: a body with invalid chunks."""
         if self._argument:
             await self._send(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\nzzz")
         else:
@@ -248,14 +249,14 @@ class _Deeds:
         return False
 
     async def _headers(self) -> bool:
-        """Headers that are too many, or `/headers/long`: one that is too long."""
+        """Send too many headers, or `/headers/long`: one that is too long."""
         await self._send(b"HTTP/1.1 200 OK\r\n")
         for number in range(100_000):
             await self._send(b"x" * 1000 if self._argument else f"x-{number}: 1\r\n".encode())
         return False
 
     async def _informational(self) -> bool:
-        """103 again and again, and never an answer."""
+        """Send 103 again and again, and never a final answer."""
         while True:
             await self._send(b"HTTP/1.1 103 Early Hints\r\n\r\n")
             await asyncio.sleep(0.001)
@@ -277,7 +278,7 @@ class _Deeds:
 async def _control(
     target: Target, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 ) -> None:
-    """One line of JSON is an order, and gets one line of JSON."""
+    """Answer each line of JSON, an order, with a line of JSON."""
     while line := await reader.readline():
         order = orjson.loads(line)
         if "plan" in order:
@@ -286,12 +287,12 @@ async def _control(
             await (target.stop() if order["down"] else target.start())
         if order.get("forget"):
             target.seen.clear()
-        writer.write(orjson.dumps(_told(target)) + b"\n")
+        writer.write(orjson.dumps(_report(target)) + b"\n")
         await writer.drain()
     writer.close()
 
 
-def _told(target: Target) -> dict[str, Any]:
+def _report(target: Target) -> dict[str, Any]:
     seen = [
         {
             "method": each.method,

@@ -1,6 +1,9 @@
-"""A connection of HTTP/1.1 for tests: bytes go out as they are, answers come back parsed.
+"""An HTTP/1.1 connection for tests: bytes are sent unchanged, answers are parsed.
 
-Promises: an error says whether the request may have arrived (`NoAnswer`), or cannot have
+    wire = await Wire.connect(port)
+    answer = await wire.ask(request("/hooks", b"{}", {}))
+
+Promises: the error says whether the request may have arrived (`NoAnswer`), or cannot have
 (`Refused`).
 """
 
@@ -17,7 +20,7 @@ from tests.support.waiting import WITHIN, patient
 
 
 class Refused(Exception):
-    """Nobody accepted the connection: the request was not sent."""
+    """The connection was not accepted: the request was not sent."""
 
 
 class NoAnswer(Exception):
@@ -25,7 +28,7 @@ class NoAnswer(Exception):
 
 
 class Answer(NamedTuple):
-    """What was answered; the names of headers are in lower case."""
+    """An answer; the names of headers are in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -33,12 +36,12 @@ class Answer(NamedTuple):
 
     @property
     def accepted(self) -> bool:
-        """Whether it takes responsibility for the request."""
+        """Whether the receiver has accepted the request."""
         return 200 <= self.status < 300
 
     @property
     def json(self) -> dict[str, object]:
-        """The body as an object of JSON."""
+        """The body as a JSON object."""
         found: dict[str, object] = orjson.loads(self.body)
         return found
 
@@ -67,7 +70,7 @@ class Wire(asyncio.Protocol):
         return wire
 
     async def ask(self, request: bytes, within: float = WITHIN) -> Answer:
-        """Send a whole request and return what is answered. Raises NoAnswer."""
+        """Send a whole request and return its answer. Raises NoAnswer."""
         self.send(request)
         return await self.answer(within)
 
@@ -78,7 +81,7 @@ class Wire(asyncio.Protocol):
         self.transport.write(data)
 
     async def answer(self, within: float = WITHIN) -> Answer:
-        """Return the next answer. Raises NoAnswer, and closes, when none comes."""
+        """Return the next answer. When none comes, close the connection and raise NoAnswer."""
         if self._waiter is None:
             self._waiter = asyncio.get_running_loop().create_future()
         if not self.open and not self._waiter.done():
@@ -94,24 +97,22 @@ class Wire(asyncio.Protocol):
             self._waiter = None
 
     async def ended(self, within: float = WITHIN) -> None:
-        """Wait until the other side has closed it."""
+        """Wait until the other side has closed the connection."""
         async with asyncio.timeout(patient(within)):
             await self._ended.wait()
 
     def close(self) -> None:
-        """Close it at once."""
         self.open = False
         self.transport.abort()
 
     # ------------------------------------------------------------------ called by the loop
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the way out."""
-        # uvloop's is not one by its class.
+        # uvloop's transport is not a subclass of asyncio.Transport.
         self.transport, self.open = cast(asyncio.Transport, transport), True
 
     def data_received(self, data: bytes) -> None:
-        """Parse; what is no HTTP ends the connection."""
+        """Parse; close the connection if the bytes are not HTTP."""
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserError as error:
@@ -119,7 +120,6 @@ class Wire(asyncio.Protocol):
             self.close()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Nothing more comes."""
         self.open = False
         self._ended.set()
         self._fail(NoAnswer(f"the connection was closed: {error or 'in order'}"))
@@ -127,24 +127,21 @@ class Wire(asyncio.Protocol):
     def _fail(self, error: NoAnswer) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_exception(error)
-            self._waiter.exception()  # seen, also where nobody asks for the answer any more
+            self._waiter.exception()  # retrieved: an error that is not awaited is not logged
 
     # ---------------------------------------------------------------- called by the parser
 
     def on_message_begin(self) -> None:
-        """Begin another answer."""
         self._headers, self._body = {}, b""
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Keep a header."""
         self._headers[name.decode("latin-1").lower()] = value.decode("latin-1")
 
     def on_body(self, body: bytes) -> None:
-        """Keep a part of the body."""
         self._body += body
 
     def on_message_complete(self) -> None:
-        """Hand over the answer; the ones that nobody waits for are dropped."""
+        """Give the answer to the task that waits, if one does."""
         answer = Answer(self._parser.get_status_code(), self._headers, self._body)
         if not self._parser.should_keep_alive():
             self.open = False
@@ -157,14 +154,14 @@ class Wire(asyncio.Protocol):
 def request(
     path: str, body: bytes, headers: Mapping[str, str], *, method: str = "POST", host: str = "test"
 ) -> bytes:
-    """A whole request as bytes, with a Content-Length."""
+    """The bytes of a request, with a Content-Length."""
     lines = [f"{method} {path} HTTP/1.1", f"host: {host}", f"content-length: {len(body)}"]
     lines += [f"{name}: {value}" for name, value in headers.items()]
     return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + body
 
 
 async def post(port: int, path: str, body: bytes, headers: Mapping[str, str]) -> Answer:
-    """One request on a connection of its own."""
+    """Send one request on a connection of its own."""
     wire = await Wire.connect(port)
     try:
         return await wire.ask(request(path, body, headers))

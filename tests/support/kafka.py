@@ -1,8 +1,13 @@
 """A Kafka cluster of a test's own: librdkafka's mock, which speaks the protocol on loopback.
 
-It has no SASL and no TLS; keeps at most 5 MB and 100,000 messages of a partition, and forgets the
-oldest; answers a fetch that finds nothing when its time is over, whatever comes meanwhile; and does
-not know a repeated batch. Topics are made by who asks for them, unless `missing` says otherwise.
+    with mock_kafka() as kafka:
+        topic = kafka.topic(partitions=2)
+        kafka.answer(PRODUCE, NOT_LEADER)  # the next PRODUCE request fails
+
+The mock has no SASL and no TLS. It keeps at most 5 MB and 100,000 messages per partition, and
+deletes the oldest. A fetch without data is answered only at its timeout, though messages arrive
+meanwhile. Repeated batches are not detected. A client that asks for an unknown topic creates it,
+unless `missing` says otherwise.
 """
 
 import json
@@ -30,10 +35,10 @@ from tests.support.waiting import patient
 OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC, NOT_LEADER, TIMED_OUT, TOO_LARGE = 1, 3, 6, 7, 10
 LEADER_NOT_AVAILABLE, INVALID_TOPIC, REBALANCING, NOT_ALLOWED = 5, 17, 27, 29
 OUT_OF_ORDER, INVALID_RECORD = 45, 87
-# Of the mock: the connection ends instead of an answer.
+# The mock's own code: it closes the connection instead of answering.
 CUT = -195
 
-# Requests, by their keys.
+# Keys of requests.
 PRODUCE, FETCH, LIST_OFFSETS, METADATA, OFFSET_COMMIT, OFFSET_FETCH = 0, 1, 2, 3, 8, 9
 COORDINATOR, JOIN, HEARTBEAT, PRODUCER_ID = 10, 11, 12, 22
 _FAULTY = (
@@ -54,7 +59,7 @@ _ALL = -1
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One that a partition has, and the batch that it came in."""
+    """A record of a partition, and the batch that it came in."""
 
     topic: str
     partition: int
@@ -68,7 +73,7 @@ class Record:
 
 
 class MockKafka:
-    """A running cluster; brokers have the numbers from 1 on."""
+    """A running cluster; its brokers are numbered from 1."""
 
     def __init__(self, process: "subprocess.Popen[str]", brokers: int) -> None:
         self._process = process
@@ -77,27 +82,26 @@ class MockKafka:
         self.servers = tuple(str(self._heard()).split(","))
 
     def broker(self, **settings: Any) -> Broker:
-        """The settings of a broker."""
         return Broker.model_validate(
             {"kind": "kafka", "servers": self.servers, "connect_timeout": "2s", **settings}
         )
 
     def topic(self, partitions: int = 4) -> str:
-        """A new one."""
+        """Create a topic with a new name."""
         name = f"topic-{next(self._names)}"
         self.create(name, partitions)
         return name
 
     def create(self, topic: str, partitions: int) -> None:
-        """One of this name."""
+        """Create a topic with this name."""
         self._run("topic_create", topic, partitions, 1)
 
     def delete(self, topic: str) -> None:
-        """With its messages; who asks for it makes another one."""
+        """Delete a topic and its messages; a client that asks for it creates it again."""
         self._run("topic_delete", topic)
 
     def missing(self, topic: str, error: int = UNKNOWN_TOPIC) -> None:
-        """It is told to be missing, or for another error; 0: it is there."""
+        """Report the topic as missing, or with another error; 0: it exists."""
         self._run("topic_set_error", topic, error)
 
     def lead(self, topic: str, partition: int, broker: int) -> None:
@@ -105,7 +109,7 @@ class MockKafka:
         self._run("partition_set_leader", topic, partition, broker)
 
     def forget(self, topic: str, partition: int, before: int) -> None:
-        """Delete what is older than this offset: retention."""
+        """Delete the messages before this offset, as retention does."""
         self._run("partition_delete_records", topic, partition, before)
 
     def answer(self, request: int, *errors: int) -> None:
@@ -113,40 +117,39 @@ class MockKafka:
         self._run("push_request_errors", request, *errors)
 
     def answer_partition(self, topic: str, partition: int, request: int, *errors: int) -> None:
-        """Answer the next requests of a kind with these errors, as to this partition."""
+        """Answer the next requests of a kind with these errors for this partition."""
         self._run("partition_push_request_errors", topic, partition, request, *errors)
 
     def delay(self, broker: int, request: int, milliseconds: int) -> None:
-        """Obey the next request of a kind, and answer it so much later."""
+        """Answer the next request of a kind with this delay; it is executed."""
         self._run("broker_push_request_error_rtts", broker, request, 0, milliseconds)
 
     def slow(self, milliseconds: int) -> None:
-        """Answer everything so much later."""
+        """Answer everything with this delay."""
         self._run("broker_set_rtt", _ALL, milliseconds)
 
     def down(self, broker: int = _ALL) -> None:
-        """End connections, and take no new ones."""
+        """Close connections, and refuse new ones."""
         self._run("broker_set_down", broker)
 
     def up(self, broker: int = _ALL) -> None:
-        """Take connections again."""
         self._run("broker_set_up", broker)
 
     def coordinate(self, group: str, broker: int) -> None:
-        """Let this broker coordinate a group."""
+        """Make this broker the coordinator of a group."""
         self._run("coordinator_set", "group", group, broker)
 
     def advertise(self, broker: int, host: str, port: int) -> None:
-        """Tell clients to find a broker there."""
+        """Tell clients another address of a broker."""
         self._run("broker_set_host_port", broker, host, port)
 
     def speak(self, request: int, newest: int) -> None:
-        """Know no newer version of a request."""
+        """Support no version of a request above this one."""
         self._run("set_apiversion", request, 0, newest)
 
     @contextmanager
     def hanging(self) -> Iterator[None]:
-        """The process is stopped meanwhile: its kernel takes what fits into its buffers."""
+        """Stop the process during the block: its kernel still accepts what its buffers hold."""
         self._process.send_signal(signal.SIGSTOP)
         os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WNOWAIT)
         try:
@@ -155,14 +158,14 @@ class MockKafka:
             self._process.send_signal(signal.SIGCONT)
 
     def heal(self) -> None:
-        """End all faults, but for those of topics."""
+        """End all faults, except those of topics."""
         self.up()
         self.slow(0)
         for request in _FAULTY:
             self._run("clear_request_errors", request)
 
     async def records(self, topic: str) -> list[Record]:
-        """All that there are, by partition and offset."""
+        """All records of a topic, by partition and offset."""
         connection = await self._connected(self.servers[0])
         metadata = await connection.send(MetadataRequest([topic]))
         connection.close()
@@ -227,7 +230,6 @@ async def _offset(connection: Any, topic: str, partition: int, of: int) -> int:
 
 @contextmanager
 def mock_kafka(brokers: int = 3) -> Iterator[MockKafka]:
-    """A running cluster."""
     process = subprocess.Popen(
         [sys.executable, "-I", str(_PROCESS), str(brokers)],
         stdin=subprocess.PIPE,

@@ -2,9 +2,9 @@
 
     python -I kafka_process.py BROKERS
 
-Prints its servers, then answers each line of JSON, the name of a command and its arguments, with a
-line of JSON: what the command returned. Ends with its standard input. The names of commands are
-those of `rdkafka_mock.h`, by which they are looked up in the library that `confluent-kafka` ships.
+It prints its servers, then answers each line of JSON (a command and its arguments) with a line of
+JSON: the value that the command returned. It ends with its standard input. The names of commands
+are those of `rdkafka_mock.h`, looked up in the library that `confluent-kafka` ships.
 """
 
 import ctypes
@@ -22,7 +22,7 @@ _Pointer, _Text, _Int, _Long, _Size = (
     ctypes.c_int64,
     ctypes.c_size_t,
 )
-# The parameters behind the cluster; of those with "..." the list of errors follows.
+# The parameters after the cluster. "..." stands for a list of errors.
 _COMMANDS: dict[str, list[Any]] = {
     "topic_create": [_Text, _Int, _Int],
     "topic_delete": [_Text],
@@ -51,7 +51,7 @@ _RETURN_NOTHING = (
 
 
 def load() -> ctypes.CDLL:
-    """The library of the wheel."""
+    """Load the library of the wheel."""
     of_wheel = files("confluent-kafka") or ()
     found = [file for file in of_wheel if re.match(r"librdkafka.*\.(so|dylib|dll)", file.name)]
     if len(found) != 1:
@@ -60,7 +60,7 @@ def load() -> ctypes.CDLL:
 
 
 class KafkaCluster:
-    """One, with brokers 1 and so on."""
+    """A cluster; its brokers are numbered from 1."""
 
     def __init__(self, library: ctypes.CDLL, brokers: int) -> None:
         self._library = library
@@ -71,17 +71,17 @@ class KafkaCluster:
             "rd_kafka_conf_set", [_Pointer, _Text, _Text, _Text, _Size], _Int
         )
         problem = ctypes.create_string_buffer(512)
-        # It would say that it has no servers itself.
+        # Without this the client logs that no servers are configured.
         configure(configuration, b"log_level", b"0", problem, len(problem))
         self._cluster = new(make(0, configuration, problem, len(problem)), brokers)
-        # Groups wait for more members, as brokers do: not as long.
+        # A group waits for more members, as in real brokers, but for a shorter time.
         delay = self._function(
             "rd_kafka_mock_group_initial_rebalance_delay_ms", [_Pointer, _Int], None
         )
         delay(self._cluster, 100)
 
     def servers(self) -> str:
-        """Those of all brokers."""
+        """The addresses of all brokers."""
         found = self._function("rd_kafka_mock_cluster_bootstraps", [_Pointer], _Text)
         text: bytes = found(self._cluster)
         return text.decode()
@@ -91,7 +91,7 @@ class KafkaCluster:
         types = [kind for kind in _COMMANDS[name] if kind is not ...]
         values = [each.encode() if isinstance(each, str) else each for each in arguments]
         if ... in _COMMANDS[name]:
-            # The count of what follows; of pairs, each is two.
+            # The function needs the number of errors; for "rtts" an error is a pair.
             rest = values[len(types) :]
             each = 2 if name.endswith("rtts") else 1
             values = [*values[: len(types)], len(rest) // each, *(_Int(int(one)) for one in rest)]
@@ -107,7 +107,6 @@ class KafkaCluster:
 
 
 def main() -> None:
-    """Serve one cluster."""
     cluster = KafkaCluster(load(), int(sys.argv[1]))
     say(cluster.servers())
     for line in sys.stdin:
@@ -116,7 +115,6 @@ def main() -> None:
 
 
 def say(what: Any) -> None:
-    """Print a line."""
     sys.stdout.write(json.dumps(what) + "\n")
     sys.stdout.flush()
 

@@ -1,4 +1,11 @@
-"""What tests publish to the mock of Kafka, and how what came there is judged."""
+"""Messages that tests publish to the mock of Kafka, and checks of the records that arrived.
+
+    async with publisher_to(kafka) as publisher:
+        assert not await published(publisher, [outgoing(topic, "body")])
+    check_sequences(await kafka.records(topic))
+
+Each check raises `Violation`.
+"""
 
 from collections import defaultdict
 from collections.abc import AsyncIterator, Sequence
@@ -14,7 +21,7 @@ from tests.support.verdicts import safety
 
 
 def outgoing(to: str, body: str | bytes, key: str | None = "k") -> OutgoingMessage:
-    """One message, as a relay makes it."""
+    """A message as a relay makes it."""
     id = str(uuid4())
     return OutgoingMessage(
         to=to,
@@ -29,7 +36,7 @@ def outgoing(to: str, body: str | bytes, key: str | None = "k") -> OutgoingMessa
 async def published(
     publisher: KafkaPublisher, messages: Sequence[OutgoingMessage]
 ) -> dict[int, MessageRefused]:
-    """Those that were refused, by their places; each is told once."""
+    """Publish; return the refused messages by their places. Each message must be reported once."""
     told: dict[int, Exception | None] = {}
 
     def tell(place: int, refusal: Exception | None) -> None:
@@ -45,7 +52,6 @@ async def published(
 
 @asynccontextmanager
 async def publisher_to(kafka: MockKafka, **settings: str) -> AsyncIterator[KafkaPublisher]:
-    """An open publisher."""
     publisher = await open_publisher("main", kafka.broker(**settings))
     try:
         yield publisher
@@ -54,12 +60,12 @@ async def publisher_to(kafka: MockKafka, **settings: str) -> AsyncIterator[Kafka
 
 
 def bodies(records: Sequence[Record]) -> list[str]:
-    """Those of records."""
+    """The values of records, as text."""
     return [(record.value or b"").decode() for record in records]
 
 
 def check_sequences(records: Sequence[Record]) -> None:
-    """As a broker does: of a producer and a partition, sequences have no gap; each batch is new."""
+    """Check as a broker does: per producer and partition no sequence is missing or repeated."""
     spent: dict[tuple[str, int, int], int] = defaultdict(int)
     batches: dict[tuple[str, int, int, int], int] = defaultdict(int)
     for each in records:

@@ -1,4 +1,8 @@
-"""An inbox as a consumer of Kafka sees it: messages are stored with their positions, or not at all.
+"""An inbox for a Kafka consumer: a page is stored with its positions, or not at all.
+
+    inbox = Inbox()
+    async with consumer_of(kafka, inbox, topic) as consumer:
+        await store_all(consumer, inbox, count=10)
 
 Positions are compared and set, as the engine does in the transaction that stores the events.
 """
@@ -21,7 +25,7 @@ _GROUPS = count()
 
 
 class Inbox:
-    """What was stored, in its order; begin: where streams begin of which nothing is stored."""
+    """The stored messages, in order. begin: where streams without a stored position begin."""
 
     def __init__(self, begin: Literal["oldest", "newest"] = "oldest") -> None:
         self.positions: dict[str, StreamPosition] = {}
@@ -29,13 +33,12 @@ class Inbox:
         self._begin = begin
 
     async def stored(self, stream: str, last: StreamPosition) -> StreamPosition | None:
-        """As consumers ask."""
         if self._begin == "newest":
             return self.positions.setdefault(stream, last)
         return self.positions.get(stream)
 
     def store(self, messages: Sequence[IncomingMessage]) -> None:
-        """All of a page; each must be the next one of its stream."""
+        """Store all messages of a page; each must be the next one of its stream."""
         positions = dict(self.positions)
         for message in messages:
             assert message.position is not None
@@ -48,7 +51,7 @@ class Inbox:
         self.messages += messages
 
     def bodies(self) -> list[str]:
-        """Those of all messages."""
+        """The bodies of all messages, as text."""
         return [message.body.decode() for message in self.messages]
 
 
@@ -61,7 +64,7 @@ async def consumer_of(
     broker: Broker | None = None,
     **source: Any,
 ) -> AsyncIterator[KafkaConsumer]:
-    """An open consumer of Kafka topics, in a group of its own unless it is named."""
+    """Open a consumer of Kafka topics, in a group of its own unless a group is named."""
     group = f"group-{next(_GROUPS)}"
     settings = MessageSource.model_validate(
         {"broker": "main", "kafka_topics": topics, "kafka_group": group, **source}
@@ -75,7 +78,7 @@ async def consumer_of(
 
 
 async def store_all(consumer: KafkaConsumer, inbox: Inbox, count: int) -> None:
-    """Receive and store until the inbox has so many messages."""
+    """Receive and store until the inbox has at least `count` messages."""
     while len(inbox.messages) < count:
         page = await consumer.receive(1000, WITHIN)
         if not page:
@@ -85,6 +88,5 @@ async def store_all(consumer: KafkaConsumer, inbox: Inbox, count: int) -> None:
 
 
 async def receive_for_ever(consumer: KafkaConsumer, within: float) -> None:
-    """Until it raises."""
     while True:
         await consumer.receive(10, within)

@@ -1,8 +1,11 @@
-"""Connections that are kept from one statement of a test to its next, in the same event loop.
+"""Connections that are kept for the next statement of a test, per event loop.
 
-To open one costs the server a process: many tests ask for the same thing again and again.
-Promises: nobody else uses a connection that is lent, one that was lost is not lent again, and
-all are closed when their loop ends, before the database is dropped.
+    async with connections.borrow() as connection:
+        await connection.fetch("select 1")
+
+A new connection costs the server a process, and many tests repeat one query again and again.
+Promises: a borrowed connection has one user, a lost one is not lent again, and all are closed when
+their loop ends, before the database is dropped.
 """
 
 import asyncio
@@ -20,17 +23,17 @@ _Keeper: TypeAlias = AsyncGenerator[_Idle]
 
 
 class KeptConnections:
-    """The connections to one database that nobody uses just now, by event loop."""
+    """The idle connections to one database, by event loop."""
 
     def __init__(self, dsn: str) -> None:
         """Keep connections to the database at `dsn`."""
         self._dsn = dsn
-        # The generator is kept, too: a loop closes those alone that are still there.
+        # The generator is kept too: a loop closes only generators that are still referenced.
         self._of: dict[asyncio.AbstractEventLoop, tuple[_Keeper, _Idle]] = {}
 
     @asynccontextmanager
     async def borrow(self) -> AsyncIterator[asyncpg.Connection]:
-        """A connection for one statement; not kept when that fails."""
+        """A connection for one statement; it is closed if the statement fails."""
         idle = await self._of_this_loop()
         while idle and _is_lost(idle[-1]):
             idle.pop().terminate()
@@ -48,7 +51,7 @@ class KeptConnections:
         idle.append(connection)
 
     async def close(self) -> None:
-        """End those of this loop: at its end, at the latest, the server counts what one did."""
+        """Close this loop's connections; the server writes a session's statistics when it ends."""
         idle = await self._of_this_loop()
         while idle:
             idle.pop().terminate()
@@ -62,7 +65,7 @@ class KeptConnections:
 
 
 def _is_lost(connection: asyncpg.Connection) -> bool:
-    """Whether the server has ended it, also where this loop has not read so yet."""
+    """Whether the server has closed it, even if this loop has not read that yet."""
     if connection.is_closed():
         return True
     transport: asyncio.Transport = getattr(connection, "_transport")  # noqa: B009 - its types have none
@@ -72,7 +75,7 @@ def _is_lost(connection: asyncpg.Connection) -> bool:
 
 
 async def _keep() -> _Keeper:
-    """Idle connections; a loop that ends closes its generators, and this one them."""
+    """Own the idle connections: a loop that ends closes its generators, and this closes them."""
     idle: _Idle = []
     try:
         yield idle

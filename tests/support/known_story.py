@@ -1,7 +1,10 @@
-"""A story whose times are known: what came of one event, a minute of it, as workers leave it.
+"""A story with known times: an event and its descendants, as workers leave them.
 
-Owns its rows, written as if they had been processed then; nothing is started. Promises that each
-time is a whole number of milliseconds after `since`, and that what goes on does so still.
+    story = await write_known_story(database)
+    assert story.at(2) == finished_at  # of the event
+
+The rows are inserted as if they had been processed; no worker runs. Promises: each time is a whole
+number of milliseconds after `since`; rows that have not ended stay so.
 """
 
 from dataclasses import dataclass
@@ -35,7 +38,7 @@ _HOT = """
 
 @dataclass
 class KnownStory:
-    """Its rows by what they are called, kind and number; since: when its event was written."""
+    """The rows: id by name. since: when the event was written."""
 
     since: datetime
     event: int
@@ -43,12 +46,12 @@ class KnownStory:
     rows: dict[str, int]
 
     def at(self, seconds: float) -> datetime:
-        """So long after the event."""
+        """The time this many seconds after the event."""
         return self.since + timedelta(seconds=seconds)
 
 
 def failed_at(*moments: datetime) -> str:
-    """`errors` of attempts that failed then."""
+    """The column `errors` of attempts that failed at these times."""
     found = [
         {"at": at.isoformat(), "attempt": n, "error": "TimeoutError: no answer"}
         for n, at in enumerate(moments, start=1)
@@ -59,7 +62,7 @@ def failed_at(*moments: datetime) -> str:
 async def write_known_story(
     database: Database, *, open_ended: bool = True, minutes: int = 1
 ) -> KnownStory:
-    """Write it, as of so many minutes ago. open_ended: with rows that have not ended."""
+    """Insert the story, its event this many minutes ago. open_ended: some rows have not ended."""
     since = datetime.now(UTC).replace(microsecond=0) - timedelta(minutes=minutes)
     uuid = uuid4()
     event = await database.fetchval(
@@ -79,14 +82,14 @@ async def write_known_story(
         " $2, 'succeeded', 2, 2, 'event', $3, $4, $5, $6, $6, $7) returning id",
         *(batch_uuid, "school mails", event, uuid, str(uuid), story.at(2), story.at(12)),
     )
-    # At once: waits 1 s while it is due, works 3 s.
+    # Runs at once: due for 1 s, then runs for 3 s.
     await _settled(database, story, "quick", created=2, due=2, began=3, ended=6, batch=batch_uuid)
     # Two attempts failed; the third was due at 9 s, began at 10 s, and took 2 s.
     await _settled(
         *(database, story, "retried"), created=2, due=9, began=10, ended=12, batch=batch_uuid,
         failed=(4, 7),
     )  # fmt: skip
-    # Scheduled for later: not due for 10 s, due for 5 s, worked on for 5 s.
+    # Scheduled for later: not due for 10 s, due for 5 s, then runs for 5 s.
     await _settled(database, story, "later", created=10, due=20, began=25, ended=30)
     dead = await _settled(
         *(database, story, "dead"), created=3, due=3, began=None, ended=20, failed=(8,)

@@ -1,6 +1,9 @@
-"""Servers that speak another language than English: Debian's, which comes with the translations.
+"""Servers with messages in another language: Debian's PostgreSQL, which has the translations.
 
-Known limit: the locale is compiled for the test; what the system has installed is not asked.
+    with server_speaking("de_DE") as server:
+        ...
+
+Known limit: the locale is compiled for the test; installed locales are not used.
 """
 
 import shutil
@@ -35,7 +38,7 @@ def server_speaking(locale: str) -> Iterator[Server]:
             check=True,
             capture_output=True,
         )
-        # The embedded server is started with an environment of its own.
+        # The embedded server is started with an environment of its own, so scripts set LOCPATH.
         for program in _PROGRAMS:
             script = folder / program
             script.write_text(f'#!/bin/sh\nLOCPATH={folder} exec {found[-1] / program} "$@"\n')

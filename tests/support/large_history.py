@@ -1,9 +1,12 @@
-"""History of millions of rows in many days, made fast: for tests of what is read of it.
+"""History of millions of rows over many days, inserted fast: for tests of what reads it.
 
-Promises: ids are given in order of creation; within some hundred rows the order on disk is another
-one, as of commands that run side by side; one row of 997 is settled two days late. What is common,
-rare and absent is told by `VALUES`; every partition is vacuumed and analyzed but today's. As many
-rows a day as INBOXD_TEST_ROWS_A_DAY says: 166667 are ten million in sixty days.
+    await fill(database, "events", days=60, rows_a_day=rows_a_day(25_000))
+    await count_days(database)
+
+Promises: ids are in order of creation; on disk the order differs within some hundred rows, as for
+commands that run in parallel; one row of 997 is settled two days late. Common, rare and absent
+values are those of `_ROWS`. Each partition but today's is vacuumed and analyzed. With
+INBOXD_TEST_ROWS_A_DAY=166667, sixty days have ten million rows.
 """
 
 import os
@@ -11,13 +14,16 @@ from datetime import UTC, date, datetime, timedelta
 
 import anyio
 
+from inboxd.store import census
+from inboxd.store.census import DayCount
 from inboxd.store.wakeups import HotTable
 from tests.support.databases import Database
+from tests.support.rows import SQL, daemon_session
 
-# Of ten million rows, about a hundred have what is called rare here.
+# Ten million rows have about a hundred rare ones.
 RARE = 100_003
 _LATE = 997
-_CHILDREN = 10  # one event of so many enqueued a command
+_CHILDREN = 10  # one event of this many enqueued a command
 
 _ROWS = """
 select {row_id} as id, {row_id} * 10 as uuid_number, 'd' || {row_id} % 12 as lane,
@@ -56,12 +62,12 @@ select id, lpad(to_hex(id), 32, 'c')::uuid, lane, type, 1, tenant, entity_type, 
 
 
 def rows_a_day(some: int) -> int:
-    """So many, unless another number is asked for."""
+    """The rows per day: `some`, unless INBOXD_TEST_ROWS_A_DAY is set."""
     return int(os.environ.get("INBOXD_TEST_ROWS_A_DAY", some))
 
 
 async def fill(database: Database, table: HotTable, days: int, rows_a_day: int) -> int:
-    """So many days, the last of them today, of so many rows each; returns the highest id."""
+    """Insert rows for this many days, the last of them today; return the highest id."""
     today = datetime.now(UTC).date()
     limit = anyio.CapacityLimiter(2)
     async with anyio.create_task_group() as group:
@@ -75,6 +81,17 @@ async def fill(database: Database, table: HotTable, days: int, rows_a_day: int) 
     return highest
 
 
+async def count_days(database: Database) -> None:
+    """Take the census of all past days as the leader does, without its rests."""
+    async with daemon_session(database) as session:
+        for day in await census.uncounted(session, SQL):
+            if day.over:
+                began, found = await census.begin(session, SQL, day.part, day.parent), DayCount()
+                for stretch in census.stretches(day):
+                    await census.count(session, SQL, day, stretch, found)
+                await census.end(session, SQL, day, began, found)
+
+
 async def _fill_day(
     database: Database,
     table: HotTable,
@@ -83,7 +100,7 @@ async def _fill_day(
     rows: int,
     limit: anyio.CapacityLimiter,
 ) -> None:
-    """One partition: its own rows but for those that are late, and those of two days before."""
+    """Fill one partition: rows of its day that are not late, and late rows of two days before."""
     parent = f"{table}_history"
     part, today = f"{parent}_{day:%Y%m%d}", datetime.now(UTC).date()
     async with limit, database.connect() as session:
@@ -110,7 +127,7 @@ async def _fill_day(
                 f"{insert} from generate_series(1, {rows}::bigint) n"
                 f" cross join lateral ({made}) made where {chosen} order by n + n * 7919 % 64"
             )
-        # The indexes are made now, which is quicker than row by row.
+        # Indexes are made after the rows, which is quicker than row by row.
         low, high = f"{day} 00:00+00", f"{day + timedelta(days=1)} 00:00+00"
         await session.execute(
             f"alter table inboxd.{parent} attach partition inboxd.{part}"

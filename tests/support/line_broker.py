@@ -1,7 +1,10 @@
 """A broker of a test's own: it takes lines of JSON, and answers each as the test says.
 
-Its publisher is a plugin's, `inboxd_testplugin.publishing`. Promises to keep what it confirmed in
-the order in which it came, over all connections.
+    async with line_broker() as broker:
+        broker.judge = lambda message: Refusal("no room")
+
+Its publisher is in a plugin, `inboxd_testplugin.publishing`. Promises: it keeps all confirmed
+messages in order of arrival, over all connections.
 """
 
 import asyncio
@@ -18,7 +21,7 @@ Message = dict[str, Any]
 
 @dataclass(frozen=True)
 class Refusal:
-    """The broker does not take a message."""
+    """The reason why the broker does not take a message."""
 
     reason: str = "no room"
     for_good: bool = False
@@ -27,10 +30,10 @@ class Refusal:
 
 @dataclass
 class LineBroker:
-    """`judge` says what becomes of a message; by default each is confirmed.
+    """The broker; by default it confirms each message.
 
-    judge: None confirms, a Refusal refuses; "silent": it is taken, and no answer goes out; "cut":
-    it is taken, and the connection ends before the answer; "lost": as that, but it is not taken;
+    judge: None confirms, a Refusal refuses. "silent": the message is taken and not answered. "cut":
+    it is taken, and the connection ends before the answer. "lost": as "cut", but it is not taken.
     "slow": it is confirmed 20 ms later.
     """
 
@@ -45,42 +48,41 @@ class LineBroker:
 
     @property
     def server(self) -> str:
-        """Where it is, for `servers` of `[brokers]`."""
+        """The address, for `servers` of `[brokers]`."""
         return f"127.0.0.1:{self.port}"
 
     def keys(self) -> dict[str | None, list[Any]]:
-        """The bodies that were taken, by key, in their order."""
+        """The bodies of the taken messages, by key, in order of arrival."""
         found: dict[str | None, list[Any]] = {}
         for each in self.taken:
             found.setdefault(each["key"], []).append(each["body"])
         return found
 
     async def until(self, met: Callable[[], bool], within: float = WITHIN) -> None:
-        """Wait until a condition on what was taken is met."""
+        """Wait until a condition on the taken messages holds."""
         with bounded(within):
             while not met():
                 self._changed.clear()
                 await self._changed.wait()
 
     async def start(self) -> None:
-        """Listen; on the same port as before."""
+        """Listen; after `stop`, on the same port again."""
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
-        """Cut all connections, and listen no more."""
+        """Cut all connections, and stop listening."""
         if self._server is not None:
             self._server.close()
         self.cut()
 
     def confirm(self) -> None:
-        """Confirm what was taken silently, as far as its connection is there still."""
+        """Confirm the messages taken silently, if their connections are still open."""
         for writer, place in self._unanswered:
             self._answer(writer, {"place": place})
         self._unanswered.clear()
 
     def cut(self) -> None:
-        """Cut all connections."""
         for writer in self._open:
             writer.transport.abort()
 
@@ -98,7 +100,7 @@ class LineBroker:
             writer.transport.abort()
 
     def _take(self, message: Message, writer: asyncio.StreamWriter) -> bool:
-        """Whether the connection goes on."""
+        """Judge a message; return whether the connection goes on."""
         verdict = self.judge(message)
         answer: dict[str, object] = {"place": message["place"]}
         if isinstance(verdict, Refusal):
@@ -118,14 +120,13 @@ class LineBroker:
         return True
 
     def _answer(self, writer: asyncio.StreamWriter, answer: dict[str, object]) -> None:
-        """Answer, if the connection is there still."""
-        if writer in self._open:
+        """Answer, if the connection is still open."""
+        if writer in self._open and not writer.transport.is_closing():
             writer.write(json.dumps(answer).encode() + b"\n")
 
 
 @asynccontextmanager
 async def line_broker() -> AsyncIterator[LineBroker]:
-    """One that listens."""
     broker = LineBroker()
     await broker.start()
     try:

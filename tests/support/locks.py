@@ -1,7 +1,9 @@
-"""Who waits for a lock: the signal that two sessions have met.
+"""Sessions that wait for a lock: the signal that two sessions have met.
 
-Promises: only sessions of the test's own database count, however many share its server. Known
-limit: it is asked again and again, since the server tells nobody when a wait begins.
+    await lock_awaited(database, query="%update inboxd.events%")
+
+Promises: only sessions of the test's own database count, though others share its server. Known
+limit: this polls, since the server does not report when a wait begins.
 """
 
 from tests.support.databases import Database
@@ -21,7 +23,7 @@ async def lock_awaited(
     query: str = "%",
     within: float = WITHIN,
 ) -> None:
-    """Wait until so many sessions wait for a lock; `who` is their application, both are LIKE."""
+    """Wait until this many sessions wait for a lock. who: application_name; both texts are LIKE."""
 
     async def are_waiting() -> bool:
         return await waiters(database, who=who, query=query) >= sessions
@@ -30,12 +32,12 @@ async def lock_awaited(
 
 
 async def waiters(database: Database, *, who: str = "%", query: str = "%") -> int:
-    """How many sessions wait for a lock now."""
+    """The number of sessions that wait for a lock now."""
     found: int = await database.fetchval(f"select count(*) {_WAITING}", who, query)
     return found
 
 
 async def end_waiters(database: Database, *, query: str = "%") -> int:
-    """End the sessions that wait for a lock now; how many there were."""
+    """End the sessions that wait for a lock now; return their number."""
     ended = await database.fetch(f"select pg_terminate_backend(pid) {_WAITING}", "%", query)
     return len(ended)

@@ -1,8 +1,10 @@
 """The lowest versions that pyproject.toml allows, as constraints for pip.
 
-Owns how they are read: the bounds stand in pyproject.toml alone, and `make test-lowest` installs
-exactly those. Promises: a requirement that has no lower bound, or anything beside one (a cap, a
-version left out), is refused.
+    python -m tests.support.lowest > constraints-lowest.txt
+
+The bounds are in pyproject.toml alone; `make test-lowest` installs exactly these. Promises: a
+requirement without a lower bound, or with anything beside it (a cap, an excluded version), is
+refused.
 """
 
 import re
@@ -13,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 PROJECT = Path(__file__).parents[2] / "pyproject.toml"
-# What users install beside the daemon. What tests need is as new as it comes.
+# Extras for users of the daemon. Packages for tests are as new as possible.
 EXTRAS = ("embedded", "dev", "demo", "http", "oidc")
 
 _REQUIREMENT = re.compile(r"(?P<name>[\w.-]+)(?:\[[\w,-]+\])?>=(?P<bound>[\w.]+)")
@@ -25,7 +27,7 @@ def lowest(project: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _requirements(metadata: Mapping[str, Any]) -> Iterator[str]:
-    """What the daemon and the extras for users need, but for the project itself."""
+    """The requirements of the daemon and of the users' extras, without the project itself."""
     extras = metadata["optional-dependencies"]
     yield from metadata["dependencies"]
     for extra in EXTRAS:

@@ -1,9 +1,13 @@
-"""A broker in the test's own process, as the contract has it: for the order of calls, and faults.
+"""A broker in the test's own process, by inboxd's contract: for the order of calls, and faults.
 
-The real brokers' tests are in `tests/messages`. Promises: a consumer hands over each message once,
-from behind the stored position on, or what nobody has acknowledged; what a consumer had is handed
-over again by the next one. With positions and one stream it is as NATS, with partitions as Kafka,
-without positions as RabbitMQ.
+    broker = MemoryBroker()
+    broker.put({"n": 1})
+    await broker.until_acknowledged(1)
+
+Tests of the real brokers are in `tests/messages`. Promises: a consumer gets each message once:
+those after the stored position, or those that are not acknowledged. The next consumer gets again
+what the last one did not finish. With positions and one stream it behaves as NATS, with partitions
+as Kafka, without positions as RabbitMQ.
 """
 
 import asyncio
@@ -21,29 +25,29 @@ from tests.support.waiting import WITHIN, bounded
 
 @dataclass
 class MemoryBroker:
-    """streams: the messages of each, in order; positions: whether it has any."""
+    """The broker. streams: the messages of each, in order. positions: whether messages have any."""
 
     positions: bool = True
     identity: str = "i-1"
     streams: dict[str, list[IncomingMessage]] = field(default_factory=dict)
     acknowledged: list[IncomingMessage] = field(default_factory=list)
-    # Whether a consumer hands over again what was not acknowledged, though it is stored.
+    # Whether a consumer gets unacknowledged messages again, though they are stored.
     rewinds: bool = False
-    # What happened, in order: open, receive N, acknowledge N, close.
+    # The calls, in order: open, receive N, acknowledge N, close.
     calls: list[str] = field(default_factory=list)
     consumers: "set[MemoryConsumer]" = field(default_factory=set)
     most_consumers: int = 0
-    # Raised by the next opening, receiving or acknowledging, once or, if it stays, each time.
+    # Raised by the next open, receive or acknowledge; once, or each time if `stays`.
     trouble: dict[str, Exception] = field(default_factory=dict)
     stays: bool = False
-    # Why a consumer with these settings cannot be opened; None: it can.
+    # The reason why a consumer with these settings cannot be opened; None: it can.
     on_open: Callable[[MessageSource], Exception | None] = lambda _: None
-    # Called with the messages that are acknowledged, before they are.
+    # Called with the messages before they are acknowledged.
     on_acknowledge: Callable[[Sequence[IncomingMessage]], Any] = lambda _: None
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def put(self, *bodies: Any, stream: str = "results", **given: Any) -> None:
-        """Let messages come; a body is JSON, or bytes as they are."""
+        """Add messages to a stream. A body is sent as JSON; bytes are sent unchanged."""
         messages = self.streams.setdefault(stream, [])
         for body in bodies:
             number = len(messages) + 1
@@ -61,37 +65,34 @@ class MemoryBroker:
         self.notify()
 
     def notify(self) -> None:
-        """Wake who waits."""
         self.changed.set()
         self.changed = asyncio.Event()
 
     def fail(self, call: str) -> None:
-        """Raise what the test wants."""
+        """Raise the error that the test has set for this call."""
         if (error := self.trouble.get(call)) is not None:
             if not self.stays:
                 del self.trouble[call]
             raise error
 
     def lose(self) -> None:
-        """Cut all connections."""
         for consumer in self.consumers:
             consumer.lost = True
         self.notify()
 
     async def until(self, met: Callable[[], bool], within: float = WITHIN) -> None:
-        """Wait until a condition on what was done is met."""
+        """Wait until a condition on the broker holds."""
         with bounded(within):
             while not met():
                 await self.changed.wait()
 
     async def until_acknowledged(self, count: int) -> None:
-        """Wait until so many different messages are."""
+        """Wait until this many different messages are acknowledged."""
         await self.until(lambda: len({id(each) for each in self.acknowledged}) >= count)
 
     async def open_consumer(
         self, _name: str, _broker: Broker, _source: str, settings: MessageSource, stored: Stored
     ) -> "MemoryConsumer":
-        """As `kinds.OpenConsumer`."""
         self.calls.append("open")
         consumer = MemoryConsumer(self, settings)
         for stream, messages in self.streams.items() if self.positions else ():
@@ -111,8 +112,6 @@ class MemoryBroker:
 
 
 class MemoryConsumer:
-    """One connection."""
-
     def __init__(self, broker: MemoryBroker, settings: MessageSource) -> None:
         self.behind: dict[str, int] = {}
         self.lost = False
@@ -121,7 +120,6 @@ class MemoryConsumer:
         self._held = 0
 
     async def receive(self, most: int, within: float) -> Sequence[IncomingMessage]:
-        """As the contract says."""
         broker = self._broker
         if not (found := self._next(most)):
             try:
@@ -141,7 +139,6 @@ class MemoryConsumer:
         return found
 
     async def acknowledge(self, messages: Sequence[IncomingMessage]) -> None:
-        """As the contract says."""
         self._check()
         self._broker.fail("acknowledge")
         self._broker.on_acknowledge(messages)
@@ -151,11 +148,9 @@ class MemoryConsumer:
         self._broker.notify()
 
     async def lag(self) -> int | None:
-        """As the contract says."""
         return len(self._next(10**6))
 
     async def close(self) -> None:
-        """As the contract says."""
         self._broker.consumers.discard(self)
         self._broker.calls.append("close")
         self._broker.notify()
@@ -165,7 +160,7 @@ class MemoryConsumer:
             raise BrokerUnavailable("the broker 'memory' has hung up")
 
     def _next(self, most: int) -> list[IncomingMessage]:
-        """What follows, of each stream in order."""
+        """The next messages, each stream in order."""
         most = min(most, self._prefetch - self._held) if most < 10**6 else most
         found: list[IncomingMessage] = []
         for stream, messages in self._broker.streams.items():

@@ -1,7 +1,10 @@
-"""NATS servers with JetStream, of the tests' own: started, stopped, and stopped in their tracks.
+"""NATS servers with JetStream for the tests, to start, stop, freeze and kill.
 
-Promises: each has a port and a folder of its own, and ends with its owner, SIGKILL included. What
-it stores is there again when it is started again. Debian: `apt install nats-server`.
+    with nats_server() as server, server.stopped():
+        ...  # connections stay open, the server does not answer
+
+Promises: each server has its own port and folder, and ends with the test's process, even if that
+gets SIGKILL. Stored messages are there after a restart. Debian: `apt install nats-server`.
 """
 
 import os
@@ -23,9 +26,9 @@ from tests.support.ports import held_port
 from tests.support.verdicts import Late
 from tests.support.waiting import patient
 
-_PLACES = ("/usr/sbin", "/usr/local/sbin")  # in no PATH but root's
+_PLACES = ("/usr/sbin", "/usr/local/sbin")  # only root's PATH has these
 _READY_SECONDS = 20.0
-# The shell holds the pipe from its owner; when that ends, however it does, the server does.
+# The shell reads a pipe from the test's process. When that process ends, the shell ends the server.
 _GUARDED = '"$@" & read -r how; kill -${how:-KILL} $!; wait $!'
 
 _CONFIG = """
@@ -39,12 +42,12 @@ jetstream {{ store_dir: "{folder}/store" }}
 
 
 class NatsServer:
-    """A server; `address` is where it is, as settings have it."""
+    """A server; `address` is its address for settings."""
 
     host = "127.0.0.1"
 
     def __init__(self, folder: Path, port: int, more: str) -> None:
-        """Start nothing yet. more: of its configuration."""
+        """Start nothing yet. more: further lines of the configuration."""
         self.port = port
         self._folder = folder
         self._process: subprocess.Popen[bytes] | None = None
@@ -53,11 +56,11 @@ class NatsServer:
 
     @property
     def address(self) -> str:
-        """As settings have it."""
+        """The address, for settings of a broker."""
         return f"{self.host}:{self.port}"
 
     def start(self) -> None:
-        """Start it, and wait until it answers."""
+        """Start the server, and wait until it answers."""
         program = shutil.which("nats-server", path=os.pathsep.join((os.defpath, *_PLACES)))
         assert program is not None, "nats-server is not installed: apt install nats-server"
         self._process = subprocess.Popen(
@@ -74,7 +77,7 @@ class NatsServer:
             time.sleep(0.01)
 
     def stop(self, how: str = "TERM") -> None:
-        """End it and wait for that; "KILL" as a crash does."""
+        """End the server with SIGTERM, or with SIGKILL as in a crash ("KILL"); wait for its end."""
         assert self._process is not None
         self._process.communicate(f"{how}\n".encode(), timeout=patient())
         self._process = None
@@ -82,7 +85,7 @@ class NatsServer:
 
     @contextmanager
     def stopped(self) -> Iterator[None]:
-        """Stopped in its tracks meanwhile: connections stay, and nobody answers."""
+        """Stop all threads during the block: connections stay open, the server does not answer."""
         os.kill(self._pid(), signal.SIGSTOP)
         try:
             while not self._stands_still():
@@ -92,7 +95,7 @@ class NatsServer:
             os.kill(self._pid(), signal.SIGCONT)
 
     def close(self) -> None:
-        """End it, if it runs."""
+        """Kill the server, if it runs."""
         if self._process is not None:
             self.stop("KILL")
 
@@ -100,7 +103,7 @@ class NatsServer:
         return int((self._folder / "pid").read_text())
 
     def _stands_still(self) -> bool:
-        """Whether all its threads do."""
+        """Whether all threads of the server are stopped."""
         threads = Path(f"/proc/{self._pid()}/task").glob("*/stat")
         return all(each.read_text().rpartition(")")[2].split()[0] == "T" for each in threads)
 
@@ -118,7 +121,7 @@ class NatsServer:
 
 @contextmanager
 def nats_server(more: str = "") -> Iterator[NatsServer]:
-    """A running server. more: of its configuration, such as users."""
+    """A running server. more: further lines of the configuration, such as users."""
     with held_port() as held, shared_folder() as folder:
         server = NatsServer(folder, held.getsockname()[1], more)
         try:
@@ -130,7 +133,7 @@ def nats_server(more: str = "") -> Iterator[NatsServer]:
 
 @asynccontextmanager
 async def nats_client(server: NatsServer, **options: str) -> AsyncIterator[Client]:
-    """A plain client, for what a test looks at and does as others do."""
+    """A plain client, for a test's own requests."""
     client = await nats.connect(f"nats://{server.address}", allow_reconnect=False, **options)
     try:
         yield client
@@ -140,6 +143,6 @@ async def nats_client(server: NatsServer, **options: str) -> AsyncIterator[Clien
 
 @asynccontextmanager
 async def jetstream(server: NatsServer) -> AsyncIterator[JetStreamContext]:
-    """JetStream through a plain client."""
+    """A JetStream context of a plain client."""
     async with nats_client(server) as client:
         yield client.jetstream()

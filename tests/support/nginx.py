@@ -1,7 +1,10 @@
-"""nginx, of the tests' own: a web server before what they serve, with the servers that they write.
+"""nginx before a test's server, with the `server` blocks that a test writes.
 
-Promises: it needs no privileges, and keeps its files in a folder of its own. Debian:
-`apt install nginx-light`.
+    with nginx("server { listen 127.0.0.1:8443; ... }", port=8443):
+        ...
+
+Promises: it needs no privileges, and keeps its files in its own folder. Debian: `apt install
+nginx-light`.
 """
 
 from collections.abc import Iterator
@@ -30,7 +33,7 @@ http {{
 
 @contextmanager
 def nginx(servers: str, port: int) -> Iterator[None]:
-    """It runs meanwhile. port: at which one of the servers listens."""
+    """Run nginx during the block. port: one of the ports that the servers listen on."""
     program = installed("nginx")
     assert program is not None, "nginx is not installed: apt install nginx-light"
     with shared_folder() as folder:

@@ -1,7 +1,10 @@
-"""An OpenID provider of the tests' own: strict with its client, and wrong where a test wants it.
+"""An OpenID provider for the tests: strict with its client, and faulty where a test wants it.
 
-Promises: it gives tokens once for a code, to whoever knows the client's secret, the redirect
-address and the verifier (PKCE) that the code was asked for with.
+    async with providing() as provider:
+        provider.claims["groups"] = ["staff"]
+
+Promises: a code gives tokens once, to a client with the right secret, redirect address and PKCE
+verifier.
 """
 
 import hashlib
@@ -30,15 +33,15 @@ from starlette.routing import Route
 CLIENT = "inbox & co"
 SECRET = "canary+client/secret: of 30 %s"
 ACCESS_TOKEN = "canary-access-token-of-the-provider"
-# Making one takes a while.
+# A key takes a while to generate, so all tests share two.
 KEYS = [RSAKey.generate_key(2048, {"kid": f"key-{number}", "use": "sig"}) for number in (1, 2)]
 
 
 class Provider:
-    """What it says next, and what it was asked."""
+    """The next answers, and the paths that were requested."""
 
     def __init__(self, port: int) -> None:
-        """Say what is right, of ada."""
+        """Answer correctly, for the user ada."""
         self.issuer = f"http://127.0.0.1:{port}/realms/staff"
         self.key: RSAKey | ECKey = KEYS[0]
         self.published: list[Mapping[str, Any]] = [KEYS[0].as_dict(private=False)]
@@ -53,10 +56,9 @@ class Provider:
         self.asked: list[str] = []
         self.codes: dict[str, dict[str, str]] = {}
         self.given: list[str] = []
-        """Codes and tokens, which nobody else may see."""
+        """Codes, tokens and nonces, which must stay secret."""
 
     def application(self) -> Starlette:
-        """Its pages."""
         paths = {
             "/.well-known/openid-configuration": self._tell_metadata,
             "/keys": self._tell_keys,
@@ -93,7 +95,7 @@ class Provider:
         return JSONResponse({"keys": self.published})
 
     async def _authorize(self, request: Request) -> Response:
-        """Whoever comes has signed in and agrees."""
+        """Approve each request: the user has signed in and agrees."""
         asked = dict(request.query_params)
         assert asked["response_type"] == "code"
         assert asked["code_challenge_method"] == "S256"
@@ -130,7 +132,7 @@ class Provider:
         return form.get("client_id", ""), form.get("client_secret")
 
     def id_token(self, nonce: str) -> str:
-        """What it says of who signed in."""
+        """The signed claims about the user."""
         now = int(time.time())
         claims = {
             "iss": self.issuer,
@@ -145,13 +147,13 @@ class Provider:
         header = {"alg": self.algorithm, "kid": self.key.kid, **self.header}
         if self.algorithm == "none":
             return f"{_part(header)}.{_part(claims)}."
-        if self.algorithm.startswith("HS"):  # by what everybody knows, or the client's secret
+        if self.algorithm.startswith("HS"):  # with the public key, or the client's secret
             public = self.key.as_pem(private=False)
             key = SECRET.encode() if self.algorithm == "HS256" else public
             header["alg"] = "HS256"
             text = f"{_part(header)}.{_part(claims)}"
             return f"{text}.{_base64(hmac.digest(key, text.encode(), 'sha256'))}"
-        if "crit" in header:  # which the library does not sign
+        if "crit" in header:  # the library refuses to sign this header
             assert isinstance(self.key, RSAKey)
             assert self.key.private_key is not None
             text = f"{_part(header)}.{_part(claims)}"
@@ -174,7 +176,7 @@ def _base64(value: bytes) -> str:
 
 @asynccontextmanager
 async def providing() -> AsyncIterator[Provider]:
-    """A provider on a port of its own, in this loop."""
+    """A provider on a port of its own, in this event loop."""
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         listening.listen()
@@ -192,7 +194,7 @@ async def providing() -> AsyncIterator[Provider]:
 
 
 async def _serve(server: uvicorn.Server, listening: socket.socket) -> None:
-    """Without signal handlers, which are the test runner's; a test that fails ends it as well."""
+    """Run without signal handlers, which are the test runner's; end even if the test fails."""
     server.config.load()
     server.lifespan = server.config.lifespan_class(server.config)
     with anyio.CancelScope(shield=True):

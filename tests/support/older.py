@@ -1,6 +1,7 @@
-"""The older code: what a rolling deploy still runs while the newest code has arrived.
+"""The older code, which a rolling deploy still runs beside the newest one.
 
-Owns which commit that is, and its files, from the repository's history.
+In a test: `environment["PYTHONPATH"] = str(unpack(tmp_path))`.
+Owns which commit the older code is; its files come from the repository's history.
 """
 
 import io
@@ -10,17 +11,17 @@ from pathlib import Path
 
 import pytest
 
-# The commit whose workers and producers must work on the newest schema, beside the newest ones:
-# what its migrations/ has is as good as released, and changes by the next number alone
-# (CONTRIBUTING.md). It is moved on to each release, by its tag; and to a later commit of main only
-# while nothing is released, if the schema has to change under its number.
+# The commit whose workers and producers must work on the newest schema, beside the newest ones. Its
+# migrations/ count as released: a change needs the next number (CONTRIBUTING.md). Each release
+# moves this on to its tag. Before the first release it may move to a later commit of main, if the
+# schema must change under its number.
 OLDER = "6edabd8c132cfdf1557d6ead2591de0476b3ad82"
 
 _ROOT = Path(__file__).resolve().parents[2]
 
 
 def unpack(folder: Path) -> Path:
-    """The older code's whole tree, in `folder`; which is returned, for PYTHONPATH.
+    """Unpack the older code's whole tree into `folder`; return that, for PYTHONPATH.
 
     Skips the test where the history is missing; in CI that fails.
     """
@@ -34,6 +35,6 @@ def unpack(folder: Path) -> Path:
             f"{getattr(error, 'stderr', b'').decode().strip() or error}"
         )
     with tarfile.open(fileobj=io.BytesIO(archive)) as files:
-        files.extraction_filter = getattr(tarfile, "data_filter", None)  # since 3.11.4
+        files.extraction_filter = getattr(tarfile, "data_filter", None)  # since Python 3.11.4
         files.extractall(folder)  # noqa: S202 - what git has written of our own history
     return folder

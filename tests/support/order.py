@@ -1,7 +1,12 @@
-"""Order in sequential topics: events to be handled in order, and the trail that they leave.
+"""Order in sequential topics: events to handle in order, and the trail that handlers write.
 
-Promises: `in_order` compares what handlers did, in the order in which it was committed, with the
-order of ids of each key; nothing may be missing, and nothing twice.
+    await declare_lines(database)
+    await turns(database, ["a", "b"] * 50)
+    await settled(database, 100)
+    await in_order(database)
+
+Promises: `in_order` compares the commits of handlers with the order of ids of each key; a missing
+or repeated event is a Violation.
 """
 
 import json
@@ -31,7 +36,7 @@ insert into inboxd.subscriptions (type, topic)
 
 
 async def declare_lines(database: Database) -> None:
-    """Make the trail, and declare the test plugin's sequential topics before a worker does."""
+    """Create the trail, and declare the test plugin's sequential topics before a worker does."""
     await database.execute(TRAIL)
     await database.execute(_TOPICS)
 
@@ -42,7 +47,7 @@ async def turns(
     type_: str = "test.turn",
     **payload: object,
 ) -> list[int]:
-    """Insert an event for each key, in this order; their ids. The topic follows from the type."""
+    """Insert an event for each key, in this order; return their ids. The type selects the topic."""
     rows = await where.fetch(
         "insert into inboxd.events (type, payload) select $1, $2::text::jsonb || "
         "jsonb_build_object('key', key) from unnest($3::text[]) with ordinality as t(key, n)"
@@ -55,7 +60,7 @@ async def turns(
 
 
 async def settled(database: Database, count: int, within: float = WITHIN) -> None:
-    """Wait until so many events have succeeded."""
+    """Wait until this many events have succeeded."""
 
     async def have() -> bool:
         done = await database.fetchval(
@@ -69,12 +74,12 @@ async def settled(database: Database, count: int, within: float = WITHIN) -> Non
         _hold_order(await trail(database))  # a wrong order is worse than a late event
         left = await _stuck(database)
         if not left and not await have():
-            raise Violation(f"{error}: nothing is left, so events are lost") from error
+            raise Violation(f"{error}: no unsettled event is left, so events are lost") from error
         raise Late(f"{error}: {left}") from error
 
 
 async def _stuck(database: Database) -> list[tuple[object, ...]]:
-    """The first unsettled events of some lines, and who holds their buckets."""
+    """The first unsettled events of some lines, and the sessions that hold their buckets."""
     rows = await database.fetch(
         "select distinct on (e.topic, ordering_key) ordering_key, e.bucket, e.id, status, position,"
         " head, attempts, crashes, run_at - now() as due_in,"
@@ -89,7 +94,7 @@ async def _stuck(database: Database) -> list[tuple[object, ...]]:
 
 
 async def trail(database: Database) -> dict[str, list[int]]:
-    """The events of each key, in the order in which they were handled."""
+    """The events of each key, in the order in which handlers committed them."""
     found: dict[str, list[int]] = {}
     for row in await database.fetch("select key, event from trail order by position"):
         found.setdefault(row["key"], []).append(row["event"])
@@ -97,7 +102,7 @@ async def trail(database: Database) -> dict[str, list[int]]:
 
 
 async def in_order(database: Database) -> Mapping[str, list[int]]:
-    """Hold that each key's events were handled once, in the order of ids; returns the trail.
+    """Assert that each key's events were handled once, in the order of ids; return the trail.
 
     Raises Violation.
     """
@@ -109,7 +114,7 @@ async def in_order(database: Database) -> Mapping[str, list[int]]:
     expected: dict[str, Any] = {row["key"]: row["ids"] for row in done}
     _hold_order(found)
     with safety():
-        assert found == expected, "what succeeded is not what took effect"
+        assert found == expected, "settled events differ from the trail"
     return found
 
 
@@ -117,4 +122,4 @@ def _hold_order(trails: Mapping[str, Sequence[int]]) -> None:
     with safety():
         for key, events in trails.items():
             wrong = [pair for pair in pairwise(events) if pair[1] <= pair[0]]
-            assert not wrong, f"of key {key!r}, out of order or twice: {wrong[:10]}"
+            assert not wrong, f"key {key!r}: out of order or repeated: {wrong[:10]}"

@@ -1,4 +1,7 @@
-"""Debian's PostgreSQL, which has what the embedded one lacks: TLS, LLVM, pg_dump."""
+"""Debian's PostgreSQL, which has features that the embedded one lacks: TLS, LLVM, pg_dump.
+
+In a test: `packaged(lambda folder: (folder / "pg_dump").exists(), "pg_dump")`.
+"""
 
 import os
 from collections.abc import Callable
@@ -8,7 +11,7 @@ import pytest
 
 
 def packaged(has: Callable[[Path], bool], what: str) -> Path:
-    """The folder of the programs of the newest that has something; skips the test without one."""
+    """The programs' folder of the newest PostgreSQL with a feature; skips the test without one."""
     found = Path("/usr/lib/postgresql").glob("*/bin")
     known = sorted(found, key=lambda path: int(path.parent.name), reverse=True)
     if given := os.environ.get("INBOXD_TEST_POSTGRES"):

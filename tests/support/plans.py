@@ -1,7 +1,9 @@
-"""The plans of statements as they ran: the server tells them (auto_explain), functions' included.
+"""The plans of statements as they ran, inside functions too: the server logs them (auto_explain).
 
-Promises: what is told is what ran, with the session's own settings, and what each step touched.
-Known limit: the session must be a superuser's, and is one that tells from then on.
+    nodes = await told(connection, connection.execute("select inboxd.emit_event(...)"))
+
+Promises: the plans have run with the session's own settings, and name the pages of each step.
+Known limit: the session must be a superuser's; `auto_explain` stays loaded in it.
 """
 
 import json
@@ -12,7 +14,7 @@ import asyncpg
 
 from inboxd.store.connections import Connection
 
-# Makes a session tell the plans of what it runs, functions' included.
+# Makes a session log the plans of its statements, also of those inside functions.
 TELL = """
 load 'auto_explain';
 set client_min_messages = log;
@@ -35,19 +37,19 @@ async def told(connection: Connection, work: Awaitable[object]) -> list[dict[str
     await connection.execute(TELL)
     connection.add_log_listener(hear)
     await work
-    await connection.execute("set auto_explain.log_min_duration = -1")  # all was told before this
+    await connection.execute("set auto_explain.log_min_duration = -1")  # the log is complete now
     connection.remove_log_listener(hear)
     plans = [json.loads(text[text.index("{") :]) for text in heard if "plan:" in text]
     return [node for plan in plans for node in nodes_of(plan["Plan"])]
 
 
 def touched_by(node: Mapping[str, Any]) -> int:
-    """How many pages a step touched, with what is below it."""
+    """The number of pages that a step touched, including the steps below it."""
     return int(node["Shared Hit Blocks"] + node["Shared Read Blocks"])
 
 
 def nodes_of(node: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """A step of a plan, and all that are below it."""
+    """A step of a plan, and all steps below it."""
     yield dict(node)
     for child in node.get("Plans", ()):
         yield from nodes_of(child)

@@ -1,7 +1,10 @@
-"""Plugins, and versions of inboxd, that one worker finds and the next one does not.
+"""Plugins, and pretended versions of inboxd, for single workers.
 
-Promises: they are found as installed distributions are. Known limit: they are for processes that
-start while `path` stands in PYTHONPATH.
+    with found(install(tmp_path, "shop", code)):
+        await start_worker({"worker": {"plugins": ["shop"]}})
+
+Promises: they are found as installed distributions are. Known limit: only processes that start
+inside the block find them, through PYTHONPATH.
 """
 
 import os
@@ -21,9 +24,9 @@ def install(
     migrations: Mapping[str, str | bytes] | None = None,
     points: str = "",
 ) -> Path:
-    """A plugin `name` with this code below `folder`, which is returned for PYTHONPATH.
+    """Write a plugin `name` with this code below `folder`; return that, for PYTHONPATH.
 
-    migrations: the files of its folder, by name. points: entry points in place of its own.
+    migrations: the files of its folder, by name. points: entry points instead of the default ones.
     """
     folder.mkdir(exist_ok=True)
     (folder / f"{name}.py").write_text(code)
@@ -37,7 +40,7 @@ def install(
 
 
 def write_migrations(folder: Path, name: str, files: Mapping[str, str | bytes]) -> None:
-    """Files of the plugin's folder of migrations, besides those that are there."""
+    """Add files to the plugin's folder of migrations."""
     place = folder / f"{name}_migrations"
     place.mkdir(exist_ok=True)
     for file, text in files.items():
@@ -45,7 +48,7 @@ def write_migrations(folder: Path, name: str, files: Mapping[str, str | bytes]) 
 
 
 def pretend(folder: Path, version: str) -> Path:
-    """Let inboxd say that it is another version."""
+    """Make inboxd report this version as its own."""
     _distribution(folder, "inboxd", version)
     return folder
 
@@ -59,7 +62,7 @@ def _distribution(folder: Path, name: str, version: str) -> Path:
 
 @contextmanager
 def found(*folders: Path) -> Iterator[None]:
-    """Let workers that start inside the `with` block find what is in these folders."""
+    """Let workers that start inside the `with` block find the packages in these folders."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", os.pathsep.join(map(str, folders)), prepend=os.pathsep)
         yield

@@ -1,11 +1,14 @@
 """PgBouncer in transaction mode, between the processes that a test starts and their server.
 
-Owns the way to a database: straight, or with INBOXD_TEST_POOLER set through a PgBouncer, and the
-settings that a worker needs there. Promises: each PgBouncer is one test's (or module's) own, runs
-without privileges, and ends with its owner, SIGKILL included; users keep their names behind it.
-Known limits: what listens or keeps something in a session cannot go this way (mark `direct`); a
-worker that a test sends through a proxy of its own passes PgBouncer by; a test is skipped where
-PgBouncer is missing (Debian: `apt install pgbouncer`).
+    with pgbouncer(database.dsn) as way:
+        worker = Worker(tmp_path, way.dsn, way.over(config))
+
+Owns the way to a database: direct, or with INBOXD_TEST_POOLER through a PgBouncer, and the settings
+that a worker needs there. Promises: each PgBouncer belongs to one test (or module), runs without
+privileges, and ends with the test's process, even if that gets SIGKILL; users keep their names.
+Known limits: a listener, or state in a session, needs a direct connection (mark `direct`); a worker
+behind a test's own proxy does not use PgBouncer; a test is skipped where PgBouncer is missing
+(Debian: `apt install pgbouncer`).
 """
 
 import os
@@ -22,20 +25,21 @@ from tests.support.guarded import guarded, installed
 from tests.support.ports import held_port
 from tests.support.worker import Config
 
-# Whether the whole run goes through PgBouncer: `make test-pooler`.
+# Whether the whole run uses PgBouncer: `make test-pooler`.
 EVERYWHERE = bool(os.environ.get("INBOXD_TEST_POOLER"))
 
-# Connections that PgBouncer keeps to a database: few, so that its clients take turns on each.
+# Connections from PgBouncer to a database: few, so that clients share each.
 SESSIONS = 10
 
-# What a worker must be told behind a pooler in transaction mode.
+# Settings that a worker needs behind a pooler in transaction mode.
 TRANSACTIONS_ONLY: Config = {
     "database": {"transaction_pooler": True},
     "wakeups": {"mode": "off"},
     "worker": {"poll_interval": "200ms"},
 }
 
-# An outage is over for PgBouncer when it is over; nobody is favoured by being the last one.
+# server_login_retry: PgBouncer notices the end of an outage soon. server_round_robin: it does not
+# prefer the connection that was used last.
 _CONFIG = """
 [databases]
 * = host={host} port={port} auth_user={user}
@@ -55,13 +59,13 @@ server_round_robin = 1
 
 @dataclass(frozen=True)
 class Way:
-    """How processes of the product reach a database, and what they must be told for it."""
+    """The dsn by which inboxd's processes reach a database, and the settings that it needs."""
 
     dsn: str
     config: Config = field(default_factory=dict)
 
     def over(self, config: Config | None) -> dict[str, dict[str, Any]]:
-        """What this way needs, laid over a test's settings: without wake-ups it must poll."""
+        """A test's settings, with those of this way: without wake-ups a worker polls."""
         given = config or {}
         return {
             name: {**given.get(name, {}), **self.config.get(name, {})}
@@ -71,7 +75,7 @@ class Way:
 
 @contextmanager
 def way_to(dsn: str) -> Iterator[Way]:
-    """The way of this run: straight, or through a PgBouncer of the caller's own."""
+    """The way of this run: direct, or through a PgBouncer of the caller's own."""
     if not EVERYWHERE:
         yield Way(dsn)
         return

@@ -1,4 +1,10 @@
-"""Ports for what tests start: nobody else is given one meanwhile."""
+"""Ports for servers of a test: no other process gets such a port meanwhile.
+
+    with held_port() as held:
+        serve(port=held.getsockname()[1])
+
+See `held_port` for the reason.
+"""
 
 import socket
 
@@ -6,17 +12,17 @@ from inboxd.embedded import free_port
 
 
 def held_port() -> socket.socket:
-    """A socket that holds a free port of its own, at which a server of the test's may listen.
+    """A socket that reserves a free port, on which a server of the test may listen.
 
-    A port that is merely free may be another's when its server gets to listen: as many start side
-    by side, that comes about. Linux lets a server listen beside this socket, since that one does
-    not listen and both allow it (`SO_REUSEADDR`); who asks for a free port does not get it.
+    Without it another process may take the port before the server listens: with many servers side
+    by side, that happens. Linux lets a server listen beside this socket, because this one does not
+    listen and both set `SO_REUSEADDR`; a process that asks for a free port does not get it.
     """
     while True:
         held = socket.socket()
         try:
             held.bind(("127.0.0.1", free_port()))
-        except OSError:  # somebody was faster
+        except OSError:  # another process was faster
             held.close()
         else:
             held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -1,8 +1,11 @@
 """A TCP proxy before PostgreSQL that cuts, swallows or delays the connections of one purpose.
 
-Knows a connection by the `application_name` of its start-up message, so that a test can hurt the
-listener and leave the others alone. Runs in threads, so that it goes on whatever the test's loop
-does, and whatever becomes of the server. Known limit: no TLS; `dsn` says sslmode=disable.
+    with proxy(database.dsn) as running, running.half_open("listener"):
+        worker = Worker(tmp_path, running.dsn)
+
+It identifies a connection by the `application_name` of its start-up message, so that a test can
+disturb the listener and leave the others alone. It runs in threads, so that neither the test's
+event loop nor the state of the server stops it. Known limit: no TLS; `dsn` has sslmode=disable.
 """
 
 import socket
@@ -16,7 +19,7 @@ _BUFFER = 65536
 
 
 class _Link:
-    """One connection through the proxy; two threads carry it."""
+    """One connection through the proxy, carried by two threads."""
 
     def __init__(self, client: socket.socket, server: socket.socket, greeting: bytes) -> None:
         self.greeting = greeting
@@ -32,9 +35,9 @@ class _Link:
         ]
 
     def start(self) -> None:
-        """Pass on what was said already, and what comes."""
+        """Forward the start-up message, then everything that arrives."""
         if not self.swallows:
-            with suppress(OSError):  # it ended already: the threads will see
+            with suppress(OSError):  # it has ended already; the threads will notice
                 self._ends[1].sendall(self.greeting)
         for thread in self._threads:
             thread.start()
@@ -55,14 +58,14 @@ class _Link:
             end.close()
 
     def cut(self) -> None:
-        """End both sides."""
+        """Shut down both sides at once."""
         self.ended = True
         for end in self._ends:
             with suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """End both sides and wait for the threads."""
+        """Shut down both sides and wait for the threads."""
         self.cut()
         for thread in self._threads:
             if thread.is_alive():
@@ -70,13 +73,13 @@ class _Link:
 
 
 class Proxy:
-    """Forwards until told otherwise; `dsn` is the way through it.
+    """Forwards by default; `dsn` goes through the proxy.
 
-    A purpose is the end of an application name; "" is every connection.
+    A purpose is the end of an application name; "" matches every connection.
     """
 
     def __init__(self, dsn: str, listener: socket.socket) -> None:
-        """Stand before the server of `dsn`."""
+        """Forward to the server of `dsn`."""
         parts = urlsplit(dsn)
         self._target = (parts.hostname or "127.0.0.1", parts.port or 5432)
         self._listener = listener
@@ -89,7 +92,7 @@ class Proxy:
         self._delay = 0.0
 
     def serve(self) -> None:
-        """Take connections until the listener is closed."""
+        """Accept connections until the listener is closed."""
         while True:
             try:
                 client, _ = self._listener.accept()
@@ -98,7 +101,7 @@ class Proxy:
             threading.Thread(target=self._link, args=[client], daemon=True).start()
 
     def _link(self, client: socket.socket) -> None:
-        """Carry one connection, unless it says nothing or the server does not answer."""
+        """Carry one connection, unless the client sends nothing or the server refuses it."""
         try:
             greeting = client.recv(_BUFFER)
             server = socket.create_connection(self._target)
@@ -113,24 +116,24 @@ class Proxy:
         link.start()
 
     def count(self, purpose: str) -> int:
-        """How many unhurt connections have an application name that ends so."""
+        """The number of undisturbed connections of a purpose."""
         with self._lock:
             return len(self._of(purpose))
 
     def cut(self, purpose: str) -> int:
-        """Close the connections whose application name ends so; how many there were."""
+        """Close the connections of a purpose; return their number."""
         found = self._take(purpose)
         for link in found:
             link.cut()
         return len(found)
 
     def swallow(self, purpose: str) -> int:
-        """Let these connections stay open and pass nothing on; how many there were."""
+        """Keep the connections of a purpose open, but forward nothing; return their number."""
         return len(self._swallow(purpose))
 
     @contextmanager
     def half_open(self, purpose: str) -> Iterator[None]:
-        """Swallow these connections meanwhile; new ones work. In the end they are cut."""
+        """Swallow these connections during the block, but not new ones; cut them at its end."""
         links = self._swallow(purpose)
         try:
             yield
@@ -140,7 +143,7 @@ class Proxy:
 
     @contextmanager
     def silence(self, purpose: str) -> Iterator[None]:
-        """Swallow these connections and every new one meanwhile. In the end they are cut."""
+        """Swallow these connections and all new ones during the block; cut them at its end."""
         with self._lock:
             self._silenced.append(purpose)
         links = self._swallow(purpose)
@@ -155,7 +158,7 @@ class Proxy:
 
     @contextmanager
     def slow(self, seconds: float) -> Iterator[None]:
-        """Pass each piece of data on so much later meanwhile, in both directions."""
+        """Delay each piece of data during the block, in both directions."""
         self._delay_all(seconds)
         try:
             yield
@@ -169,7 +172,6 @@ class Proxy:
                 link.delay = seconds
 
     def close(self) -> None:
-        """End everything."""
         for link in self._links + self._hurt:
             link.close()
 

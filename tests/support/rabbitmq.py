@@ -1,9 +1,12 @@
-"""RabbitMQ servers of the tests' own: started, stopped, and stopped in their tracks.
+"""RabbitMQ servers for the tests, to start, stop, freeze and kill.
 
-Promises: each has ports, a folder and an `epmd` of its own, and ends with its owner, SIGKILL
-included; what it stores durably is there again when it is started again. Known limit: a start takes
-some four seconds, so all tests of a run share a server (the fixture `rabbitmq`). Debian: `apt
-install rabbitmq-server`; the server that this starts by itself is never used.
+    with rabbitmq_server() as server, server.frozen():
+        ...  # connections stay open, the server does not answer
+
+Promises: each server has its own ports, folder and `epmd`, and ends with the test's process, even
+if that gets SIGKILL; durable data is there after a restart. Known limit: a start takes some four
+seconds, so all tests of a run share a server (the fixture `rabbitmq`). Debian: `apt install
+rabbitmq-server`; the server that the package starts itself is not used.
 """
 
 import os
@@ -26,9 +29,9 @@ from tests.support.waiting import patient
 
 USER, PASSWORD = "inbox", "hunter2"
 
-_PROGRAM = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")  # the one in the PATH changes the user
+_PROGRAM = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")  # the program in the PATH changes the user
 _READY_SECONDS = 60.0
-# The shell holds the pipe from its owner; when that ends, however it does, the server does.
+# The shell reads a pipe from the test's process. When that process ends, the shell ends the server.
 _GUARDED = '"$@" & read -r how; kill -${how:-KILL} $!; wait $!'
 
 _CONFIG = f"""
@@ -47,17 +50,17 @@ log.console = false
 """
 # One scheduler, which does not spin while it waits: other tests need the processors.
 _SMALL = "+S 1:1 +sbwt none +sbwtdcpu none +sbwtdio none"
-# How often acknowledgements that are late are looked for: a minute in operation.
+# Milliseconds between two checks for late acknowledgements; in operation it is a minute.
 _ADVANCED = "[{rabbit, [{channel_tick_interval, 200}]}]."
 
 
 class RabbitMQServer:
-    """A server; `address` is where it is, as settings have it."""
+    """A server; `address` is its address for settings."""
 
     host = "127.0.0.1"
 
     def __init__(self, folder: Path, ports: tuple[int, int, int, int]) -> None:
-        """Start nothing yet; `ports`: without and with TLS, of the node, of its epmd."""
+        """Start nothing yet. ports: without TLS, with TLS, of the node, of its epmd."""
         self._folder = folder
         self.port, self.tls_port, self._node_port, self._epmd_port = ports
         self.tls_files = write_certificate(_made(folder / "server"), "localhost")
@@ -68,16 +71,16 @@ class RabbitMQServer:
 
     @property
     def address(self) -> str:
-        """As settings have it."""
+        """The address, for settings of a broker."""
         return f"{self.host}:{self.port}"
 
     @property
     def tls_address(self) -> str:
-        """The same, with TLS and by the name in its certificate."""
+        """The address with TLS, by the name in the certificate."""
         return f"localhost:{self.tls_port}"
 
     def start(self) -> None:
-        """Start it, and wait until it answers."""
+        """Start the server, and wait until it answers."""
         assert _PROGRAM.exists(), "RabbitMQ is not installed: apt install rabbitmq-server"
         output = self._folder / "output"
         with output.open("wb") as written:
@@ -91,19 +94,19 @@ class RabbitMQServer:
             time.sleep(0.02)
 
     def stop(self, how: str = "TERM") -> None:
-        """End it and wait for that; "KILL" as a crash does."""
+        """End the server with SIGTERM, or with SIGKILL as in a crash ("KILL"); wait for its end."""
         assert self._process is not None
         self._process.communicate(f"{how}\n".encode(), timeout=patient(60))
         self._process = None
 
     def revive(self) -> None:
-        """Start it, if a test that failed has left it stopped."""
+        """Start the server, if a failed test has left it stopped."""
         if self._process is None or self._process.poll() is not None:
             self.start()
 
     @contextmanager
     def frozen(self) -> Iterator[None]:
-        """Stopped in its tracks meanwhile: connections stay, and nobody answers."""
+        """Stop the process during the block: connections stay open, the server does not answer."""
         pid = int((self._folder / "mnesia" / f"{self._node}.pid").read_text())
         os.kill(pid, signal.SIGSTOP)
         try:
@@ -112,20 +115,20 @@ class RabbitMQServer:
             os.kill(pid, signal.SIGCONT)
 
     def keep_declared(self) -> None:
-        """Wait until what was declared is on the disk.
+        """Wait until declarations are on the disk.
 
-        A declaration is answered before mnesia has written that it was committed; a server that is
-        killed in between takes it for aborted when it starts again.
+        RabbitMQ answers a declaration before mnesia has written its commit; a server that is killed
+        in between regards it as aborted when it starts again.
         """
         self.evaluate("mnesia:sync_log()")
 
     def close(self) -> None:
-        """End it, if it runs."""
+        """Kill the server, if it runs."""
         if self._process is not None:
             self.stop("KILL")
 
     def evaluate(self, expression: str) -> str:
-        """What an expression of Erlang is there: `application:get_env(rabbit, tcp_listeners)`."""
+        """Evaluate Erlang in the server, such as `application:get_env(rabbit, tcp_listeners)`."""
         (program,) = Path("/usr/lib/erlang/lib").glob("erl_interface-*/bin/erl_call")
         cookie = (self._folder / "home/.erlang.cookie").read_text()
         answer = run(
@@ -170,14 +173,13 @@ class RabbitMQServer:
             "RABBITMQ_DIST_PORT": str(self._node_port),
             "ERL_EPMD_PORT": str(self._epmd_port),
             "ERL_EPMD_ADDRESS": self.host,
-            "RUNNING_UNDER_SYSTEMD": "true",  # its shell becomes the server
+            "RUNNING_UNDER_SYSTEMD": "true",  # its start script then execs the server
             "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": _SMALL,
         }
 
 
 @contextmanager
 def rabbitmq_server() -> Iterator[RabbitMQServer]:
-    """A running server."""
     with ExitStack() as stack:
         folder = stack.enter_context(shared_folder())
         port, tls_port, node, epmd = (

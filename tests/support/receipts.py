@@ -1,4 +1,7 @@
-"""Receipts for tests, as a receiver makes them."""
+"""Receipts as a receiver makes and writes them.
+
+In a test: `[stored] = await receive(database, receipt(received("order.paid")))`.
+"""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -21,7 +24,7 @@ def received(type_: str = "bet.result", payload: object = None, **given: Any) ->
 
 
 def receipt(*events: ReceivedEvent, source: str = "psp", **given: Any) -> Receipt:
-    """A request; of one event unless they are given."""
+    """A request; with one event unless some are given."""
     return Receipt(
         receipt_id=uuid7(),
         received_at=datetime.now(UTC),
@@ -37,7 +40,7 @@ def receipt(*events: ReceivedEvent, source: str = "psp", **given: Any) -> Receip
 
 
 def received_ago(days: int, *events: ReceivedEvent) -> Receipt:
-    """A request of so many days ago, whose id says so."""
+    """A request of this many days ago; the id has that time too."""
     given = receipt(*events)
     milliseconds = days * 86_400_000
     given.receipt_id = UUID(int=given.receipt_id.int - (milliseconds << 80))
@@ -46,12 +49,12 @@ def received_ago(days: int, *events: ReceivedEvent) -> Receipt:
 
 
 async def receive(database: Database, *page: Receipt) -> Sequence[Stored]:
-    """Write them, as a receiver does."""
+    """Write requests, as a receiver does."""
     async with daemon_session(database) as connection:
         return await receipts.write(connection, SQL, page)
 
 
 async def release(database: Database, source: str = "psp") -> list[int]:
-    """Release what is held of a source; how many of each page."""
+    """Release the held receipts of a source; return the number in each page."""
     async with daemon_session(database) as connection:
         return [count async for count in receipts.release(connection, SQL, source)]

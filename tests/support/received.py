@@ -1,7 +1,9 @@
-"""What a provider's ledger and the tables must have in common, and what they must not.
+"""Compares a provider's ledger with the tables: the requests sent, and the rows written.
 
-Promises: each way to break a promise of the receiver is one finding, with the request's name
-(tests/receiver/test_ledger.py). See: tests/support/sender.py, the ledger.
+In a test: `await verify(database, provider)`. Promises: each broken promise of the receiver is one
+finding that names the request (tests/receiver/test_ledger.py).
+
+See: tests/support/sender.py, the ledger.
 """
 
 from collections import Counter, defaultdict
@@ -24,7 +26,7 @@ _EVENTS = (
 
 
 class ReceiptRow(NamedTuple):
-    """A row of `receipts`."""
+    """A row of `receipts`, or of `kept_receipts`."""
 
     receipt_id: str
     message_id: str
@@ -43,10 +45,10 @@ class EventRow(NamedTuple):
 
 
 async def verify(database: Database, provider: Provider, *, again: bool = False) -> None:
-    """Hold the tables to the ledger. Raises Violation with the findings.
+    """Compare the tables with the ledger. Raises Violation with the findings.
 
-    again: what was sent again may be answered with ids of its own: whether it is a duplicate is not
-    known before it is drained.
+    again: requests were sent repeatedly, and an answer may name event ids that are not written:
+    whether a spooled request is a duplicate is known only when it is drained.
     """
     receipts = [
         ReceiptRow(*row)
@@ -70,7 +72,7 @@ def judge(
     *,
     again: bool = False,
 ) -> Iterator[str]:
-    """Everything that is wrong."""
+    """Yield a sentence for each contradiction."""
     receipts, events = list(receipts), list(events)
     yield from _receipts(ledger, receipts)
     yield from _events(ledger, receipts, events, again=again)

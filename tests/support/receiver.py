@@ -1,6 +1,10 @@
 """A receiver as its operator runs it: `python -m inboxd receive -c config.toml`.
 
-Promises: its port is its own for as long as the test holds `held`, also while it is restarted.
+    receiver = await start_receiver()  # a fixture
+    async with receiver.provider().load():
+        receiver.kill()
+
+Promises: the port stays reserved while the test holds its socket, also during a restart.
 """
 
 import os
@@ -13,7 +17,7 @@ from typing import Any, Protocol
 from tests.support.sender import SECRET, Provider
 from tests.support.worker import Config, Worker
 
-# The one topic of these tests: results of matches, those of a match in order.
+# The topic of these tests: results of matches, those of a match in order.
 TOPIC = "insert into inboxd.topics (name, mode, source) values ('results', 'sequential', 'bets')"
 
 _SOURCE: Mapping[str, Any] = {
@@ -22,12 +26,12 @@ _SOURCE: Mapping[str, Any] = {
     "topics": ["results"],
     "ordering_key": "pointer:/match",
 }
-# One event for each result of an array, all or none.
+# One event for each element of a JSON array, all or none.
 ARRAY: Mapping[str, Any] = {"items": ""}
 
 
 class Receiver(Worker):
-    """One receiver. Public attributes, beside a worker's: `port`."""
+    """One receiver. Public attributes besides a worker's: `port`."""
 
     def __init__(
         self,
@@ -42,9 +46,9 @@ class Receiver(Worker):
         arguments: Sequence[str] = (),
         forked: bool = True,
     ) -> None:
-        """Start it at once, with one source, `bets`; the rest differs from the tests' own.
+        """Start a receiver with one source, `bets`; the mappings override the tests' defaults.
 
-        spool: what differs of it; None: it has none.
+        spool: overrides of the spool's settings; None: no spool.
         """
         self.port = port
         inbound = {
@@ -53,26 +57,26 @@ class Receiver(Worker):
         }
         if spool is not None:
             inbound["spool"] = {"path": str(folder / "spool"), "after": "300ms", **spool}
-        # A worker's settings fit a receiver that hosts none.
+        # Required settings of a worker; this receiver hosts none.
         merged = {"worker": {"plugins": []}, **config, "inbound": inbound}
         super().__init__(folder, dsn, merged, forked=forked, command=["receive", *arguments])
 
     @property
     def resident(self) -> float:
-        """Megabytes of memory that it has now."""
+        """Resident memory now, in megabytes."""
         return self._memory("VmRSS")
 
     @property
     def most_resident(self) -> float:
-        """Megabytes of memory that it has had at most."""
+        """Peak of resident memory, in megabytes."""
         return self._memory("VmHWM")
 
     def reload(self) -> None:
-        """Let it read its settings again (SIGHUP)."""
+        """Make it read its settings again (SIGHUP)."""
         os.kill(self.process.pid, signal.SIGHUP)
 
     def provider(self, **changes: Any) -> Provider:
-        """Who sends to it."""
+        """A provider that sends to this receiver."""
         return Provider(self.port, **changes)
 
     def _memory(self, which: str) -> float:
@@ -81,13 +85,13 @@ class Receiver(Worker):
         return int(line.split()[1]) / 1024
 
     def holds(self) -> None:
-        """Hold that it lives, and that nothing went wrong of which nobody knew."""
+        """Assert that it lives, and that its log has no traceback."""
         assert self.process.poll() is None, f"The receiver has ended:\n{self.output()}"
         assert "Traceback" not in self.output(), self.output()
 
 
 class StartReceiver(Protocol):
-    """The fixture `start_receiver`."""
+    """The type of the fixture `start_receiver`."""
 
     async def __call__(
         self,
@@ -101,17 +105,17 @@ class StartReceiver(Protocol):
         arguments: Sequence[str] = (),
         ready: bool = True,
     ) -> Receiver:
-        """Start a receiver on the test's database, and wait until it is ready unless told not to.
+        """Start a receiver on the test's database; wait until it is ready, unless `ready` is false.
 
-        port: of one before it. dsn: another way to the database.
+        port: of an earlier receiver. dsn: another way to the database.
         """
 
 
 class MakeProvider(Protocol):
-    """The fixture `provider_of`."""
+    """The type of the fixture `provider_of`."""
 
     def __call__(self, receiver: Receiver, **changes: Any) -> Provider:
-        """Who sends to a receiver."""
+        """A provider that sends to a receiver."""
 
 
 def port_of(held: socket.socket) -> int:

@@ -1,4 +1,4 @@
-"""Where what a context sends goes, as a test says."""
+"""Routes of commands and events for a context, as a test chooses: `Routed(resolve)`."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from inboxd.api.routes import EventRoute, Route, event_route
 
 
 def by_class(what: type[object] | str) -> EventRoute:
-    """An event of the type that is named, or that its class names."""
+    """The route of an event type, given as its name or its class."""
     return EventRoute(what) if isinstance(what, str) else event_route(what, ())
 
 

@@ -1,7 +1,11 @@
-"""Rows for tests: producers' inserts, the ledger that counts effects, the daemon's own sessions.
+"""Rows for tests: a producer's inserts, the ledger of effects, sessions as the daemon opens them.
 
-Promises: inserts are what a producer would write; `daemon_session` and `daemon_pool` are connected
-as the daemon connects, with its session settings.
+    await create_ledger(database)
+    ids = await send(database, 100)
+    assert await effects(database, "command") == dict.fromkeys(ids, 1)
+
+Promises: inserts are those of a producer; `daemon_session` and `daemon_pool` have the daemon's
+session settings.
 """
 
 from collections import Counter
@@ -26,17 +30,17 @@ SQL = Statements("inboxd")
 
 
 class ExactlyOnce(Protocol):
-    """The fixture `exactly_once` of the tests under faults."""
+    """The type of the fixture `exactly_once` of the tests under faults."""
 
     async def __call__(self, kind: str, ids: Sequence[int]) -> None:
-        """Wait until these rows are settled, and hold that each took effect once."""
+        """Wait until these rows are settled, and assert that each took effect once."""
 
 
 class Hasty(Protocol):
-    """The fixture `hasty` of the tests under faults."""
+    """The type of the fixture `hasty` of the tests under faults."""
 
     def __call__(self, **sections: dict[str, Any]) -> Config:
-        """Settings under which faults take seconds; sections of the test's own win."""
+        """Settings under which faults take seconds; the test's own sections override them."""
 
 
 def settings_of(database: Database) -> Settings:
@@ -46,7 +50,7 @@ def settings_of(database: Database) -> Settings:
 
 @asynccontextmanager
 async def daemon_session(database: Database) -> AsyncIterator[Connection]:
-    """A connection as the daemon's own."""
+    """A connection as the daemon opens it."""
     connection = await connect(settings_of(database), "test")
     try:
         yield connection
@@ -56,25 +60,25 @@ async def daemon_session(database: Database) -> AsyncIterator[Connection]:
 
 @asynccontextmanager
 async def daemon_pool(database: Database, size: int = 4) -> AsyncIterator[Pool]:
-    """A pool as the daemon's own."""
+    """A pool as the daemon opens it."""
     async with open_pool(settings_of(database), "test", size) as pool:
         yield pool
 
 
 async def join(connection: Connection, name: str = "test") -> UUID:
-    """A worker that joined, as far as the database knows; its id."""
+    """Join as a worker, without a process; return the worker's id."""
     me = workers.WorkerIdentity(uuid4(), name, "host", 1, "0", (), (), (), "same")
     await workers.join(connection, SQL, me)
     return me.id
 
 
 async def create_ledger(database: Database) -> None:
-    """The table where handlers write one row for each effect, in their own transaction."""
+    """Create the table where handlers write one row per effect, in their own transaction."""
     await database.execute("create table ledger (kind text, row_id bigint, note text)")
 
 
 async def effects(database: Database, kind: str) -> Counter[int]:
-    """How often each row took effect. Raises Violation if one did more than once."""
+    """The number of effects per row. Raises Violation if a row took effect more than once."""
     rows = await database.fetch("select row_id from ledger where kind = $1", kind)
     found = Counter(row[0] for row in rows)
     if repeated := {row: times for row, times in found.items() if times > 1}:
@@ -85,7 +89,7 @@ async def effects(database: Database, kind: str) -> Counter[int]:
 async def emit(
     where: "Database | Connection", count: int, type_: str = "test.ledger", **payload: object
 ) -> list[int]:
-    """Insert so many events, numbered by `n`, in one statement; their ids."""
+    """Insert `count` events, numbered by `n`, in one statement; return their ids."""
     return await _insert(
         where,
         "insert into inboxd.events (type, payload) select $1, $2::text::jsonb || "
@@ -103,7 +107,7 @@ async def send(
     queue: str = "default",
     **payload: object,
 ) -> list[int]:
-    """Insert so many commands, numbered by `n`, in one statement; their ids."""
+    """Insert `count` commands, numbered by `n`, in one statement; return their ids."""
     return await _insert(
         where,
         "insert into inboxd.commands (type, payload, queue) select $1, $2::text::jsonb || "
@@ -123,20 +127,20 @@ async def _insert(
 
 
 async def unsettled(database: Database, table: str) -> list[asyncpg.Record]:
-    """What is left in a hot table, for an assertion that says what is wrong."""
+    """The rows of a hot table, for an assertion that shows what is wrong."""
     return await database.fetch(
         f"select id, type, status, attempts, crashes, errors from inboxd.{table} order by id"
     )
 
 
 def most_in_a_second(times: Sequence[float]) -> int:
-    """How many of these times lie within one second, wherever it begins."""
+    """The largest number of these times that lie within one second."""
     return max(sum(start <= time < start + 1 for time in times) for start in times)
 
 
 @asynccontextmanager
 async def no_bounds(database: Database) -> AsyncIterator[None]:
-    """What is inserted meanwhile is as rows from before there were bounds: of any size."""
+    """Accept rows of any size during the block, as before there were bounds."""
     triggers = [
         ("events", "events_above_text"),
         ("events", "events_above_headers"),

@@ -1,4 +1,7 @@
-"""Samples for tests: taken as the leader takes them, but at the moment of the test's choice."""
+"""Samples as the leader takes them, at a moment of the test's choice.
+
+In a test: `counts = await counted(connection)`.
+"""
 
 from datetime import timedelta
 
@@ -12,13 +15,13 @@ LIMIT = timedelta(seconds=10)
 
 
 async def counted(connection: Connection, to: CountedTo = samples.FAR) -> Counts:
-    """What is counted now."""
+    """The counts of this moment."""
     async with connection.transaction():
         return (await samples.count(connection, SQL, {}, to, LIMIT)).counts
 
 
 async def take(connection: Connection, newer_by: float = 0.0) -> tuple[Sample, bool]:
-    """Take one; and whether it was written."""
+    """Take a sample; also return whether it was written."""
     async with connection.transaction():
         sample = await samples.count(connection, SQL, {}, samples.FAR, LIMIT)
         newer = timedelta(seconds=newer_by)
@@ -26,7 +29,7 @@ async def take(connection: Connection, newer_by: float = 0.0) -> tuple[Sample, b
 
 
 async def is_sampled(database: Database) -> bool:
-    """Whether samples are taken, by the database's clock, and none is ahead of it."""
+    """Whether the database has a sample of the last 10 s of its clock, and none of the future."""
     return bool(
         await database.fetchval(
             "select exists (select from inboxd.newest_sample n where clock_timestamp() - n.at"

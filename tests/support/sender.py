@@ -1,8 +1,12 @@
-"""A provider of webhooks that keeps a ledger: what it ever sent, and which answer each got.
+"""A provider of webhooks that keeps a ledger: the requests it sent, and the answers.
 
-Promises: a request is in the ledger before its first byte leaves. Of one key, a request is sent
-when the one before it has its answer, or has none and is given up; connections are kept alive, and
-told to close they are not used again.
+    provider = Provider(port)
+    async with provider.load():
+        await provider.goes_on()
+
+Promises: a request is in the ledger before its first byte is sent. Per key, a request is sent when
+the one before it is answered or given up. Connections are kept alive; one that the answer closes is
+not used again.
 """
 
 import asyncio
@@ -28,12 +32,12 @@ from tests.support.waiting import WITHIN, eventually, patient
 Sign = Callable[[bytes, str], Mapping[str, str]]
 
 SECRET = "whsec_" + base64.b64encode(b"a secret of the tests, 32 bytes.").decode()
-# How soon a provider of these tests comes again, or goes on; real ones take minutes.
+# Seconds before a provider of these tests sends again; real ones wait for minutes.
 _PAUSE = 0.02
 
 
 def standard_webhooks(secret: str = SECRET, *, now: Callable[[], float] = time.time) -> Sign:
-    """The headers of Standard Webhooks, made by its text and not by inboxd's own code."""
+    """Make headers of Standard Webhooks by its specification, without inboxd's code."""
     key = base64.b64decode(secret.removeprefix("whsec_"))
 
     def sign(body: bytes, message_id: str) -> Mapping[str, str]:
@@ -51,7 +55,7 @@ def standard_webhooks(secret: str = SECRET, *, now: Callable[[], float] = time.t
 
 @dataclass(slots=True)
 class Entry:
-    """One request of the ledger; `after`: the last of its key that was accepted before it."""
+    """One request of the ledger. after: the last number of its key that was accepted before."""
 
     key: str
     number: int
@@ -71,8 +75,8 @@ class Entry:
 class Provider:
     """One sender: its source, its signature, its ledger.
 
-    again: it sends a request until it is accepted; if not, once only, as the provider of the bets.
-    items: so many events in one request, as an array; None: one event, as an object.
+    again: it repeats a request until that is accepted; otherwise it sends once, as providers of
+    bets do. items: the number of events in a request, as an array; None: one event, as an object.
     """
 
     def __init__(
@@ -86,7 +90,7 @@ class Provider:
         self.source, self.ports = source, ports
         self.again, self.items = again, items
         self.ledger: list[Entry] = []
-        # How each try ended: a status, "lost" or "refused".
+        # The number of tries by their end: a status, "lost" or "refused".
         self.ended: Counter[str] = Counter()
         self._sign = sign or standard_webhooks()
         self._numbers: dict[str, Any] = {}
@@ -97,7 +101,7 @@ class Provider:
 
     @property
     def accepted(self) -> int:
-        """How many requests were answered with 2xx."""
+        """The number of requests that were answered with 2xx."""
         return sum(entry.accepted for entry in self.ledger)
 
     @property
@@ -106,7 +110,7 @@ class Provider:
         return [answer for entry in self.ledger for answer in entry.answers if not answer.accepted]
 
     def entry(self, key: str) -> Entry:
-        """The next request of a key, in the ledger and not sent yet."""
+        """Add the next request of a key to the ledger; it is not sent yet."""
         number = next(self._numbers.setdefault(key, count(1)))
         events = [{"match": key, "number": number, "item": item} for item in range(self.items or 1)]
         body = orjson.dumps(events[0] if self.items is None else events)
@@ -116,7 +120,7 @@ class Provider:
         return entry
 
     async def send(self, entry: Entry, port: int | None = None) -> Answer | None:
-        """Send it once; the answer, or None if none came."""
+        """Send a request once; return the answer, or None if none came."""
         if port is None:
             port = self.ports[next(self._rounds) % len(self.ports)]
         headers = {"content-type": "application/json", **self._sign(entry.body, entry.message_id)}
@@ -140,11 +144,11 @@ class Provider:
         return answer
 
     def note_accepted(self, entry: Entry) -> None:
-        """What is made of its key from now on comes after it."""
+        """Later requests of this key must come after this one."""
         self._accepted[entry.key] = max(self._accepted.get(entry.key, 0), entry.number)
 
     async def offer(self, key: str, within: float = WITHIN) -> Entry:
-        """A request of a key, sent once, or until it is accepted."""
+        """Make a request of a key, and send it once, or until it is accepted."""
         entry = self.entry(key)
         with anyio.move_on_after(patient(within)):
             while True:
@@ -156,10 +160,7 @@ class Provider:
 
     @asynccontextmanager
     async def load(self, keys: int = 8, *, pause: float = 0.0) -> AsyncIterator[None]:
-        """Send meanwhile, so many keys at the same time; in the end, finish what was begun.
-
-        pause: between two requests of a key.
-        """
+        """Send requests of this many keys in parallel during the block, and finish them."""
         over = asyncio.Event()
 
         async def line(key: str) -> None:
@@ -180,7 +181,7 @@ class Provider:
             self.close()
 
     async def goes_on(self, more: int = 20, within: float = WITHIN) -> None:
-        """Wait until so many more requests were accepted."""
+        """Wait until this many more requests were accepted."""
         enough = self.accepted + more
 
         async def are_accepted() -> bool:
@@ -192,7 +193,6 @@ class Provider:
             raise Late(f"{error} Tries ended so: {dict(self.ended)}") from error
 
     def close(self) -> None:
-        """Close its connections."""
         for wire in self._wires:
             wire.close()
         self._wires.clear()

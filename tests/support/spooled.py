@@ -1,4 +1,4 @@
-"""A spool on a real folder for tests, as a receiver leaves it."""
+"""A spool in a real folder, as a receiver leaves it: `spool(tmp_path, receipt()).release()`."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -15,7 +15,7 @@ from tests.support.receipts import receipt
 
 
 def spool(path: Path, *page: Receipt) -> Owned:
-    """Have them wait in a folder of its own, which is owned until it is released."""
+    """Spool receipts in a new folder, which the caller owns until it is released."""
     owned = own(path)
     log = Appender(owned.folder, SystemFiles(), quota=1 << 30, segment_bytes=1 << 20)
     gates, stamps = Gates(path), Stamps(path)
@@ -27,18 +27,18 @@ def spool(path: Path, *page: Receipt) -> Owned:
 
 
 def leave_apart(folder: Path, path: Path, given: Receipt, reason: str, number: int = 42) -> str:
-    """Set a receipt apart there, as the drain does; its name."""
+    """Set a receipt apart in a folder, as the drain does; return its name."""
     name = f"{number:020d}"
     set_apart(folder, SystemFiles(), name, encode(Stamps(path).make(), given), reason)
     return name
 
 
-# What `host_spool` has: its host, the folder of a process that is gone, and what is set apart.
+# The spool of `host_spool`: its host, the folder of a dead process, the name of its item set apart.
 HOST, GONE, APART = "node", "0" * 32, f"{42:020d}"
 
 
 def host_spool(path: Path) -> HostedSpool:
-    """A spool for screens: in the folder of a process that is gone one waits, one is set apart."""
+    """A spool for screens: a dead process left one waiting receipt, and one set apart."""
     (path / "spools" / GONE).mkdir(parents=True)
     owned = spool(path, receipt())
     leave_apart(owned.folder, path, receipt(), "the database refuses it")

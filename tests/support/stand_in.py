@@ -1,11 +1,12 @@
-"""A child for the supervisor that starts at once: it speaks as a daemon does, and does no work.
+"""A child for the supervisor that starts at once: it notifies as a daemon does, and does no work.
 
     python -IS stand_in.py FOLDER
 
-It writes what happens to it into FOLDER/events, a line each, and behaves as the files there say:
-`exit` (it ends with the code that the file holds), `stubborn` (it does not drain), `silent` (it
-answers no question), `slow` (it is ready when the file is gone), `late` (so are its handlers of
-signals). Files named for one process alone end in its number: `exit1`. Standard library only.
+It appends a line to FOLDER/events for each thing that happens, and behaves as files there say:
+`exit` (it ends with the code in the file), `stubborn` (it does not drain), `silent` (it answers no
+request), `slow` (it becomes ready when the file is removed), `late` (it installs its signal
+handlers then). The name of a file for one process ends in its number: `exit1`. It uses the standard
+library only.
 """
 
 import os
@@ -31,8 +32,8 @@ inboxd_level {number}.5
 """
 
 
-def told(what: str) -> str | None:
-    """What a file says, if it is there."""
+def read_file(what: str) -> str | None:
+    """The content of a file, if it exists."""
     for name in (what, what + NUMBER):
         if (FOLDER / name).exists():
             return (FOLDER / name).read_text()
@@ -40,62 +41,60 @@ def told(what: str) -> str | None:
 
 
 def note(event: str) -> None:
-    """Write down what happened."""
     file = os.open(FOLDER / "events", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     os.write(file, f"{NUMBER} {os.getpid()} {event}\n".encode())
     os.close(file)
 
 
 def notify(state: str) -> None:
-    """Tell the supervisor."""
-    # It may have ended.
+    """Send a state to the supervisor."""
+    # The supervisor may have ended.
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender, suppress(OSError):
         sender.sendto(state.encode(), os.environ["NOTIFY_SOCKET"])
 
 
 def drain(*_: Any) -> None:
-    """End, unless it is to be stubborn."""
+    """End, unless the file `stubborn` exists."""
     note("TERM")
     notify("STOPPING=1")
-    if told("stubborn") is None:
+    if read_file("stubborn") is None:
         sys.exit(0)
 
 
 def reload(*_: Any) -> None:
-    """Say that the settings are read."""
+    """Report that the settings are read."""
     note("HUP")
     notify("RELOADING=1")
     notify("READY=1")
 
 
 def metrics(query: str) -> str:
-    """All of them, or the lines of the one that is asked for."""
+    """All metrics, or the lines of the one that is asked for."""
     page = METRICS.format(number=NUMBER)
     name = query.removeprefix("name%5B%5D=")
     return "".join(line for line in page.splitlines(keepends=True) if name in line)
 
 
 def answer(connection: socket.socket) -> None:
-    """Answer a question of the supervisor's."""
+    """Answer a request of the supervisor."""
     with connection:
-        if told("silent") is not None:
+        if read_file("silent") is not None:
             while True:
-                signal.pause()  # only what the supervisor tells it reaches it
+                signal.pause()  # it reacts only to signals
         path, _, query = connection.recv(4096).decode().split()[1].partition("?")
         body = metrics(query) if path == "/metrics" else '{"ok":true,"parts":[]}'
         connection.sendall(f"HTTP/1.1 200 OK\r\n\r\n{body}".encode())
 
 
 def main() -> NoReturn:
-    """Live until told otherwise."""
-    while told("late") is not None:
+    while read_file("late") is not None:
         time.sleep(0.01)
     handlers: dict[signal.Signals, Callable[..., None]]
     handlers = {signal.SIGTERM: drain, signal.SIGHUP: reload}
     for number, handler in handlers.items():
         signal.signal(number, handler)
     note("start")
-    if (code := told("exit")) is not None:
+    if (code := read_file("exit")) is not None:
         sys.exit(int(code))
     listeners = [
         socket.socket(fileno=file)
@@ -105,7 +104,7 @@ def main() -> NoReturn:
     is_ready = False
     while True:
         notify("WATCHDOG=1")
-        if not is_ready and told("slow") is None:
+        if not is_ready and read_file("slow") is None:
             is_ready = True
             notify("READY=1")
         for each in select.select(listeners, [], [], 0.05)[0]:

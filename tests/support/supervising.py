@@ -1,4 +1,7 @@
-"""A supervisor as its operator runs it, of children that start at once.
+"""A supervisor as its operator runs it, with children that start at once.
+
+    supervising = supervise(processes=2, slow="")  # a fixture
+    await supervising.manager.hears("READY=1")
 
 Promises: every wait has a bound; neither the supervisor nor a child outlives its test.
 """
@@ -26,14 +29,14 @@ from inboxd.daemon.plan import SUPERVISOR, SupervisorPlan, write
 from tests.support import eventually
 from tests.support.waiting import patient
 
-# A child may be silent for so many seconds, since a machine may stand still for some.
+# Seconds for which a child may be silent; a machine may pause for some of them.
 PATIENCE = patient(15)
 STAND_IN = Path(__file__).with_name("stand_in.py")
 
 
 @dataclass
 class Caller:
-    """A client that connects, asks and closes, again and again."""
+    """A client that connects, requests and closes, again and again."""
 
     answers: list[int] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
@@ -41,7 +44,7 @@ class Caller:
 
 @contextmanager
 def calling(url: str) -> Iterator[Caller]:
-    """Call within the block, in two threads."""
+    """Call the URL during the block, in two threads."""
     caller, over = Caller(), threading.Event()
 
     def call() -> None:
@@ -65,16 +68,16 @@ def calling(url: str) -> Iterator[Caller]:
 
 
 class Supervise(Protocol):
-    """The fixture `supervise`."""
+    """The type of the fixture `supervise`."""
 
     def __call__(
         self, *, processes: int = 2, patience: float = PATIENCE, **told: object
     ) -> "Supervising":
-        """Start a supervisor; patience: as `Supervising` has it; told: how its children behave."""
+        """Start a supervisor. patience: see `Supervising`. told: how its children behave."""
 
 
 class Manager:
-    """A service manager's notification socket, and what has come there."""
+    """A service manager's notification socket, and the states received."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "manager"
@@ -83,7 +86,7 @@ class Manager:
         self._socket.bind(str(self.path))
 
     async def hears(self, state: str) -> None:
-        """Wait for a state that was told after the last one that was waited for."""
+        """Wait for a state that arrives after the last one that was waited for."""
 
         async def is_told() -> bool:
             with suppress(BlockingIOError):
@@ -99,7 +102,7 @@ class Manager:
 
 
 class Supervising:
-    """One supervisor, with two children unless told otherwise."""
+    """One supervisor, by default with two children."""
 
     def __init__(
         self,
@@ -109,7 +112,7 @@ class Supervising:
         processes: int = 2,
         patience: float = PATIENCE,
     ) -> None:
-        """Start it at once; patience: seconds of silence after which it kills a child."""
+        """Start the supervisor. patience: seconds of silence after which it kills a child."""
         self.folder = folder
         self.manager = Manager(folder)
         self.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
@@ -118,7 +121,7 @@ class Supervising:
         python = [sys.executable, "-I", "-S"]
         self.plan = SupervisorPlan(
             supervisor=[sys.executable, "-m", "inboxd.daemon.supervisor"],
-            # The next program writes the plan that the test has put there.
+            # This program answers with the plan that the test has put there.
             program=[*python, "-c", _PLANNER, str(folder)],
             command=[*python, str(STAND_IN), str(folder)],
             processes=processes,
@@ -128,7 +131,8 @@ class Supervising:
             log_level="info",
             log_format="json",
         )
-        # Its private folder goes there, and with it; short, since a socket's path must be.
+        # For the supervisor's private folder, removed with it. Short, since a socket's path must
+        # be.
         self._temporary = tempfile.mkdtemp(prefix="supervising-")
         self.change_plan()
         self.process = self._start()
@@ -150,35 +154,35 @@ class Supervising:
             )
 
     def change_plan(self, **changes: object) -> None:
-        """What the program says from now on that it would do."""
+        """Change the plan that the program will report from now on."""
         (self.folder / "next").write_text(write(SupervisorPlan(**{**asdict(self.plan), **changes})))
 
     def tell(self, what: str, value: object = "") -> None:
-        """Have children behave in some way (tests/support/stand_in.py)."""
+        """Make children behave in some way (tests/support/stand_in.py)."""
         (self.folder / what).write_text(str(value))
 
     def take_back(self, what: str) -> None:
         (self.folder / what).unlink()
 
     def events(self) -> list[tuple[int, int, str]]:
-        """What children have noted: number, pid, event."""
+        """The events that children have noted: number, pid, event."""
         path = self.folder / "events"
         lines = path.read_text().splitlines() if path.exists() else []
         return [(int(n), int(pid), event) for n, pid, event in (line.split() for line in lines)]
 
     def pids(self, event: str = "start", number: int | None = None) -> list[int]:
-        """The processes that have noted something, in that order."""
+        """The processes that have noted an event, in that order."""
         return [pid for n, pid, what in self.events() if what == event and number in (None, n)]
 
     def log(self) -> list[dict[str, object]]:
-        """What the supervisor has logged."""
+        """The lines that the supervisor has logged."""
         return [json.loads(line) for line in self._log.read_text().splitlines() if line[:1] == "{"]
 
     def output(self) -> str:
         return self._log.read_text()
 
     async def logged(self, message: str, count: int = 1) -> list[dict[str, object]]:
-        """Wait for lines of the log."""
+        """Wait until the log has `count` lines with this message; return them."""
 
         async def are_there() -> list[dict[str, object]]:
             found = [line for line in self.log() if line["message"] == message]
@@ -191,11 +195,11 @@ class Supervising:
         return await anyio.to_thread.run_sync(_get, self.url + path)
 
     async def is_ready(self) -> None:
-        """Wait until the manager is told so."""
+        """Wait until the supervisor has reported READY=1."""
         await self.manager.hears("READY=1")
 
     async def wait(self) -> int:
-        """Wait for the end; the exit code."""
+        """Wait for the end; return the exit code."""
         return await anyio.to_thread.run_sync(self.process.wait, patient())
 
     async def are_gone(self, *pids: int) -> None:
@@ -207,7 +211,7 @@ class Supervising:
         await eventually(is_so)
 
     def end(self) -> None:
-        """Kill all that is left."""
+        """Kill the supervisor and all children."""
         self.process.kill()
         self.process.wait(patient())
         for pid in self.pids():
@@ -219,7 +223,7 @@ class Supervising:
 
 
 def by_socket(name: str, listener: socket.socket) -> list[str]:
-    """What stands before a program that is to be handed a socket, as a service manager does it."""
+    """The command prefix that passes a socket to a program, as a service manager does."""
     return [sys.executable, "-c", _HANDED_OVER, str(listener.fileno()), name]
 
 
@@ -233,7 +237,7 @@ def runs(pid: int) -> bool:
 
 
 def files_of(pid: int) -> list[str]:
-    """The targets of its open files; one that it closes meanwhile is left out."""
+    """The targets of its open files, without those that it closes meanwhile."""
     found = []
     for each in Path(f"/proc/{pid}/fd").iterdir():
         with suppress(FileNotFoundError):
@@ -257,7 +261,7 @@ if os.path.exists(folder + "/broken"):
     sys.exit("the new program is broken")
 shutil.copy(folder + "/next", os.environ["INBOXD_SUPERVISOR_PLAN"])
 """
-# Between fork and exec.
+# Runs between fork and exec.
 _HANDED_OVER = """
 import os, sys
 given, name, *program = sys.argv[1:]

@@ -1,8 +1,10 @@
 """A target that commands call, outside the database: it keeps a log of calls, and a ledger.
 
-Owns what handlers of `test.remote` meet. Promises that no call is missing in the log, whatever
-becomes of its caller, and that a key takes effect once, as any target must do it that is called
-again when an answer is lost.
+    async with listening() as target:
+        await target.send(database, 100)  # commands of type `test.remote`
+
+Promises: the log has every call, even if the caller dies. A key takes effect once, as in any target
+whose callers repeat a call after a lost answer.
 """
 
 import asyncio
@@ -18,7 +20,7 @@ from tests.support.rows import send
 
 @dataclass(frozen=True, slots=True)
 class Called:
-    """One call: by which process, and when it began, in seconds since the epoch."""
+    """One call: the calling process, and the begin in seconds since the epoch."""
 
     key: str
     pid: int
@@ -29,13 +31,13 @@ class Called:
 
 @dataclass
 class RemoteTarget:
-    """The target; up: whether it does what it is asked; takes: how long a call lasts."""
+    """The target. up: whether calls succeed. takes: the seconds of a call."""
 
     port: int = 0
     up: bool = True
     takes: float = 0.02
     calls: list[Called] = field(default_factory=list)
-    # How often each key took effect.
+    # The number of effects of each key.
     ledger: Counter[str] = field(default_factory=Counter)
     _out: int = 0
 
@@ -44,18 +46,18 @@ class RemoteTarget:
         return [call for call in self.calls if call.pid == pid]
 
     async def send(self, database: Database, count: int) -> list[int]:
-        """Commands that call it."""
+        """Insert commands that call this target."""
         return await send(database, count, "test.remote", port=self.port)
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One call, to its end; of a caller that has gone, too."""
+        """Serve one call to its end, even if the caller has gone."""
         try:
             key, pid = (await reader.readline()).decode().split()
             up = self.up
             self.calls.append(Called(key, int(pid), time.time(), up, alone=not self._out))
             self._out += 1
             try:
-                await asyncio.sleep(self.takes)  # its work
+                await asyncio.sleep(self.takes)  # the target's work
             finally:
                 self._out -= 1
             if up and not self.ledger[key]:

@@ -1,8 +1,13 @@
-"""A TCP proxy before a broker that cuts, holds, swallows, delays or refuses its connections.
+"""A TCP proxy before a broker that cuts, holds, swallows, delays or refuses connections.
 
-Knows nothing of what passes, so it fits every protocol, TLS too. Runs in threads, so that it goes
-on whatever the test's loop does, and whatever becomes of the server; a server that is away is a
-connection that ends at once. *See:* `proxy`, which knows PostgreSQL's connections by their purpose.
+    with tcp_proxy(server.host, server.port) as proxy, proxy.hold("to_client"):
+        ...
+
+It does not parse the data, so it fits every protocol, also with TLS. It runs in threads, so that
+neither the test's event loop nor the state of the server stops it. If the server is away, a
+connection ends at once.
+
+See: tests/support/proxy.py, which selects PostgreSQL's connections by their purpose.
 """
 
 import socket
@@ -23,7 +28,7 @@ _CONNECT_SECONDS = 5.0
 
 
 class _Pipe:
-    """One direction of one connection; a thread carries it."""
+    """One direction of one connection, carried by a thread."""
 
     def __init__(
         self, source: socket.socket, target: socket.socket, ended: Callable[[], None]
@@ -47,8 +52,6 @@ class _Pipe:
 
 
 class _Link:
-    """One connection through the proxy."""
-
     def __init__(self, client: socket.socket, server: socket.socket) -> None:
         self._ends = (client, server)
         self.ended = False
@@ -62,7 +65,7 @@ class _Link:
             pipe.thread.start()
 
     def cut(self) -> None:
-        """End both sides; what is held is lost."""
+        """Shut down both sides; held data is lost."""
         self.ended = True
         for end in self._ends:
             with suppress(OSError):
@@ -79,12 +82,12 @@ class _Link:
 
 
 class TcpProxy:
-    """Forwards until told otherwise; what it is told holds for connections that come later too."""
+    """Forwards by default; faults also hold for later connections."""
 
     host = "127.0.0.1"
 
     def __init__(self, target: tuple[str, int], held: socket.socket) -> None:
-        """Stand before the server at `target`, at the port that `held` holds."""
+        """Forward to the server at `target`, from the port that `held` holds."""
         self.port: int = held.getsockname()[1]
         self._target = target
         self._lock = threading.Lock()
@@ -96,16 +99,16 @@ class TcpProxy:
 
     @property
     def address(self) -> str:
-        """The way through it, as settings have it."""
+        """The proxy's address, for settings of a broker."""
         return f"{self.host}:{self.port}"
 
     def count(self) -> int:
-        """How many connections there are."""
+        """The number of open connections."""
         with self._lock:
             return sum(not link.ended for link in self._links)
 
     def cut(self) -> int:
-        """End the connections that there are; how many there were."""
+        """Cut all open connections; return their number."""
         with self._lock:
             found = [link for link in self._links if not link.ended]
         for link in found:
@@ -114,13 +117,13 @@ class TcpProxy:
 
     @contextmanager
     def hold(self, *ways: Way) -> Iterator[None]:
-        """Read no more meanwhile, as a server that was stopped; then pass all on that was sent."""
+        """Stop reading during the block, as a stopped server; then forward everything."""
         with self._marked(self._held, ways or BOTH):
             yield
 
     @contextmanager
     def swallow(self, *ways: Way) -> Iterator[None]:
-        """Read and pass nothing on meanwhile; in the end those connections are cut."""
+        """Read and forward nothing during the block; cut these connections at its end."""
         with self._marked(self._swallowed, ways or BOTH):
             try:
                 yield
@@ -129,7 +132,7 @@ class TcpProxy:
 
     @contextmanager
     def slow(self, seconds: float) -> Iterator[None]:
-        """Pass each piece of data on so much later meanwhile, in both directions."""
+        """Delay each piece of data during the block, in both directions."""
         self._delay_all(seconds)
         try:
             yield
@@ -138,7 +141,7 @@ class TcpProxy:
 
     @contextmanager
     def refuse(self) -> Iterator[None]:
-        """Nobody listens meanwhile, and the connections that there were are cut."""
+        """Cut all connections, and refuse new ones during the block."""
         self._deafen()
         self.cut()
         try:
@@ -147,7 +150,6 @@ class TcpProxy:
             self._listen()
 
     def close(self) -> None:
-        """End everything."""
         self._deafen()
         for link in self._links:
             link.close()

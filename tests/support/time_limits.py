@@ -1,10 +1,10 @@
-"""A test whose coroutine waits for something that never comes ends at the test's time limit.
+"""Ends a coroutine of a test at the test's time limit, even if it waits for ever.
 
 `tests/conftest.py` imports the hook. pytest-timeout alone ends such a test only on asyncio's own
-loop: uvloop logs what the signal handler raises, and goes on. What blocks the loop is
-pytest-timeout's to end.
+loop: uvloop logs the exception of the signal handler, and goes on. A blocked loop is left to
+pytest-timeout.
 
-Known limit: a fixture that never ends is not ended, but by the time limit of the gate's stage.
+Known limit: a fixture that never ends is ended only by the time limit of the gate's stage.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from tests.support.verdicts import Late
 
 
 def seconds_of(item: pytest.Item) -> float:
-    """The time limit of a test: its own mark's, else that of the settings. 0: none."""
+    """The time limit of a test in seconds, from its mark or the settings; 0: there is no limit."""
     mark = item.get_closest_marker("timeout")
     return float(item.config.getini("timeout") or 0) if mark is None else float(mark.args[0])
 

@@ -1,4 +1,7 @@
-"""What the editor of a plugin's author says: mypy in strict mode, with none of our settings."""
+"""mypy as a plugin's author sees it: strict mode, with none of our settings.
+
+In a test: `assert_accepted(strict(file))`, where `strict` is a fixture.
+"""
 
 import os
 import subprocess
@@ -9,12 +12,12 @@ from typing import TypeAlias
 
 _ROOT = Path(__file__).parents[2]
 
-# The lines that mypy prints for a file.
+# Returns the lines that mypy prints for a file.
 StrictTypes: TypeAlias = Callable[[Path], str]
 
 
 def strict_types(cache: Path) -> StrictTypes:
-    """Ask mypy, which remembers in `cache` what it has read of inboxd and its dependencies."""
+    """Run mypy; `cache` keeps its results for inboxd and the dependencies."""
     options = ["--strict", "--config-file=", "--follow-imports=silent", f"--cache-dir={cache}"]
 
     def ask(file: Path) -> str:
@@ -33,5 +36,4 @@ def strict_types(cache: Path) -> StrictTypes:
 
 
 def assert_accepted(said: str) -> None:
-    """The editor has nothing to say."""
     assert said.startswith("Success"), said

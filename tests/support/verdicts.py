@@ -1,7 +1,10 @@
-"""What a failed test says: a promise is broken, or something did not happen in time.
+"""The kinds of a failed test: a promise is broken, or something did not happen in time.
 
-The gate (`.ci/gate`) runs a failed test a second time, alone, unless it failed by a `Violation`: an
-effect that took place twice may well take place once in the next run.
+    with safety():
+        assert effects == {1: 1}  # raises Violation
+
+The gate (`.ci/gate`) runs a failed test a second time, alone, unless it failed with a `Violation`:
+a race that repeats an effect may not appear in the next run.
 """
 
 from collections.abc import Iterator
@@ -24,7 +27,7 @@ class Late(AssertionError):
 
 @contextmanager
 def safety() -> Iterator[None]:
-    """Let an assertion that fails in this block raise Violation; a wait in it may still be late."""
+    """Raise Violation for an assertion that fails in this block; Late stays Late."""
     try:
         yield
     except (Exception, pytest.fail.Exception) as error:
@@ -36,7 +39,7 @@ def safety() -> Iterator[None]:
 def kind_of(error: BaseException, *, about_safety: bool = False) -> Kind:
     """The kind of a failure, by its exception, the members of a group, and their causes.
 
-    about_safety: whether an assertion that failed is a violation.
+    about_safety: whether a failed assertion is a violation.
     """
     kinds = {_kind_of_member(each, about_safety=about_safety) for each in _members(error)}
     ranked: tuple[Kind, ...] = ("violation", "late")
@@ -44,7 +47,7 @@ def kind_of(error: BaseException, *, about_safety: bool = False) -> Kind:
 
 
 def one_line(error: BaseException) -> str:
-    """The type and the first line; for a group those of the member that decides its kind."""
+    """The type and first line of an error; for a group, of the member that decides its kind."""
     members = [each for each in _members(error) if not isinstance(each, BaseExceptionGroup)]
     kind = kind_of(error)
     deciding = [each for each in members if _kind_of_member(each, about_safety=False) == kind]
@@ -54,7 +57,7 @@ def one_line(error: BaseException) -> str:
 
 
 def _members(error: BaseException) -> Iterator[BaseException]:
-    """The error and, of a group, its members and theirs."""
+    """The error, and of a group its members, recursively."""
     yield error
     if isinstance(error, BaseExceptionGroup):
         for each in error.exceptions:
@@ -64,7 +67,7 @@ def _members(error: BaseException) -> Iterator[BaseException]:
 def _kind_of_member(error: BaseException, *, about_safety: bool) -> Kind:
     if any(isinstance(each, Violation) for each in _causes(error, implicit=True)):
         return "violation"
-    # What an assertion failed beside is not its cause: only `raise ... from` says so.
+    # The error that was being handled is not the cause of an assertion: only `raise ... from` is.
     if any(map(_is_late, _causes(error, implicit=False))):
         return "late"
     is_assertion = isinstance(error, (AssertionError, pytest.fail.Exception))
@@ -72,13 +75,13 @@ def _kind_of_member(error: BaseException, *, about_safety: bool) -> Kind:
 
 
 def _is_late(error: BaseException) -> bool:
-    # pytest-timeout ends a test by pytest.fail.
+    # pytest-timeout ends a test with pytest.fail.
     timed_out = isinstance(error, pytest.fail.Exception) and "Timeout" in str(error)
     return timed_out or isinstance(error, (Late, TimeoutError))
 
 
 def _causes(error: BaseException, *, implicit: bool) -> Iterator[BaseException]:
-    """The error and its causes; implicit: also the errors that were being handled."""
+    """The error and its causes. implicit: also the errors that were being handled."""
     seen = set[int]()
     each: BaseException | None = error
     while each is not None and id(each) not in seen:

@@ -1,8 +1,11 @@
-"""A disk that forgets: what was not synced may be gone after a crash, in part or whole.
+"""A disk in memory that forgets: after a crash, unsynced data may be lost, in part or whole.
 
-Owns the steps of `inboxd/inbound/spool/files.py` in memory. Promises: after `crash` a file has all
-that was synced, and of what was written since any beginning, or the length and zeros; a name that
-its folder was not synced for may be missing; steps fail on request.
+    files = VolatileFiles(random.Random(seed))
+    files.crash()
+
+It has the methods of `inboxd/inbound/spool/files.py`. Promises: after `crash` a file has all synced
+data, and of the later data a beginning, or the length and zeros; a name whose folder was not synced
+may be missing; steps fail on request.
 """
 
 import errno
@@ -20,21 +23,21 @@ class _File:
 
 
 class VolatileFiles:
-    """As `Files`."""
+    """Implements `Files` in memory, and crashes."""
 
     def __init__(self, chance: random.Random) -> None:
-        """`chance` decides what a crash takes."""
+        """`chance` decides what a crash destroys."""
         self._chance = chance
         self._now: dict[Path, _File] = {}
         self._lasting: dict[Path, _File] = {}
         self._handles: dict[int, _File] = {}
         self._last = 100
-        self.room: int | None = None  # bytes that the disk still takes
+        self.room: int | None = None  # bytes that are free on the disk; None: no limit
         self.failing: set[str] = set()  # steps that fail with EIO
         self.steps: list[str] = []
 
     def crash(self) -> None:
-        """The machine goes down, and comes back."""
+        """Lose unsynced data and names, as a crash of the machine does."""
         self._handles.clear()
         for path in {*self._now, *self._lasting}:
             lasting = self._lasting.get(path) is not None
@@ -54,7 +57,6 @@ class VolatileFiles:
         file.synced = len(file.data)
 
     def create(self, path: Path) -> int:
-        """As `Files`."""
         self._step("create")
         if path in self._now:
             raise FileExistsError(path)
@@ -62,11 +64,10 @@ class VolatileFiles:
         return self._handle(self._now[path])
 
     def append_to(self, path: Path) -> int:
-        """As `Files`."""
         return self._handle(self._now[path])
 
     def write(self, handle: int, data: bytes) -> None:
-        """As `Files`; on a full disk a part of it is written."""
+        """Write; on a full disk, only a part."""
         self._step("write")
         file = self._handles[handle]
         if self.room is not None and len(data) > self.room:
@@ -78,7 +79,6 @@ class VolatileFiles:
         file.data += data
 
     def sync(self, handle: int) -> None:
-        """As `Files`. One that failed has lost what it was to write, and the next one succeeds."""
         file = self._handles[handle]
         if "sync" in self.failing:
             self._forget(file)
@@ -86,7 +86,6 @@ class VolatileFiles:
         file.synced = len(file.data)
 
     def cut(self, handle: int, size: int) -> None:
-        """As `Files`."""
         self._step("cut")
         file = self._handles[handle]
         if self.room is not None:
@@ -95,11 +94,9 @@ class VolatileFiles:
         file.synced = min(file.synced, size)
 
     def close(self, handle: int) -> None:
-        """As `Files`."""
         del self._handles[handle]
 
     def sync_folder(self, folder: Path) -> None:
-        """As `Files`."""
         self._step("sync_folder")
         for path in {*self._now, *self._lasting}:
             if path.parent == folder:
@@ -108,40 +105,32 @@ class VolatileFiles:
                     self._lasting[path] = self._now[path]
 
     def replace(self, path: Path, data: bytes) -> None:
-        """As `Files`."""
         self._step("replace")
         self._now[path] = self._lasting[path] = _File(bytearray(data), len(data))
 
     def overwrite(self, path: Path, data: bytes) -> None:
-        """As `Files`."""
         self._step("overwrite")
         self._now[path].data[: len(data)] = data
 
     def remove(self, path: Path) -> None:
-        """As `Files`."""
         self._step("remove")
         del self._now[path]
 
     def read(self, path: Path) -> BinaryIO:
-        """As `Files`."""
         if path not in self._now:
             raise FileNotFoundError(path)
         return io.BytesIO(bytes(self._now[path].data))
 
     def size(self, path: Path) -> int:
-        """As `Files`."""
         return len(self._now[path].data)
 
     def names(self, folder: Path) -> list[str]:
-        """As `Files`."""
         return sorted(path.name for path in self._now if path.parent == folder)
 
     def spoil(self, path: Path, place: int, bit: int) -> None:
-        """Flip a bit."""
         self._now[path].data[place] ^= 1 << bit
 
     def truncate(self, path: Path, size: int) -> None:
-        """Take the end of a file away."""
         del self._now[path].data[size:]
 
     def _handle(self, file: _File) -> int:

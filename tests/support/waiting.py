@@ -1,9 +1,10 @@
-"""The one place where tests wait by sleeping: bounded, for a condition that nothing signals.
+"""The one place where tests wait by sleeping: with a bound, for a condition without a signal.
 
-Elsewhere a sleep is the thing itself: the pace of a fault, the work of a handler.
+    await eventually(lambda: database.fetchval("select count(*) = 3 from trail"))
+
+Elsewhere a sleep is not a wait, but the pace of a fault or the work of a handler.
 Owns the bounds of all waits: INBOXD_TEST_PATIENCE is the factor that scales them.
-
-Known limit: it sees what holds at a poll, not what held between two of them.
+Known limit: it sees what holds at a poll, not what held between two polls.
 """
 
 import os
@@ -24,13 +25,13 @@ _EVERY = 0.05
 
 
 def patient(seconds: float = WITHIN) -> float:
-    """The bound of a wait on this machine, for a function that takes a number of seconds."""
+    """The bound of a wait on this machine, in seconds, for functions with a timeout."""
     return seconds * PATIENCE
 
 
 @contextmanager
 def bounded(within: float = WITHIN) -> Iterator[None]:
-    """End the block after `within` seconds, scaled, and raise Late."""
+    """Cancel the block after `within` seconds, scaled, and raise Late."""
     with anyio.move_on_after(patient(within)) as scope:
         yield
     if scope.cancelled_caught:
@@ -38,9 +39,9 @@ def bounded(within: float = WITHIN) -> Iterator[None]:
 
 
 async def far_from_the_hour(seconds: float = WITHIN) -> None:
-    """If the hour turns within so many seconds, scaled, wait until it has; with it the day may.
+    """If the hour ends within this many seconds, scaled, wait for its end; the day may end too.
 
-    For tests that compute an hour or a day as the database does, which would have the next one.
+    For tests that compute an hour or a day as the database does: the two must agree.
     """
     left = 3600 - time.time() % 3600
     if left < patient(seconds):
@@ -48,11 +49,11 @@ async def far_from_the_hour(seconds: float = WITHIN) -> None:
 
 
 async def eventually(condition: Callable[[], Awaitable[T]], within: float = WITHIN) -> T:
-    """Ask again until the answer is truthy, and return it.
+    """Call `condition` until its result is truthy, and return that.
 
-    An error of `condition` is a falsy answer too: a database that restarts refuses connections.
-    After `within` seconds, scaled, it raises Late with the last answer. If the last answer was a
-    Violation, it raises that, even if the last try could not connect.
+    An error of `condition` counts as falsy: a database that restarts refuses connections. After
+    `within` seconds, scaled, it raises Late with the last result. If the last result was a
+    Violation, it raises that, even if the last call could not connect.
     """
     answer: object = "nothing"
     with anyio.move_on_after(patient(within)):

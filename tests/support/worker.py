@@ -1,4 +1,7 @@
-"""A worker as its operator runs it: `python -m inboxd run -c config.toml`, a process of its own.
+"""A worker as its operator runs it: `python -m inboxd run -c config.toml`, in its own process.
+
+    worker = await start_worker({"worker": {"lease": "2s"}})  # a fixture
+    worker.kill()
 
 Promises: every wait has a bound; a worker never outlives its test, whatever the test did to it.
 """
@@ -26,7 +29,7 @@ from tests.support.waiting import WITHIN, eventually, patient
 
 Config = Mapping[str, Mapping[str, Any]]
 
-# Short, so that a test about a dead worker takes seconds; a busy machine still renews in time.
+# Short intervals: a test with a dead worker takes seconds. A busy machine still renews in time.
 _FAST: Config = {
     "worker": {
         "plugins": ["testplugin"],
@@ -35,24 +38,24 @@ _FAST: Config = {
         "poll_interval": "1s",
     },
     "history": {"days_ahead": DAYS_AHEAD},
-    "log": {"format": "json", "level": "info"},  # at debug each row is two lines
+    "log": {"format": "json", "level": "info"},  # at debug each row has two lines
 }
 
 
 class StartWorker(Protocol):
-    """The fixture `start_worker`."""
+    """The type of the fixture `start_worker`."""
 
     async def __call__(
         self, config: Config = ..., *, ready: bool = True, output: int | None = None
     ) -> "Worker":
-        """Start a worker on the test's database, and wait until it is ready unless told not to.
+        """Start a worker on the test's database; wait until it is ready, unless `ready` is false.
 
-        output: the descriptor that it writes to, in place of a file.
+        output: the file descriptor that it writes to, instead of a file.
         """
 
 
 class Worker:
-    """One worker process. Public attributes: `url` of its HTTP face, `log`, `process`."""
+    """One worker process. Public attributes: `url` of its HTTP port, `log`, `process`."""
 
     def __init__(
         self,
@@ -64,11 +67,11 @@ class Worker:
         command: Sequence[str] = ("run",),
         output: int | None = None,
     ) -> None:
-        """Start it at once; `config` has sections of settings that differ from the tests' own.
+        """Start a worker; `config` overrides sections of the tests' default settings.
 
-        forked: without an interpreter of its own, as most tests do, since that is fast.
-        command: what it is told, before its settings. output: the descriptor that it writes to, in
-        place of `log`.
+        forked: fork an interpreter that has imported the daemon, which is fast. command: the
+        arguments before the settings. output: the file descriptor that it writes to, instead of
+        `log`.
         """
         held = held_port()
         port = held.getsockname()[1]
@@ -80,7 +83,7 @@ class Worker:
         arguments = [*command, "-c", str(settings)]
         environment = {k: v for k, v in os.environ.items() if not k.startswith("INBOXD_")}
         self.process: subprocess.Popen[bytes] | Forked
-        # The process inherits what holds its port: it is nobody else's for as long as it lives.
+        # The process inherits the socket that reserves its port, so the port stays reserved.
         with held, self.log.open("wb") as log:
             written = log.fileno() if output is None else output
             if forked and fits():
@@ -97,7 +100,7 @@ class Worker:
             )
 
     async def ready(self, within: float = WITHIN) -> None:
-        """Wait until `/readyz` says 200. Raises Late with the log when it does not."""
+        """Wait until `/readyz` answers 200. Raises Late with the log when it does not."""
 
         async def is_ready() -> bool:
             return self.process.poll() is not None or (await self.get("/readyz"))[0] == 200
@@ -109,31 +112,31 @@ class Worker:
         assert self.process.poll() is None, f"The worker ended early:\n{self.output()}"
 
     async def get(self, path: str) -> tuple[int, str]:
-        """Status and body of a page of its HTTP face. Raises OSError when nobody answers."""
+        """Status and body of a page. Raises OSError when the worker does not answer."""
         return await anyio.to_thread.run_sync(_get, self.url + path)
 
     async def metric(self, series: str) -> float:
-        """What `/metrics` shows of a series, `name` or `name{label="value"}`; 0 if it has none."""
-        # All of them cost the worker several milliseconds, and tests ask often.
+        """The value of a series, `name` or `name{label="value"}`, in `/metrics`; 0 if missing."""
+        # One metric only: all of them cost the worker several milliseconds, and tests ask often.
         status, page = await self.get(f"/metrics?name[]={series.partition('{')[0]}")
         assert status == 200, page
         shown = (line.rpartition(" ") for line in page.splitlines())
         return next((float(value) for name, _, value in shown if name == series), 0.0)
 
     async def wait(self, within: float = WITHIN) -> int:
-        """Wait for the process to end; its exit code. Raises Late with the log."""
+        """Wait for the process to end; return its exit code. Raises Late with the log."""
         try:
             return await anyio.to_thread.run_sync(self.process.wait, patient(within))
         except subprocess.TimeoutExpired as error:
             raise Late(f"The worker still runs:\n{self.output()}") from error
 
     async def stop(self, within: float = WITHIN) -> int:
-        """Ask it to drain (SIGTERM) and wait; its exit code."""
+        """Make it drain (SIGTERM) and wait for its end; return its exit code."""
         self.process.terminate()
         return await self.wait(within)
 
     def kill(self) -> None:
-        """SIGKILL it and its children, and wait for its end."""
+        """Send SIGKILL to it and its children, and wait for its end."""
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait(patient())
@@ -143,11 +146,10 @@ class Worker:
         self.process.send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Let a paused process go on."""
         self.process.send_signal(signal.SIGCONT)
 
     async def logged(self, text: str, within: float = WITHIN) -> None:
-        """Wait until its log holds `text`."""
+        """Wait until its log contains `text`."""
 
         async def is_logged() -> bool:
             return text in self.output()
@@ -162,17 +164,17 @@ class Worker:
 async def looked_again(
     database: Database, kind: Literal["event", "command"], *workers: Worker
 ) -> None:
-    """Wait until each has looked at all there is, taken what it may, and found no more.
+    """Wait until each worker has swept all lanes, claimed what it may, and found no more rows.
 
-    For tests in which nothing happens: what is still there now has been left on purpose.
+    For tests in which nothing happens: rows that are still there were left on purpose.
     """
     looks = f'inboxd_wakeups_total{{cause="sweep",kind="{kind}"}}'
     before = [await worker.metric(looks) for worker in workers]
 
     async def all_have() -> bool:
-        await database.execute(f"notify inboxd_{kind}s")  # it need not wait for its poll
+        await database.execute(f"notify inboxd_{kind}s")  # the worker need not wait for its poll
         now = [await worker.metric(looks) for worker in workers]
-        # They are counted when they end: the first may have begun before.
+        # A sweep is counted at its end: the first one may have begun before.
         return all(new >= old + 2 for old, new in zip(before, now, strict=True))
 
     await eventually(all_have)
@@ -188,7 +190,7 @@ def _get(url: str) -> tuple[int, str]:
 
 
 def _toml(base: Config, changes: Config) -> str:
-    """Both as TOML, one line a section; a change wins, and an empty section over all of it."""
+    """The merged settings as TOML, one line per section; changes win, an empty one removes all."""
     sections = {
         name: {**base.get(name, {}), **changes[name]}
         if changes.get(name)
@@ -204,4 +206,4 @@ def _inline(value: object) -> str:
         return "{ " + ", ".join(pairs) + " }"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(_inline, value)) + "]"
-    return json.dumps(value)  # JSON's strings, numbers and booleans are TOML's too
+    return json.dumps(value)  # JSON's strings, numbers and booleans are valid TOML

@@ -1,4 +1,4 @@
-"""The plugin's own fixtures, on the server that all of the project's tests share."""
+"""The plugin's own fixtures, on the server that all tests of the project share."""
 
 from collections.abc import Iterator
 
@@ -19,7 +19,7 @@ def inboxd_server(server: Server | ExternalServer) -> Iterator[TestServer]:
 
 @pytest.fixture
 def fresh_log() -> Iterator[None]:
-    """Nobody has configured structlog: capture_logs of another test leaves it as if one had."""
+    """Reset structlog: `capture_logs` of another test leaves it configured."""
     structlog.reset_defaults()
     yield
     structlog.reset_defaults()

@@ -1,4 +1,4 @@
-"""The fixture `inbox`: a test writes, drains, and sees what became of it."""
+"""The fixture `inbox`: a test writes, drains, and checks the outcome."""
 
 import asyncio
 import threading
@@ -33,7 +33,7 @@ from tests.support.waiting import patient
 
 handlers = Handlers("shop")
 
-# What a handler waits for that blocks the event loop.
+# A handler waits for it, and blocks the event loop.
 released = threading.Event()
 
 
@@ -56,7 +56,7 @@ class Charge(BaseModel):
 
 
 class Act(BaseModel):
-    """What a handler is to do."""
+    """The behaviour of a handler."""
 
     how: str = "well"
     n: int = 0
@@ -122,20 +122,20 @@ def shop(inbox: TestInbox) -> TestInbox:
 
 
 class Bank:
-    """What a lifespan yields."""
+    """The resource of a lifespan."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
 
 class Post:
-    """What another one yields."""
+    pass
 
 
 # ------------------------------------------------------------------------------------- draining
 
 
-def test_a_drain_runs_what_handlers_send_emit_and_batch(shop: TestInbox) -> None:
+def test_drain_runs_sent_emitted_and_batched_rows(shop: TestInbox) -> None:
     shop.emit(Placed(order_id=7))
     drained = shop.drain()
     types = [row.type for row in drained.succeeded]
@@ -155,14 +155,14 @@ def test_nothing_runs_without_a_drain(shop: TestInbox) -> None:
 
 
 @pytest.mark.anyio
-async def test_it_works_in_an_async_test(shop: TestInbox) -> None:
+async def test_inbox_works_in_an_async_test(shop: TestInbox) -> None:
     shop.send(Charge(order_id=7))
     assert shop.drain().succeeded
     shop.send(Charge(order_id=8))
     assert (await anyio.to_thread.run_sync(shop.drain)).succeeded
 
 
-def test_what_the_application_writes_on_its_own_connection_is_seen(shop: TestInbox) -> None:
+def test_rows_written_by_the_application_are_seen(shop: TestInbox) -> None:
     with psycopg.connect(shop.dsn) as connection:
         connection.execute(
             "insert into inboxd.commands (type, payload) values (%s, %s)",
@@ -173,7 +173,7 @@ def test_what_the_application_writes_on_its_own_connection_is_seen(shop: TestInb
     assert shop.fetchval("select order_id from charges") == 9
 
 
-def test_a_handler_that_fails_fails_the_test_with_its_traceback(shop: TestInbox) -> None:
+def test_failed_handler_fails_the_test_with_its_traceback(shop: TestInbox) -> None:
     shop.send("shop.act", {"how": "fail"})
     with pytest.raises(HandlersFailed, match="A handler failed") as caught:
         shop.drain()
@@ -184,7 +184,7 @@ def test_a_handler_that_fails_fails_the_test_with_its_traceback(shop: TestInbox)
     assert isinstance(caught.value, AssertionError)
 
 
-def test_failures_that_are_expected_are_listed_by_what_becomes_of_them(shop: TestInbox) -> None:
+def test_expected_failures_are_listed_by_outcome(shop: TestInbox) -> None:
     for how in ("fail", "reject", "defer", "again", "well"):
         shop.send("shop.act", {"how": how})
     drained = shop.drain(check=False)
@@ -201,9 +201,9 @@ def test_failures_that_are_expected_are_listed_by_what_becomes_of_them(shop: Tes
     assert {row.payload["how"] for row in shop.drain().left} == {"fail", "defer"}
 
 
-def test_what_need_not_run_now_holds_nothing_up(shop: TestInbox) -> None:
-    """Paused, kept, future, waiting for another row, or behind a dead letter of its key."""
-    shop.emit("nobody.takes.it")
+def test_rows_that_cannot_run_do_not_delay_a_drain(shop: TestInbox) -> None:
+    """Paused, kept, future, waiting for another row, or behind a dead letter of the key."""
+    shop.emit("not.subscribed")
     later = shop.fetchval("select now() + interval '1 hour'")
     shop.send("shop.act", run_at=later)
     shop.execute(
@@ -217,14 +217,14 @@ def test_what_need_not_run_now_holds_nothing_up(shop: TestInbox) -> None:
     assert len(drained.left) == 4
 
 
-def test_a_drain_that_never_ends_names_what_is_due_and_why(shop: TestInbox) -> None:
+def test_endless_drain_names_the_due_rows_and_their_reasons(shop: TestInbox) -> None:
     shop.send("shop.act", {"how": "spin"})
     shop.send("shop.act", {"how": "hang"})
     with pytest.raises(DrainTimeout) as caught:
         shop.drain(timeout="1s")
     message = str(caught.value)
     assert "was not drained within 1 s" in message
-    assert "- command 2 shop.act: its handler runs still" in message
+    assert "- command 2 shop.act: its handler is still running" in message
     assert "{'how': 'spin'}: deferred, and due again at once" in message
 
 
@@ -232,27 +232,27 @@ def test_a_row_that_another_session_holds_is_named(shop: TestInbox) -> None:
     shop.send("shop.act")
     with psycopg.connect(shop.dsn) as connection:
         connection.execute("select from inboxd.commands for update")
-        with pytest.raises(DrainTimeout, match="another session holds it locked"):
+        with pytest.raises(DrainTimeout, match="another session has locked it"):
             shop.drain(timeout="500ms")
     shop.drain()
 
 
-def test_a_handler_that_blocks_the_loop_is_shown_where_it_stands(
+def test_blocking_handler_is_shown_with_its_line(
     shop: TestInbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("inboxd.testing.inbox._GOODBYE", 0.5)
+    monkeypatch.setattr("inboxd.testing.inbox._GOODBYE_SECONDS", 0.5)
     shop.send("shop.act", {"how": "block"})
     try:
         with pytest.raises(DrainTimeout, match=r"released\.wait\(patient\(\)\)"):
             shop.drain(timeout="1s")
-        with pytest.raises(DrainTimeout, match="blocked since a handler did not end"):
+        with pytest.raises(DrainTimeout, match="blocked, since a handler did not end"):
             shop.commands()
     finally:
         released.set()
 
 
 @pytest.mark.usefixtures("fresh_log")
-def test_the_worker_s_log_is_pytest_s(
+def test_log_of_the_worker_is_the_log_of_pytest(
     shop: TestInbox, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with caplog.at_level("INFO"):
@@ -262,7 +262,7 @@ def test_the_worker_s_log_is_pytest_s(
     assert capsys.readouterr().out == ""
 
 
-# --------------------------------------------------------------------------------- what was written
+# ------------------------------------------------------------------------------------- assertions
 
 
 def test_an_assertion_finds_rows_by_payload_and_columns(shop: TestInbox) -> None:
@@ -280,7 +280,7 @@ def test_an_assertion_finds_rows_by_payload_and_columns(shop: TestInbox) -> None
     assert shop.commands(tenant="b") == []
 
 
-def test_an_assertion_that_fails_shows_what_there_is(shop: TestInbox) -> None:
+def test_failed_assertion_shows_the_existing_rows(shop: TestInbox) -> None:
     shop.emit("order.placed", {"order_id": 1, "to": {"city": "Ulm", "zip": "89073"}})
     shop.emit("order.gone")
     with pytest.raises(AssertionError) as caught:
@@ -303,7 +303,7 @@ def test_an_assertion_that_fails_shows_what_there_is(shop: TestInbox) -> None:
         shop.refute_emitted("order.gone")
 
 
-def test_what_cannot_be_asked_is_refused(shop: TestInbox) -> None:
+def test_wrong_columns_and_types_are_refused(shop: TestInbox) -> None:
     with pytest.raises(UsageError, match="did you mean 'topic'"):
         shop.events(topik="a")
     with pytest.raises(UsageError, match="Act names no type of events"):
@@ -314,14 +314,14 @@ def test_what_cannot_be_asked_is_refused(shop: TestInbox) -> None:
 
 
 class TestSettings:
-    """Of one class of tests."""
+    """Settings of one class of tests."""
 
     @pytest.fixture
     def inboxd_settings(self) -> dict[str, dict[str, object]]:
         return {"queues": {"default": {"rate": "20/s"}}, "types": {"shop.act": {"queue": "slow"}}}
 
-    def test_settings_of_a_test_are_its_workers(self, inbox: TestInbox) -> None:
-        """Two at once, then one after another: a rate is waited for."""
+    def test_worker_has_the_settings_of_its_test(self, inbox: TestInbox) -> None:
+        """The rate lets two begin at once, then one after the other."""
         inbox.send_many([NewCommand("shop.pack", {}) for _ in range(4)])
         inbox.send("shop.act")
         assert len(inbox.drain().succeeded) == 5
@@ -329,7 +329,7 @@ class TestSettings:
 
 
 class TestResources:
-    """Lifespans and hooks, with a fake for one of two lifespans."""
+    """Lifespans and hooks; one of two lifespans has a fake."""
 
     @pytest.fixture
     def told(self) -> list[str]:
@@ -365,7 +365,7 @@ class TestResources:
 
         return plugin
 
-    def test_lifespans_open_for_a_drain_but_those_with_a_fake(
+    def test_lifespans_without_a_fake_open_for_a_drain(
         self, inbox: TestInbox, told: list[str]
     ) -> None:
         inbox.send("bank.ask")
@@ -408,12 +408,12 @@ class TestStubbornHooks:
 
         return plugin
 
-    def test_one_that_does_not_end_fails_the_drain_by_its_name(
+    def test_hook_that_does_not_end_fails_the_drain_by_name(
         self, inbox: TestInbox, let_go: threading.Event, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         for bound in ("_REMAINING", "_STOPPING", "_PATIENCE"):
             monkeypatch.setattr(f"inboxd.engine.hooks.{bound}", 0.05)
-        monkeypatch.setattr("inboxd.testing.inbox._GOODBYE", 1.0)
+        monkeypatch.setattr("inboxd.testing.inbox._GOODBYE_SECONDS", 1.0)
         inbox.send("bank.ask")
         try:
             with pytest.raises(DrainTimeout, match=r"ignores its cancellation: \S+\.stays_"):

@@ -1,4 +1,4 @@
-"""`inbox.travel`: time moves when the test says so; what has become due runs at the next drain."""
+"""`inbox.travel` moves time; rows that became due run at the next drain."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -20,12 +20,12 @@ from inboxd.testing.inbox import registry_of
 from tests.support import Database
 
 handlers = Handlers("clock")
-# Longer than travels may be off: what the machine takes meanwhile.
+# Travels may be off by this: the machine takes time meanwhile.
 SOON = timedelta(seconds=20)
 
 
 class Nothing(BaseModel):
-    """No more than that it is there."""
+    pass
 
 
 @handlers.command("clock.tell")
@@ -56,7 +56,7 @@ handlers.topic("clock-days", mode="batch", key="/place", cron="0 0 * * *")
 
 
 class Seen(BaseModel):
-    """Something that happens somewhere."""
+    """A sighting at a place."""
 
     place: str
 
@@ -92,7 +92,7 @@ def test_delays_retries_and_deferrals_come_due(inbox: TestInbox) -> None:
     assert "clock.defers" in [row.type for row in inbox.drain(check=False).succeeded]
 
 
-def test_handlers_and_their_sql_are_told_the_same_time(inbox: TestInbox) -> None:
+def test_handlers_and_their_sql_have_the_same_time(inbox: TestInbox) -> None:
     then = datetime(2031, 5, 4, 12, tzinfo=UTC)
     assert timedelta() <= inbox.travel(to=then) - then < SOON
     inbox.send("clock.tell")
@@ -118,10 +118,10 @@ def test_a_schedule_is_sent_when_its_time_comes(inbox: TestInbox) -> None:
     assert sent.status == "succeeded"
     inbox.travel("2d")
     inbox.drain()
-    assert len(inbox.commands("clock.thread")) in {2, 3}, "as `missed` has it"
+    assert len(inbox.commands("clock.thread")) in {2, 3}, "`missed` decides for the missed runs"
 
 
-def test_chunks_come_of_age_and_midnight_comes(inbox: TestInbox) -> None:
+def test_chunks_are_due_by_age_and_at_midnight(inbox: TestInbox) -> None:
     inbox.travel(to=datetime(2031, 5, 4, 21, tzinfo=UTC))
     for place in ("Ulm", "Ulm", "Bonn"):
         inbox.emit("clock.seen", {"place": place})
@@ -151,8 +151,8 @@ def test_a_dedup_key_is_forgotten_after_its_window(inbox: TestInbox) -> None:
     assert not inbox.emit("clock.fact", {}, dedup_key="a", source="s").duplicate
 
 
-def test_a_database_of_somebody_elses_keeps_its_clock(database: Database) -> None:
-    """What `inboxd migrate` made has nothing of the clock; all but travel works there."""
+def test_database_of_the_user_keeps_its_clock(database: Database) -> None:
+    """`inboxd migrate` does not make the clock: all but travel works in its database."""
     inbox = TestInbox(database.dsn, registry_of(handlers))
     try:
         inbox.send("clock.thread")
@@ -165,10 +165,10 @@ def test_a_database_of_somebody_elses_keeps_its_clock(database: Database) -> Non
         inbox.close()
 
 
-def test_what_cannot_be_travelled_is_refused(inbox: TestInbox) -> None:
-    with pytest.raises(UsageError, match="Say how far"):
+def test_wrong_travel_is_refused(inbox: TestInbox) -> None:
+    with pytest.raises(UsageError, match="Give a duration"):
         inbox.travel()
     with pytest.raises(UsageError, match="has no time zone"):
-        inbox.travel(to=datetime(2030, 1, 1))  # noqa: DTZ001 - that is the subject
+        inbox.travel(to=datetime(2030, 1, 1))  # noqa: DTZ001 - the tested mistake
     with pytest.raises(UsageError, match="is not a duration"):
         inbox.travel("soon")

@@ -1,4 +1,4 @@
-"""The pytest plugin in others' suites: what it costs, what it says, what may be overridden."""
+"""The pytest plugin in suites of users: its cost, its errors, its fixtures to override."""
 
 import os
 import subprocess
@@ -59,17 +59,17 @@ def databases(server: Server | ExternalServer) -> set[str]:
 
 
 def failed(pytester: pytest.Pytester, *arguments: str) -> str:
-    """What a suite with one test for `inbox`, and one without, says of the first."""
-    pytester.makepyfile("def test_it(inbox): pass\n\ndef test_other(): pass")
+    """The output of a suite with two tests of which the one with `inbox` must fail."""
+    pytester.makepyfile("def test_inbox(inbox): pass\n\ndef test_other(): pass")
     ran = pytester.runpytest_inprocess("-p", "no:cacheprovider", *arguments)
     ran.assert_outcomes(errors=1, passed=1)
     return ran.stdout.str()
 
 
-def test_a_suite_that_does_not_use_it_pays_nothing(tmp_path: Path) -> None:
+def test_suite_without_the_fixtures_pays_nothing(tmp_path: Path) -> None:
     (tmp_path / "test_other.py").write_text(
         "import sys\n"
-        "def test_it():\n"
+        "def test_modules():\n"
         "    assert 'inboxd.testing.pytest_plugin' in sys.modules\n"
         "    mine = {name for name in sys.modules if name.startswith('inboxd')}\n"
         "    assert mine == {'inboxd', 'inboxd.testing', 'inboxd.testing.pytest_plugin'}\n"
@@ -112,7 +112,7 @@ def test_without_a_dsn_there_is_an_embedded_server(pytester: pytest.Pytester) ->
 def test_a_folder_may_have_a_server_of_its_own(
     pytester: pytest.Pytester, server: Server | ExternalServer
 ) -> None:
-    """The template is made once a session, by the folder that comes first."""
+    """The first folder makes the template, once for each session."""
     own = pytester.mkdir("a")
     (own / "conftest.py").write_text(
         "import pytest\n"
@@ -123,12 +123,12 @@ def test_a_folder_may_have_a_server_of_its_own(
         "        yield server\n"
     )
     for folder in (own, pytester.mkdir("b")):
-        (folder / f"test_{folder.name}.py").write_text("def test_it(inboxd_database): pass")
+        (folder / f"test_{folder.name}.py").write_text("def test_database(inboxd_database): pass")
     ran = pytester.runpytest_inprocess("-p", "no:cacheprovider")
     ran.assert_outcomes(passed=2)
 
 
-def test_without_the_servers_wheel_it_says_what_to_install(
+def test_missing_server_wheel_is_reported_with_the_remedy(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("inboxd.embedded.place._WHEEL", "no_such_wheel")
@@ -146,12 +146,12 @@ def test_a_server_that_does_not_answer_is_named(
     assert "secret" not in said
 
 
-def test_what_is_no_dsn_is_refused(pytester: pytest.Pytester) -> None:
+def test_invalid_dsn_is_refused(pytester: pytest.Pytester) -> None:
     pytester.makeini("[pytest]\ninboxd_dsn = mysql://localhost")
     assert "a DSN starts with postgresql://" in failed(pytester)
 
 
-def test_a_role_that_may_not_create_databases_is_told_how_it_may(
+def test_role_without_createdb_is_named_with_the_remedy(
     pytester: pytest.Pytester, server: Server | ExternalServer
 ) -> None:
     with psycopg.connect(server.dsn(), autocommit=True) as connection:
@@ -163,7 +163,7 @@ def test_a_role_that_may_not_create_databases_is_told_how_it_may(
             )
         finally:
             connection.execute("drop role humble")
-    assert "The role 'humble' may not create databases" in said
+    assert "The role 'humble' is not allowed to create databases" in said
     assert "ALTER ROLE humble CREATEDB" in said
 
 
@@ -191,7 +191,7 @@ def test_a_plugin_that_does_not_import_is_named(
     assert "no_such_package" in said
 
 
-def test_a_plugin_that_is_not_there_is_named(
+def test_missing_plugin_is_named(
     pytester: pytest.Pytester, server: Server | ExternalServer
 ) -> None:
     pytester.makeini("[pytest]\ninboxd_plugins = shopp")
@@ -200,7 +200,7 @@ def test_a_plugin_that_is_not_there_is_named(
     )
 
 
-def test_settings_that_are_wrong_are_named(
+def test_wrong_settings_are_named(
     pytester: pytest.Pytester, server: Server | ExternalServer
 ) -> None:
     pytester.makeconftest(
@@ -211,10 +211,10 @@ def test_settings_that_are_wrong_are_named(
         "@pytest.fixture\n"
         "def inboxd_settings(): return {'worker': {'pol_interval': '1s'}}\n"
     )
-    assert "worker.pol_interval" in failed(pytester, f"--inboxd-dsn={server.dsn()}")
+    assert "unknown setting 'pol_interval'" in failed(pytester, f"--inboxd-dsn={server.dsn()}")
 
 
-def test_who_does_not_get_a_turn_to_make_a_template_is_told(
+def test_waiting_too_long_to_make_a_template_is_reported(
     server: Server | ExternalServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(template, "_TURNS", {"lock_timeout": "50"})

@@ -1,4 +1,4 @@
-"""A plugin as its author writes it: mypy --strict has nothing to say. Not run, only checked."""
+"""A plugin as its author writes it, without an error of mypy --strict. Checked, not run."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -46,14 +46,10 @@ handlers = Handlers("school")
 
 
 class ActivityCreated(BaseModel):
-    """An event."""
-
     activity_id: int
 
 
 class SendEmail(BaseModel):
-    """A command."""
-
     student_id: int
 
 
@@ -78,7 +74,7 @@ async def notify(event: Event[ActivityCreated], ctx: EventContext) -> None:
 
 
 class ActivityEnded(BaseModel):
-    """An event that says itself what it is; a command, too."""
+    """A class that names its type, as an event and as a command."""
 
     inboxd_event: ClassVar[str] = "activity.ended"
     inboxd_command: ClassVar[str] = "school.end_activity"
@@ -185,7 +181,7 @@ def rename(payload: dict[str, Any]) -> dict[str, Any]:
     return {"activity_id": payload["id"]}
 
 
-# Declared functions stay what they were, so that tests may call them.
+# Decorated functions stay unchanged, so that tests may call them.
 assert_type(render(Render("")), int)
 
 
@@ -202,7 +198,7 @@ def blocking_import(command: SendEmail, ctx: BlockingCommandContext) -> None:
 
 
 class Client:
-    """A resource."""
+    """The resource of a lifespan."""
 
 
 @handlers.lifespan
@@ -281,7 +277,7 @@ handlers.schedule("named", "0 0 * * *", {"a": 1}, command="school.render", queue
 
 
 class Pigeons:
-    """A publisher: an entry point of `inboxd.publishers` names what opens it."""
+    """A publisher, which an entry point of `inboxd.publishers` opens."""
 
     def __init__(self, loft: str, password: str | None) -> None:
         self.loft, self.password = loft, password

@@ -27,13 +27,11 @@ inboxd.Handeler("school")  # E: attr-defined
 
 
 class Payload(BaseModel):
-    """A payload."""
-
     number: int
 
 
 class Named(Payload):
-    """An event that says itself what it is."""
+    """An event class that names its type."""
 
     inboxd_event: ClassVar[str] = "a.named"
 
@@ -161,7 +159,7 @@ handlers.schedule("a")  # E: call-arg
 
 
 class NeverTells:
-    """A publisher that could not say what became of a message."""
+    """A publisher that could not report the result of a message."""
 
     async def publish(self, messages: list[OutgoingMessage]) -> None: ...
 

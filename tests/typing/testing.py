@@ -1,4 +1,4 @@
-"""Tests of a plugin as its author writes them: mypy --strict has nothing to say. Not run."""
+"""Tests of a plugin as its author writes them, without an error of mypy --strict. Not run."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -23,7 +23,7 @@ handlers = Handlers("school")
 
 
 class ActivityEnded(BaseModel):
-    """An event, and a command."""
+    """A class that names its type, as an event and as a command."""
 
     inboxd_event: ClassVar[str] = "activity.ended"
     inboxd_command: ClassVar[str] = "school.end_activity"
@@ -35,15 +35,15 @@ class OneAnswer:
     """A connection with the one method that the handler calls."""
 
     async def fetchval(self, _query: str, *_args: object) -> int:
-        """Seven, whatever is asked."""
+        """Return 7 for any query."""
         return 7
 
 
 class Rows:
-    """Another one."""
+    """A connection with one other method."""
 
     async def fetch(self, _query: str, *_args: Any) -> list[dict[str, int]]:
-        """A row, whatever is asked."""
+        """Return a row for any query."""
         return [{"id": 1}]
 
 

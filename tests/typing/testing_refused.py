@@ -1,4 +1,4 @@
-"""Mistakes in tests of a plugin, each marked with the code of what mypy --strict says. Not run."""
+"""Mistakes in tests of a plugin, each with mypy --strict's error code. Not run."""
 
 from pydantic import BaseModel
 
@@ -9,11 +9,11 @@ handlers = Handlers("school")
 
 
 class Payload(BaseModel):
-    """It names no type."""
+    """A payload whose class names no type."""
 
 
 class NoConnection:
-    """It has none of the methods."""
+    """A class without the methods of a connection."""
 
 
 async def test_with_a_fake() -> None:

@@ -12,21 +12,20 @@ marks = Marks.of_this_process()
 
 
 class Load(BaseModel):
-    """What most rows carry; `pad` makes the payload as heavy as wanted."""
+    """The payload of most rows; `pad` gives it the wanted size."""
 
     n: int
     pad: str
 
 
 class Sent(BaseModel):
-    """What the latency's rows carry: when their producer sent them, by the machine's clock."""
+    """The payload of rows of `latency`: the time of sending, by the machine's clock."""
 
     sent: float
 
 
 @handlers.event("bench.noop")
 async def noop_event(event: Event[Load], ctx: EventContext) -> None:
-    """Do nothing."""
     marks.called()
 
 
@@ -35,13 +34,13 @@ handlers.topic("lines", mode="sequential", key="/key")
 
 @handlers.event("bench.turn", topic="lines")
 async def turn_event(event: Event[Load], ctx: EventContext) -> None:
-    """Do nothing, in its turn."""
+    """Do nothing but count, in the order of the key."""
     marks.called()
 
 
 @handlers.event("bench.send")
 async def sending_event(event: Event[Load], ctx: EventContext) -> None:
-    """Send one command, of the same payload."""
+    """Send one command with the same payload."""
     marks.called()
     ctx.send(event.payload, type="bench.noop")
 
@@ -55,14 +54,14 @@ async def keeping_event(event: Event[Load], ctx: EventContext) -> None:
 
 @handlers.event("bench.emit")
 async def emitting_event(event: Event[Load], ctx: EventContext) -> None:
-    """Emit one event, of the same payload, which nobody handles."""
+    """Emit one event with the same payload, for which there is no handler."""
     marks.called()
     ctx.emit("bench.kept", event.payload)
 
 
 @handlers.event("bench.latency")
 async def latency_event(event: Event[Sent], ctx: EventContext) -> None:
-    """Note how long the event was under way."""
+    """Record the time since the event was sent."""
     marks.note(time.monotonic() - event.payload.sent)
 
 
@@ -71,7 +70,7 @@ handlers.topic("bench-chunks", mode="batch", count=1_000)
 
 @handlers.chunk("bench.chunked", topic="bench-chunks")
 async def noop_chunk(events: EventChunk[Load], ctx: EventContext) -> None:
-    """Do nothing, with a chunk."""
+    """Do nothing but count, with a chunk."""
     marks.called(len(events))
 
 
@@ -87,19 +86,18 @@ async def long_chunk(events: EventChunk[Load], ctx: EventContext) -> None:
 
 @handlers.command("bench.latency")
 async def latency_command(command: Sent, ctx: CommandContext) -> None:
-    """Note how long the command was under way."""
+    """Record the time since the command was sent."""
     marks.note(time.monotonic() - command.sent)
 
 
 @handlers.command("bench.noop")
 async def noop_command(command: Load, ctx: CommandContext) -> None:
-    """Do nothing."""
     marks.called()
 
 
 @handlers.command("bench.kept", queue="kept")
 async def kept_command(command: Load, ctx: CommandContext) -> None:
-    """Do nothing, in a queue of its own."""
+    """Do nothing but count, in another queue."""
     marks.called()
 
 

@@ -1,10 +1,10 @@
-"""The contract of idempotency that a target offers, from the side of its caller.
+"""The contract of idempotency between a caller and its target: the caller's side.
 
-A request that changes something carries an `Idempotency-Key`. The target does what was asked once
-for each key, and answers every repetition with the first answer; the same key with another body is
-refused with 422, a request without a key with 400. It keeps keys for longer than anybody retries.
-Owns how a target is asked, and what its answers mean. Promises: an ask ends within its time,
-however slowly the answer comes; the key is the caller's, and no attempt changes it.
+A request that changes something carries an `Idempotency-Key`. The target executes each key once and
+answers every repetition with the first answer. It answers 422 to a known key with another body, and
+400 to a request without a key. It keeps keys for longer than any caller retries.
+Owns how a target is called, and what its answers mean. Promises: a call ends within its time limit,
+however slowly the answer arrives; every attempt sends the key that the caller gave.
 """
 
 from typing import Any
@@ -13,16 +13,16 @@ from uuid import UUID
 import anyio
 import httpx
 
-# What httpx raises beside its own errors, when a target resets a connection that it has just taken,
-# as one that is killed does: httpx reads the address of a socket that is no longer there.
+# httpx raises these besides its own errors when a target resets a connection that it has just
+# accepted, for example because it is killed: httpx then reads the address of a closed socket.
 _RESET = (AttributeError, OSError)
 
-# Beside 5xx: the target says that another time may be better (RFC 9110, RFC 8470, RFC 6585).
+# Besides 5xx: these statuses invite a later attempt (RFC 9110, RFC 8470, RFC 6585).
 _TEMPORARY = frozenset({408, 425, 429})
 
 
 class UnavailableError(Exception):
-    """The target did not answer, or asks for another time; `after`: in how many seconds."""
+    """The target gave no answer, or asks for a later attempt: in `after` seconds, if it says so."""
 
     def __init__(self, reason: str, after: float | None = None) -> None:
         super().__init__(reason)
@@ -30,11 +30,11 @@ class UnavailableError(Exception):
 
 
 class RefusedError(Exception):
-    """The target refuses what was asked; asking again changes nothing."""
+    """The target refused the request, and would refuse it again."""
 
 
 def key_of(operation: str, user_id: UUID) -> str:
-    """The same in the request and in each attempt of the command."""
+    """The idempotency key: the same in the request and in every attempt of the command."""
     return f"{operation}:{user_id}"
 
 
@@ -47,7 +47,7 @@ async def ask(
     correlation_id: str,
     within: float,
 ) -> None:
-    """Have it done. Raises UnavailableError or RefusedError."""
+    """Post the body; returns when the target confirms. Raises UnavailableError or RefusedError."""
     headers = {"Idempotency-Key": key, "X-Correlation-Id": correlation_id}
     try:
         with anyio.fail_after(within):
@@ -65,6 +65,6 @@ async def ask(
 
 
 def _retry_after(answer: httpx.Response) -> float | None:
-    """In seconds; a date is left to the caller's own backoff."""
+    """In seconds; None for a date, because the caller's own backoff applies then."""
     text = answer.headers.get("Retry-After", "")
     return float(text) if text.isdecimal() and len(text) < 6 else None

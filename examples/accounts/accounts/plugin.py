@@ -1,8 +1,9 @@
-"""What the registration could not do in its request is done later, when its target answers.
+"""Commands that finish later what a registration could not finish in its request.
 
-Owns two commands, each with the breaker of its target. Promises: a user is provisioned and charged
-once, however often the target is asked, since every attempt carries the same key; while a target is
-down its commands wait and spend no attempt; no transaction is open while a target is asked.
+Owns two commands, each with a breaker for its target. Promises: each user is provisioned and
+charged once, however many attempts that takes, since every attempt sends the same key; while a
+breaker is open, its commands wait and spend no attempts; no transaction is open while a target is
+called.
 """
 
 import os
@@ -19,9 +20,9 @@ from inboxd import CommandContext, Exponential, Handlers, Reject, Retry
 AccountsService = Annotated[httpx.AsyncClient, "accounts"]
 PaymentGateway = Annotated[httpx.AsyncClient, "payments"]
 
-_WITHIN = 1.0
-# An outage spends no attempt; these are for a target that answers, and answers badly.
-_PATIENCE = Exponential(base="500ms", cap="1h", attempts=20)
+_CALL_SECONDS = 1.0
+# An outage spends hardly any of these attempts: they are for a target that answers with errors.
+_RETRY = Exponential(base="500ms", cap="1h", attempts=20)
 
 handlers = Handlers("accounts")
 handlers.breaker("accounts", consecutive_failures=5, first_break="5s", longest_break="1m")
@@ -30,27 +31,27 @@ handlers.breaker("payments", minimum_calls=50)
 
 @handlers.lifespan
 async def accounts_service() -> AsyncIterator[AccountsService]:
-    """One client for the worker's whole life."""
+    """One HTTP client for the lifetime of the worker."""
     async with httpx.AsyncClient(base_url=os.environ["ACCOUNTS_URL"], trust_env=False) as http:
         yield http
 
 
 @handlers.lifespan
 async def payment_gateway() -> AsyncIterator[PaymentGateway]:
-    """One client for the worker's whole life."""
+    """One HTTP client for the lifetime of the worker."""
     async with httpx.AsyncClient(base_url=os.environ["PAYMENTS_URL"], trust_env=False) as http:
         yield http
 
 
 @handlers.command(
-    "accounts.provision", queue="accounts", timeout="5s", breaker="accounts", retry=_PATIENCE
+    "accounts.provision", queue="accounts", timeout="5s", breaker="accounts", retry=_RETRY
 )
 async def provision(
     wanted: ProvisionAccounts, ctx: CommandContext, service: AccountsService
 ) -> None:
-    """Ask first, then note it: the first use of ctx.connection opens the transaction."""
+    """Call the target first: the transaction opens at the first use of `ctx.connection`."""
     try:
-        await provisioning.provision(service, wanted, ctx.correlation_id, within=_WITHIN)
+        await provisioning.provision(service, wanted, ctx.correlation_id, within=_CALL_SECONDS)
     except UnavailableError as error:
         raise Retry(after=error.after, reason=str(error)) from error
     except RefusedError as error:
@@ -63,12 +64,12 @@ async def provision(
 
 
 @handlers.command(
-    "accounts.charge", queue="payments", timeout="5s", breaker="payments", retry=_PATIENCE
+    "accounts.charge", queue="payments", timeout="5s", breaker="payments", retry=_RETRY
 )
 async def charge(wanted: ChargeFee, ctx: CommandContext, gateway: PaymentGateway) -> None:
-    """Ask, then note it: an answer that was lost after the charge comes to the next attempt."""
+    """Call the target first. If the answer to a charge is lost, the next attempt receives it."""
     try:
-        await provisioning.charge(gateway, wanted, ctx.correlation_id, within=_WITHIN)
+        await provisioning.charge(gateway, wanted, ctx.correlation_id, within=_CALL_SECONDS)
     except UnavailableError as error:
         raise Retry(after=error.after, reason=str(error)) from error
     except RefusedError as error:

@@ -1,7 +1,7 @@
-"""A user gets an account of the accounts service, and is charged by the payment gateway.
+"""The accounts service creates the accounts of a user; the payment gateway charges the fee.
 
-Owns the two operations: their commands, and what each asks of its target. The service asks in the
-request, the worker later: both by the same function, so that both carry the same key.
+Owns the two operations: their commands, and the request that each sends to its target. The
+registration and the worker call the same function, so both send the same key.
 """
 
 from typing import ClassVar
@@ -16,7 +16,7 @@ FEE = 500  # cents
 
 
 class ProvisionAccounts(BaseModel):
-    """Have the accounts of one user made."""
+    """Create the accounts of one user."""
 
     inboxd_command: ClassVar[str] = "accounts.provision"
 
@@ -25,7 +25,7 @@ class ProvisionAccounts(BaseModel):
 
 
 class ChargeFee(BaseModel):
-    """Have one user charged the fee of the registration."""
+    """Charge one user the registration fee."""
 
     inboxd_command: ClassVar[str] = "accounts.charge"
 
@@ -36,7 +36,7 @@ class ChargeFee(BaseModel):
 async def provision(
     http: httpx.AsyncClient, wanted: ProvisionAccounts, correlation_id: str, *, within: float
 ) -> None:
-    """Ask the accounts service. Raises UnavailableError or RefusedError."""
+    """Call the accounts service. Raises UnavailableError or RefusedError."""
     await ask(
         http,
         "/accounts",
@@ -50,7 +50,7 @@ async def provision(
 async def charge(
     http: httpx.AsyncClient, wanted: ChargeFee, correlation_id: str, *, within: float
 ) -> None:
-    """Ask the payment gateway. Raises UnavailableError or RefusedError."""
+    """Call the payment gateway. Raises UnavailableError or RefusedError."""
     await ask(
         http,
         "/charges",

@@ -1,12 +1,12 @@
-"""The registration: `POST /users` saves a user, and has the accounts made now or later.
+"""The registration service: `POST /users` saves a user and has accounts created, now or later.
 
-Owns one endpoint. Promises: the accounts service is asked in the request first, for at most
-`WITHIN` seconds in all; whatever comes of it, the user's registration succeeds; what could not be
-done is a command in the same transaction as the user's row, one for each user however often they
-register; the answer names the correlation id, which the targets get too. No transaction is open
-while the accounts service is asked.
-Known limits: whoever reaches it may register; each request pays the wait for a slow target, since
-the service has no breaker of its own.
+Owns one endpoint. Promises: each request calls the accounts service first, for at most
+`CALL_SECONDS` in total; the registration succeeds, whatever that service answers; work that is left
+becomes a command in the transaction that saves the user, at most one for each user and operation,
+however often the user registers; the answer names the correlation id, which the targets receive
+too. No transaction is open while the accounts service is called.
+Known limits: the endpoint has no authentication; while the accounts service is slow, every request
+waits for it, since the registration has no breaker of its own.
 """
 
 import os
@@ -28,10 +28,10 @@ from accounts.contract import RefusedError, UnavailableError
 from accounts.provisioning import FEE, ChargeFee, ProvisionAccounts, provision
 from inboxd.client import Inbox
 
-# Both tries together. A loop of two with one deadline needs no library for retries: what has to be
-# tried for longer is not tried here.
-WITHIN = 1.2
-_TRIES, _EACH, _PAUSE = 2, 0.5, 0.1
+# For both attempts together. Two attempts with one deadline need no retry library; longer retries
+# are the command's task.
+CALL_SECONDS = 1.2
+_ATTEMPTS, _ATTEMPT_SECONDS, _PAUSE_SECONDS = 2, 0.5, 0.1
 _LARGEST_BODY = 4_096
 _inbox = Inbox()
 
@@ -45,7 +45,7 @@ _SAVE = """
 
 
 class NewUser(BaseModel):
-    """What a person sends."""
+    """The body of `POST /users`."""
 
     email: Annotated[
         str,
@@ -78,16 +78,16 @@ def create() -> Starlette:
 
 
 async def register(request: Request) -> JSONResponse:
-    """Try, save, answer."""
+    """Call the accounts service, save the user, answer 201."""
     body = await _read(request)
     if body is None:
-        return JSONResponse({"error": f"at most {_LARGEST_BODY} bytes"}, 413)
+        return JSONResponse({"error": f"the body has more than {_LARGEST_BODY} bytes"}, 413)
     try:
         user = NewUser.model_validate_json(body)
     except ValidationError as error:
         wrong = error.errors(include_url=False, include_context=False, include_input=False)
-        return JSONResponse({"error": "not a user", "fields": wrong}, 422)
-    # Made of the address: who registers again asks for the accounts of the same user.
+        return JSONResponse({"error": "the body is not a valid user", "fields": wrong}, 422)
+    # The id is made of the address: a second registration is about the same user.
     wanted = ProvisionAccounts(user_id=uuid5(NAMESPACE_URL, user.email), email=user.email)
     correlation_id = request.headers.get("X-Correlation-Id", "")[:100] or str(uuid4())
     is_done = await try_now(request.app.state.accounts, wanted, correlation_id)
@@ -98,13 +98,13 @@ async def register(request: Request) -> JSONResponse:
 
 
 async def try_now(http: httpx.AsyncClient, wanted: ProvisionAccounts, correlation_id: str) -> bool:
-    """Whether the accounts are there, after a try and a second one."""
-    with anyio.move_on_after(WITHIN):
-        for _ in range(_TRIES):
+    """Whether the accounts service confirmed, after at most two attempts."""
+    with anyio.move_on_after(CALL_SECONDS):
+        for _ in range(_ATTEMPTS):
             try:
-                await provision(http, wanted, correlation_id, within=_EACH)
+                await provision(http, wanted, correlation_id, within=_ATTEMPT_SECONDS)
             except UnavailableError:
-                await anyio.sleep(_PAUSE)
+                await anyio.sleep(_PAUSE_SECONDS)
             except RefusedError:
                 return False  # the command becomes a dead letter, which an operator sees
             else:
@@ -119,13 +119,13 @@ async def save(
     *,
     is_done: bool,
 ) -> dict[str, Any]:
-    """The user and what is left to do, or nothing."""
+    """Save the user and the commands for what is left to do, in one transaction."""
     async with connection.transaction():
         row = await connection.fetchrow(
             _SAVE, wanted.user_id, wanted.email, correlation_id, is_done
         )
         if row is None:
-            raise LookupError("The statement returns a row always.")
+            raise LookupError("The statement always returns a row.")
         name = row["correlation_id"]
         if row["pending"]:
             await _send_once(connection, wanted, "accounts", name)
@@ -141,7 +141,7 @@ async def _send_once(
     queue: str,
     correlation_id: str,
 ) -> None:
-    """At most one unsettled command of a user and an operation, however often they register."""
+    """Send a command, unless the user has an unsettled one of this operation."""
     user = str(command.user_id)
     await _inbox.send(
         connection,
@@ -155,7 +155,7 @@ async def _send_once(
 
 
 async def _read(request: Request) -> bytes | None:
-    """The body, unless it is too large."""
+    """The body, or None if it is too large."""
     body = bytearray()
     async for chunk in request.stream():
         body += chunk

@@ -1,6 +1,6 @@
 """Users register while the targets misbehave: real HTTP, a real database, a worker.
 
-`pip install 'inboxd[embedded]' pytest`.
+To run it: `pip install 'inboxd[embedded]' pytest`, then `pytest tests`.
 """
 
 import json
@@ -21,8 +21,6 @@ USER = {"email": "Ada@Example.com"}
 
 
 class Answer(NamedTuple):
-    """What a service answered."""
-
     status: int
     headers: dict[str, str]
     body: Any
@@ -41,7 +39,7 @@ def ask(port: int, method: str, path: str, body: object = None, **headers: str) 
 
 
 class Target(NamedTuple):
-    """A target on a port of this machine."""
+    """A target on this machine, and its port."""
 
     port: int
 
@@ -49,7 +47,7 @@ class Target(NamedTuple):
         assert ask(self.port, "PUT", "/behaviour", behaviour).status == 204
 
     def deeds(self) -> list[list[str]]:
-        """User and correlation id of each."""
+        """`[user id, correlation id]` of each deed."""
         deeds: list[list[str]] = ask(self.port, "GET", "/ledger").body["deeds"]
         return deeds
 
@@ -59,20 +57,18 @@ class Target(NamedTuple):
 
 @pytest.fixture
 def inboxd_handlers() -> Handlers:
-    """Only these, whatever else is installed."""
+    """Load this plugin alone, whatever else is installed."""
     return plugin.handlers
 
 
 @pytest.fixture
 def accounts(tmp_path: Path) -> Iterator[Target]:
-    """The accounts service."""
     with targets.served(targets.create(str(tmp_path / "accounts"))) as port:
         yield Target(port)
 
 
 @pytest.fixture
 def payments(tmp_path: Path) -> Iterator[Target]:
-    """The payment gateway."""
     with targets.served(targets.create(str(tmp_path / "payments"))) as port:
         yield Target(port)
 
@@ -81,7 +77,7 @@ def payments(tmp_path: Path) -> Iterator[Target]:
 def service(
     inbox: TestInbox, accounts: Target, payments: Target, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[int]:
-    """The registration; gives its port."""
+    """Serve the registration; yields its port."""
     monkeypatch.setenv("REGISTRATION_DSN", inbox.dsn)
     for name, target in (("ACCOUNTS_URL", accounts), ("PAYMENTS_URL", payments)):
         monkeypatch.setenv(name, f"http://127.0.0.1:{target.port}")
@@ -100,7 +96,7 @@ def waiting(inbox: TestInbox) -> list[str]:
     return [row["type"] for row in rows]
 
 
-def test_a_user_of_a_service_that_is_well_waits_for_nothing_but_the_charge(
+def test_users_of_a_working_service_wait_only_for_the_charge(
     inbox: TestInbox, service: int, accounts: Target, payments: Target
 ) -> None:
     answer = register(service)
@@ -120,7 +116,7 @@ def test_the_registration_succeeds_while_the_service_is_down(
     assert answer.body["accounts"] == "pending"
     assert answer.headers["x-correlation-id"] == "visit-1"
     assert waiting(inbox) == ["accounts.charge", "accounts.provision"]
-    assert accounts.count("503") == 2, "the request tried it, and once more"
+    assert accounts.count("503") == 2, "the request made two attempts"
 
     accounts.behave()
     inbox.drain()
@@ -132,7 +128,7 @@ def test_the_registration_succeeds_while_the_service_is_down(
     assert not waiting(inbox)
 
 
-def test_who_registers_again_has_one_pending_request_of_each_operation(
+def test_a_second_registration_adds_no_command(
     inbox: TestInbox, service: int, accounts: Target, payments: Target
 ) -> None:
     accounts.behave(status=503)
@@ -140,13 +136,15 @@ def test_who_registers_again_has_one_pending_request_of_each_operation(
     second = register(service, "visit-2")
 
     assert waiting(inbox) == ["accounts.charge", "accounts.provision"]
-    assert second.body == first.body, "the user's story has one name"
+    assert second.body == first.body, "the user has one correlation id"
     accounts.behave()
     inbox.drain()
     assert len(accounts.deeds()) == len(payments.deeds()) == 1
 
 
-def test_an_impatient_hand_registers_once(inbox: TestInbox, service: int) -> None:
+def test_concurrent_registrations_of_one_address_save_one_user(
+    inbox: TestInbox, service: int
+) -> None:
     addresses = [f"user{number}@example.com" for number in range(40) for _ in range(6)]
 
     def send(address: str) -> int:
@@ -155,21 +153,22 @@ def test_an_impatient_hand_registers_once(inbox: TestInbox, service: int) -> Non
     with ThreadPoolExecutor(12) as hands:
         assert set(hands.map(send, addresses)) == {201}
     assert inbox.fetchval("SELECT count(*) FROM registration.users") == 40
-    # Hands seldom meet at the moment that matters: ON CONFLICT names one index, and must name all.
+    # That race is rare, so check its cause: ON CONFLICT covers one unique index, and must cover
+    # all.
     unique = "SELECT count(*) FROM pg_index WHERE indisunique AND indrelid = $1::text::regclass"
     assert inbox.fetchval(unique, "registration.users") == 1
 
 
-def test_what_was_done_while_the_request_gave_up_is_not_done_again(
+def test_accounts_made_after_the_request_gave_up_are_not_made_again(
     inbox: TestInbox, service: int, accounts: Target
 ) -> None:
-    accounts.behave(delay=0.8)  # longer than a try of the request waits, not than the worker
+    accounts.behave(delay=0.8)  # longer than the request waits, shorter than the command waits
     assert register(service).body["accounts"] == "pending"
 
     inbox.drain()
 
     assert len(accounts.deeds()) == 1
-    assert accounts.count("repeated") == 2, "the second try, and the command"
+    assert accounts.count("repeated") == 2, "the request's second attempt, and the command's"
 
 
 def test_a_lost_answer_after_the_charge_leads_to_no_second_charge(
@@ -178,7 +177,7 @@ def test_a_lost_answer_after_the_charge_leads_to_no_second_charge(
     payments.behave(lose_every=1)
     register(service)
 
-    inbox.drain(check=False)  # where that takes long, the next attempt is due already
+    inbox.drain(check=False)  # if this takes long, the second attempt runs here already
     assert payments.count("lost") == 1
     inbox.travel("1m")
     inbox.drain()
@@ -190,7 +189,7 @@ def test_a_lost_answer_after_the_charge_leads_to_no_second_charge(
     assert inbox.fetchval("SELECT charged_at IS NOT NULL FROM registration.users")
 
 
-def test_the_wait_that_a_target_asks_for_is_obeyed(
+def test_the_retry_after_of_a_target_is_obeyed(
     inbox: TestInbox, service: int, payments: Target
 ) -> None:
     payments.behave(status=429)
@@ -200,7 +199,7 @@ def test_the_wait_that_a_target_asks_for_is_obeyed(
     assert inbox.fetchval(wait) == pytest.approx(1, abs=0.2)
 
 
-def test_what_a_target_refuses_is_a_dead_letter_and_the_user_is_there(
+def test_a_refusal_by_the_target_is_a_dead_letter_and_the_user_is_saved(
     inbox: TestInbox, service: int, accounts: Target
 ) -> None:
     accounts.behave(status=403)
@@ -212,14 +211,14 @@ def test_what_a_target_refuses_is_a_dead_letter_and_the_user_is_there(
     assert [row["type"] for row in dead] == ["accounts.provision"]
 
 
-def test_what_is_no_user_is_refused_and_leaves_nothing(inbox: TestInbox, service: int) -> None:
+def test_an_invalid_user_is_refused_and_not_saved(inbox: TestInbox, service: int) -> None:
     for wrong in ({"email": "ada"}, {"email": "a\0@b"}, {}, {"email": "x" * 300 + "@b"}):
         assert ask(service, "POST", "/users", wrong).status == 422
     assert ask(service, "POST", "/users", {"email": "x" * 9_000}).status == 413
     assert inbox.fetchval("SELECT count(*) FROM registration.users") == 0
 
 
-def test_the_contract_that_a_target_offers(payments: Target) -> None:
+def test_the_target_keeps_the_contract_of_idempotency(payments: Target) -> None:
     def charge(body: object, **headers: str) -> Answer:
         return ask(payments.port, "POST", "/charges", body, **headers)
 

@@ -1,1 +1,1 @@
-"""A betting platform that settles bets by the results it is sent: the example of webhooks."""
+"""A betting platform that settles bets by the results that it receives: the example of webhooks."""

@@ -1,16 +1,17 @@
-"""A match's result comes in; the selections on it and their bets are settled; winners are paid.
+"""Match results come in; the plugin settles selections and bets, and pays the winners.
 
 Owns one event, the commands that follow from it, and three events for other services, which relays
-may publish. Promises: the results of a match are taken one after the other, as they came, and the
-first final one counts; what is not understood, such as a status that nobody knows, is a dead letter
-and holds up none of them; a correction of a final result ends in a row, and with a command that
-tells a person if it says something else, while bets and payments stay; a match is settled in pages,
-each a short transaction; a bet is settled once, when its last selection is, or when one is lost,
-with one notification for it and one payment if it is won, whatever fails or dies between. That
-rests on the commands being written in the transaction that settles the bet, and on the bets of a
-page being locked, always in one order, *before* a later statement reads what has become of their
-other selections: of two matches that end together, the later transaction sees both.
-Known limit: what is paid is not taken back here; a person decides about a correction.
+may publish. Promises: the results of a match are handled one after the other, in the order of their
+arrival, and the first final one counts; a result that the plugin cannot read, such as one with an
+unknown status, becomes a dead letter and delays no other; a result after the final one becomes a
+row of `betting.corrections`, and bets and payments stay as they are; if it contradicts the final
+one, a command has a person look at it; a match is settled in pages, each a short transaction; each
+bet is settled once, with its last selection or with the first lost one, and gets one notification
+and, unless it is lost, one payment, whatever fails meanwhile. That rests on two rules. The commands
+are written in the transaction that settles the bet. The bets of a page are locked, always in the
+same order, *before* a later statement reads their other selections: when two matches end together,
+the later transaction sees the outcome of the earlier one.
+Known limit: the plugin takes no payment back; a person decides about a correction.
 """
 
 from decimal import Decimal
@@ -22,7 +23,7 @@ from pydantic.alias_generators import to_camel
 
 from inboxd import CommandContext, Event, EventContext, Exponential, Handlers
 
-# Selections that one transaction settles: some tens of milliseconds.
+# Selections that one transaction settles, in some tens of milliseconds.
 PAGE = 1_000
 
 handlers = Handlers("bets")
@@ -30,8 +31,8 @@ handlers.topic(
     "match-results",
     mode="sequential",
     key="/matchExternalId",
-    # A result that cannot be taken is seen as a dead letter; the next one of its match does not
-    # wait for it.
+    # A result that cannot be read is visible as a dead letter; the next result of its match does
+    # not wait for it.
     on_failure="skip",
     retry=Exponential(base="500ms", cap="1m", attempts=20),
 )
@@ -41,12 +42,12 @@ def _upper(value: Any) -> Any:
     return value.upper() if isinstance(value, str) else value
 
 
-# As the provider's document writes them; in lower case, too.
+# The provider's document has upper case; lower case is accepted too.
 Status = Annotated[Literal["LIVE", "FINISHED", "ABANDONED"], BeforeValidator(_upper)]
 
 
 class MatchResult(BaseModel):
-    """What the provider sends, once."""
+    """A message of the provider, which sends it once."""
 
     model_config = ConfigDict(alias_generator=to_camel)
 
@@ -58,13 +59,13 @@ class MatchResult(BaseModel):
 
 
 class SettleMatch(BaseModel):
-    """Settle a page of the selections on a match whose result is final."""
+    """Settle one page of the selections on a match whose result is final."""
 
     match_id: str
 
 
 class ReviewCorrection(BaseModel):
-    """Have a person look at a result that contradicts the one that counts."""
+    """Ask a person to look at a result that contradicts the final one."""
 
     match_id: str
     provider_event_id: str
@@ -79,7 +80,7 @@ class NotifyCustomer(BaseModel):
 
 
 class PayOut(BaseModel):
-    """Pay what a bet won, or a stake back. `amount` travels as text: JSON's numbers are floats."""
+    """Pay winnings, or a stake back. `amount` is text in JSON, whose numbers are floats."""
 
     bet_id: int
     customer_id: int
@@ -87,7 +88,7 @@ class PayOut(BaseModel):
 
 
 class ResultTaken(BaseModel):
-    """For other services: what counts as the result of a match from now on."""
+    """For other services: the result of a match from now on, live or final."""
 
     inboxd_event: ClassVar[str] = "matches.result"
 
@@ -98,7 +99,7 @@ class ResultTaken(BaseModel):
 
 
 class CustomerNotified(BaseModel):
-    """For other services, such as one that sends messages to telephones: how a bet ended."""
+    """For other services, such as one that sends text messages: how a bet ended."""
 
     inboxd_event: ClassVar[str] = "customers.notified"
 
@@ -121,7 +122,7 @@ class PaymentMade(BaseModel):
 
 @handlers.event("match.result", topic="match-results")
 async def take_result(event: Event[MatchResult], ctx: EventContext) -> None:
-    """Write what the result says, and emit it; have the match settled when it is final."""
+    """Save the result and emit it; start the settlement if it is final. Record a correction."""
     result = event.payload
     values = (
         *(result.match_external_id, result.home_score, result.away_score),
@@ -175,7 +176,7 @@ async def take_result(event: Event[MatchResult], ctx: EventContext) -> None:
 
 @handlers.command("bets.settle_match", queue="settlement", timeout="1m")
 async def settle_match(command: SettleMatch, ctx: CommandContext) -> None:
-    """Settle a page of selections, then the bets that hang on them; go on with the next page."""
+    """Settle a page of selections and their bets; send a command for the next page."""
     match = command.match_id
     bets = await ctx.connection.fetch(
         """
@@ -204,7 +205,7 @@ async def _settle_bets(ctx: CommandContext, bets: list[int]) -> None:
     await ctx.connection.execute(
         "SELECT FROM betting.bets WHERE bet_id = ANY ($1) ORDER BY bet_id FOR UPDATE", bets
     )
-    # A new statement, which sees what others have committed before they let go of these bets.
+    # A new statement sees what other transactions committed before they released these bets.
     settled = await ctx.connection.fetch(
         """
         UPDATE betting.bets b
@@ -231,7 +232,7 @@ async def _settle_bets(ctx: CommandContext, bets: list[int]) -> None:
 
 @handlers.command("bets.notify_customer", queue="notifications")
 async def notify_customer(command: NotifyCustomer, ctx: CommandContext) -> str:
-    """Here the command's result, and an event; on a platform a message."""
+    """The example returns the text and emits an event; a platform would send a message."""
     ctx.emit(
         CustomerNotified(notification_id=ctx.command_id, **command.model_dump()),
         ordering_key=str(command.bet_id),
@@ -241,16 +242,16 @@ async def notify_customer(command: NotifyCustomer, ctx: CommandContext) -> str:
 
 @handlers.command("bets.review_correction", queue="reviews")
 async def review_correction(command: ReviewCorrection, _ctx: CommandContext) -> str:
-    """Here the command's result; on a platform a ticket: money is moved by people, if at all."""
+    """The example returns the text; a platform would open a ticket for a person."""
     return (
-        f"Match {command.match_id}: result {command.provider_event_id} contradicts the one by which"
-        " its bets were settled. Look at betting.corrections."
+        f"Match {command.match_id}: result {command.provider_event_id} contradicts the result"
+        " that settled its bets. See the table betting.corrections."
     )
 
 
 @handlers.command("bets.pay_out", queue="payments", retry=Exponential(base="2s", attempts=25))
 async def pay_out(command: PayOut, ctx: CommandContext) -> None:
-    """Here a row; on a platform a call, with the command's id as its idempotency key."""
+    """The example writes a row; a platform would call a service, with the command's id as key."""
     await ctx.connection.execute(
         "INSERT INTO betting.payments (payment_id, bet_id, customer_id, amount)"
         " VALUES ($1, $2, $3, $4)",

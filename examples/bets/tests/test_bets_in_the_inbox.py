@@ -1,4 +1,7 @@
-"""Results come in, on a real database: `pip install 'inboxd[embedded]' pytest`."""
+"""Results come in, on a real database.
+
+To run it: `pip install 'inboxd[embedded]' pytest`, then `pytest tests`.
+"""
 
 import json
 from decimal import Decimal
@@ -13,12 +16,12 @@ from inboxd.testing import TestInbox
 
 @pytest.fixture
 def inboxd_handlers() -> Handlers:
-    """Only these, whatever else is installed."""
+    """Load this plugin alone, whatever else is installed."""
     return plugin.handlers
 
 
 def place(inbox: TestInbox, bet: int, *selections: tuple[str, str, str], stake: str = "10") -> None:
-    """Each selection: match, pick, odds."""
+    """`selections`: match, pick and odds of each."""
     inbox.execute(
         "INSERT INTO betting.bets (bet_id, customer_id, stake) VALUES ($1, 7, $2)",
         *(bet, Decimal(stake)),
@@ -58,7 +61,7 @@ def status(inbox: TestInbox) -> dict[int, str]:
     return {row["bet_id"]: row["status"] for row in rows}
 
 
-def told(inbox: TestInbox) -> list[tuple[Any, ...]]:
+def notices(inbox: TestInbox) -> list[tuple[Any, ...]]:
     rows = inbox.fetch(
         "SELECT (payload ->> 'bet_id')::bigint, payload ->> 'status' FROM inboxd.commands_history"
         " WHERE type = 'bets.notify_customer' AND status = 'succeeded' ORDER BY 1"
@@ -76,26 +79,26 @@ def test_a_bet_of_two_selections_is_won_after_both_results(inbox: TestInbox) -> 
 
     result(inbox, "liverpool-city", "2:1")
     assert status(inbox) == {123: "pending"}
-    assert not told(inbox)
+    assert not notices(inbox)
 
     result(inbox, "real-barcelona", "1:1")
     assert status(inbox) == {123: "won"}
-    assert told(inbox) == [(123, "won")]
+    assert notices(inbox) == [(123, "won")]
     assert paid(inbox) == [(123, Decimal("73.50"))]
 
 
-def test_a_bet_is_lost_with_its_first_lost_selection_and_told_once(inbox: TestInbox) -> None:
+def test_a_bet_is_lost_with_its_first_lost_selection_and_notified_once(inbox: TestInbox) -> None:
     place(inbox, 1, ("a", "home", "2"), ("b", "home", "2"))
 
     result(inbox, "a", "0:1")
     result(inbox, "b", "1:0")
 
     assert status(inbox) == {1: "lost"}
-    assert told(inbox) == [(1, "lost")]
+    assert notices(inbox) == [(1, "lost")]
     assert not paid(inbox)
 
 
-def test_what_was_abandoned_counts_for_nothing(inbox: TestInbox) -> None:
+def test_an_abandoned_match_does_not_count(inbox: TestInbox) -> None:
     place(inbox, 1, ("a", "home", "2"))
     place(inbox, 2, ("a", "home", "2"), ("b", "away", "1.5"))
 
@@ -117,9 +120,9 @@ def test_a_running_score_settles_nothing(inbox: TestInbox) -> None:
 
 
 def test_a_correction_ends_as_a_row_and_moves_no_money(inbox: TestInbox) -> None:
-    """A person is told of what contradicts the first final result, and of nothing else."""
+    """Only corrections that contradict the first final result go to a person."""
     place(inbox, 1, ("a", "home", "2"))
-    place(inbox, 2, ("a", "home", "2"), ("b", "home", "2"))  # settled later, by the first one too
+    place(inbox, 2, ("a", "home", "2"), ("b", "home", "2"))  # settled later, by 1:0 too
 
     result(inbox, "a", "1:0")
     result(inbox, "a", "0:1", number=2)
@@ -129,7 +132,7 @@ def test_a_correction_ends_as_a_row_and_moves_no_money(inbox: TestInbox) -> None
     result(inbox, "b", "1:0")
 
     assert status(inbox) == {1: "won", 2: "won"}
-    assert told(inbox) == [(1, "won"), (2, "won")]
+    assert notices(inbox) == [(1, "won"), (2, "won")]
     assert paid(inbox) == [(1, Decimal(20)), (2, Decimal(40))]
     corrections = inbox.fetch(
         "SELECT provider_event_id, verdict FROM betting.corrections ORDER BY received_at"
@@ -148,7 +151,7 @@ def test_a_correction_ends_as_a_row_and_moves_no_money(inbox: TestInbox) -> None
     assert not inbox.fetchval("SELECT count(*) FROM inboxd.events WHERE topic = 'match-results'")
 
 
-def test_the_document_of_the_provider_is_taken_as_it_is_written(inbox: TestInbox) -> None:
+def test_the_providers_document_is_taken_unchanged(inbox: TestInbox) -> None:
     place(inbox, 1, ("987654321", "home", "2"))
     document = (
         '{"matchExternalId": "987654321", "homeScore": 2, "awayScore": 1, '
@@ -160,7 +163,7 @@ def test_the_document_of_the_provider_is_taken_as_it_is_written(inbox: TestInbox
     assert paid(inbox) == [(1, Decimal(20))]
 
 
-def test_what_is_not_understood_is_seen_and_holds_up_nothing(inbox: TestInbox) -> None:
+def test_an_unreadable_result_is_a_dead_letter_and_delays_no_other(inbox: TestInbox) -> None:
     place(inbox, 1, ("a", "home", "2"))
 
     result(inbox, "a", "0:0", status="SUSPENDED", check=False)
@@ -177,7 +180,7 @@ def test_what_is_not_understood_is_seen_and_holds_up_nothing(inbox: TestInbox) -
     assert [row["status"] for row in dead] == ["failed", "failed"]
 
 
-def test_a_result_of_a_match_that_nobody_bet_on_is_kept(inbox: TestInbox) -> None:
+def test_the_result_of_a_match_without_bets_is_kept(inbox: TestInbox) -> None:
     result(inbox, "a", "1:0")
     assert inbox.fetchval("SELECT status FROM betting.results") == "FINISHED"
 
@@ -190,12 +193,12 @@ def test_a_match_is_settled_in_pages(inbox: TestInbox, monkeypatch: pytest.Monke
     result(inbox, "a", "1:0")
 
     assert set(status(inbox).values()) == {"won"}
-    assert [bet for bet, _ in told(inbox)] == list(range(1, 8))
+    assert [bet for bet, _ in notices(inbox)] == list(range(1, 8))
     runs = "SELECT count(*) FROM inboxd.commands_history WHERE type = 'bets.settle_match'"
     assert inbox.fetchval(runs) == 3
 
 
-def test_other_services_get_each_result_that_counts_each_notification_and_each_payment(
+def test_other_services_get_counted_results_notifications_and_payments(
     inbox: TestInbox,
 ) -> None:
     place(inbox, 1, ("a", "home", "2"))

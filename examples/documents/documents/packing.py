@@ -1,14 +1,14 @@
-"""Which PDF goes into which box, so that few boxes are needed: a search that may take long.
+"""Packs PDFs into boxes, and searches for a packing with few boxes, which may take long.
 
-Owns the search. Promises: the same sizes and the same numbers of rounds give the same packing;
-nothing here waits or writes, so it may be stopped anywhere. Known limit: it finds a good packing,
-not the best there is.
+Owns the search. Promises: the same sizes and the same rounds give the same packing; the search
+waits for nothing and writes nothing, so it may be stopped at any time.
+Known limit: it finds a good packing, not the best one.
 """
 
 import random
 from collections.abc import Mapping
 
-# Of each box, what is in it.
+# The documents in each box.
 Packing = list[list[int]]
 
 
@@ -18,7 +18,10 @@ def search(sizes: Mapping[int, int], capacity: int, rounds: range) -> Packing:
 
 
 def _pack(sizes: Mapping[int, int], capacity: int, number: int) -> Packing:
-    """Each into the first box with room; the largest first, then in orders by chance."""
+    """Put each document into the first box with room; round 0 begins with the largest document.
+
+    Other rounds use a random order.
+    """
     order = sorted(sizes, key=lambda each: (-sizes[each], each))
     if number:
         random.Random(number).shuffle(order)

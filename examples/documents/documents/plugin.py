@@ -1,11 +1,11 @@
 """Documents become PDFs, and PDFs are packed into an archive: work of unpredictable duration.
 
-Owns two events and what follows from them. Promises: a conversion that takes too long is killed,
-and disturbs nobody meanwhile, since it has a process of its own; each PDF is registered once, with
-the state of its document; a packing is written as a whole, says how far it has come, and ends when
-it is cancelled. That rests on files that are written once (`documents.rendering`), and on rows that
-commit with the settlement. Known limit: the file of a conversion whose registration fails for good
-stays where it is.
+Owns two events and the commands that follow from them. Promises: a conversion that takes too long
+is killed, and delays no other work, since it has a process of its own; each PDF is registered once,
+with the state of its document; a packing reports its progress, ends when it is cancelled, and is
+written as a whole. That rests on files that are written once (`documents.rendering`), and on rows
+that commit with the settlement of the command.
+Known limit: when the registration of a PDF fails for good, its file stays.
 """
 
 import hashlib
@@ -20,27 +20,27 @@ from documents.packing import Packing, search
 from documents.rendering import render, write_once
 from inboxd import CommandContext, Event, EventContext, Exponential, Handlers, Reject
 
-# After so many rounds the packing says how far it has come.
-_ROUNDS = 2_000
+# Rounds between two reports of progress.
+_REPORT_ROUNDS = 2_000
 
 handlers = Handlers("documents")
 
 
 class DocumentSubmitted(BaseModel):
-    """Somebody wants a PDF of it."""
+    """A document waits for its PDF."""
 
     document_id: int
 
 
 class Convert(BaseModel):
-    """Make a PDF. It has the HTML in it, because a process has no connection."""
+    """Make a PDF. The command contains the HTML, because its process has no database connection."""
 
     document_id: int
     html: str
 
 
 class Converted(BaseModel):
-    """Where the PDF is."""
+    """Path and size of the PDF, in bytes."""
 
     path: str
     bytes: int
@@ -53,13 +53,13 @@ class Register(BaseModel):
 
 
 class GiveUp(BaseModel):
-    """Write down that there will be none."""
+    """Write down that there will be no PDF."""
 
     document_id: int
 
 
 class ArchiveRequested(BaseModel):
-    """All PDFs are to be packed into boxes; more rounds find better packings, and take longer."""
+    """Pack all PDFs into boxes; more rounds find better packings, and take longer."""
 
     archive_id: int
     capacity: int
@@ -67,7 +67,7 @@ class ArchiveRequested(BaseModel):
 
 
 class Pack(BaseModel):
-    """Find few boxes for PDFs of these sizes, by their documents."""
+    """Find few boxes for PDFs; `sizes` has the bytes of each document's PDF."""
 
     archive_id: int
     capacity: int
@@ -77,7 +77,7 @@ class Pack(BaseModel):
 
 @handlers.event("document.submitted")
 async def on_document_submitted(event: Event[DocumentSubmitted], ctx: EventContext) -> None:
-    """Convert, then register; where that fails for good, say so."""
+    """Convert, then register; if the conversion fails for good, write that down."""
     number = event.payload.document_id
     html = await ctx.connection.fetchval("SELECT html FROM office.documents WHERE id = $1", number)
     if html is None:
@@ -96,9 +96,9 @@ async def on_document_submitted(event: Event[DocumentSubmitted], ctx: EventConte
     retry=Exponential(base="5s", attempts=2),
 )
 def convert(command: Convert) -> Converted:
-    """Run in a process of its own, which is killed when the time is up."""
+    """Runs in a process of its own, which is killed at the timeout."""
     folder = Path(os.environ.get("DOCUMENTS_FOLDER", "pdfs"))
-    # The name says what is in it, so a file that is there already is the one that is wanted.
+    # The name contains a hash of the content: an existing file is the right one.
     content = hashlib.sha256(command.html.encode()).hexdigest()[:16]
     path = folder / f"{command.document_id}-{content}.pdf"
     size = write_once(path, partial(render, command.html))
@@ -107,7 +107,7 @@ def convert(command: Convert) -> Converted:
 
 @handlers.command("documents.register")
 async def register(command: Register, ctx: CommandContext) -> None:
-    """The row and the document's state, in one transaction."""
+    """Write the row and the document's state in one transaction."""
     written = Converted.model_validate(await ctx.result("convert"))
     await ctx.connection.execute(
         "INSERT INTO office.pdfs (document_id, path, bytes) VALUES ($1, $2, $3) "
@@ -121,7 +121,7 @@ async def register(command: Register, ctx: CommandContext) -> None:
 
 @handlers.command("documents.give_up")
 async def give_up(command: GiveUp, ctx: CommandContext) -> None:
-    """Somebody should look at the document."""
+    """Mark the document as failed: a person should look at it."""
     await _set_state(ctx, command.document_id, "failed")
 
 
@@ -133,7 +133,7 @@ async def _set_state(ctx: CommandContext, document_id: int, state: str) -> None:
 
 @handlers.event("archive.requested")
 async def on_archive_requested(event: Event[ArchiveRequested], ctx: EventContext) -> None:
-    """Send the sizes along: who calculates for an hour must not hold a transaction meanwhile."""
+    """Send the sizes along, so that the calculation needs no transaction."""
     wanted = event.payload
     rows = await ctx.connection.fetch("SELECT document_id, bytes FROM office.pdfs")
     sizes = {row["document_id"]: row["bytes"] for row in rows}
@@ -147,16 +147,16 @@ async def on_archive_requested(event: Event[ArchiveRequested], ctx: EventContext
 async def pack(command: Pack, ctx: CommandContext) -> int:
     """Search portion by portion, each in another process; returns the number of boxes."""
     best: Packing | None = None
-    for first in range(0, command.rounds, _ROUNDS):
-        rounds = range(first, min(first + _ROUNDS, command.rounds))
-        # Cancelled, or out of time: this await ends, and the process is killed.
+    for first in range(0, command.rounds, _REPORT_ROUNDS):
+        rounds = range(first, min(first + _REPORT_ROUNDS, command.rounds))
+        # When the command is cancelled or out of time, this await ends and the process is killed.
         found = await anyio.to_process.run_sync(
             search, command.sizes, command.capacity, rounds, cancellable=True
         )
         best = found if best is None or len(found) < len(best) else best
         ctx.progress(rounds.stop, command.rounds, f"boxes needed: {len(best)}")
     boxes = best or []
-    # Only now: the transaction opens at its first use.
+    # Only now: the transaction opens at the first use of the connection.
     await ctx.connection.executemany(
         "INSERT INTO office.packings (archive_id, document_id, box) VALUES ($1, $2, $3) "
         "ON CONFLICT (archive_id, document_id) DO UPDATE SET box = excluded.box",

@@ -24,13 +24,13 @@ def anyio_backend() -> str:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where PDFs go."""
+    """The folder of the PDFs."""
     monkeypatch.setenv("DOCUMENTS_FOLDER", str(tmp_path))
     return tmp_path
 
 
 def fail(_html: str) -> bytes:
-    raise AssertionError("it was there already")
+    raise AssertionError("the PDF exists already")
 
 
 def files_of(folder: Path) -> list[tuple[str, bytes]]:
@@ -74,7 +74,7 @@ async def test_the_same_document_gives_the_same_bytes() -> None:
 
 
 @pytest.mark.parametrize("html", ['<img src="/etc/passwd">', "<p>Ωμέγα</p>"])
-async def test_what_can_never_be_a_pdf_is_not_tried_again(html: str, folder: Path) -> None:
+async def test_html_that_cannot_be_a_pdf_is_not_tried_again(html: str, folder: Path) -> None:
     wrong = {"document_id": 1, "html": html}
     result = await run_command(HANDLERS, "documents.convert", wrong)
 
@@ -82,8 +82,8 @@ async def test_what_can_never_be_a_pdf_is_not_tried_again(html: str, folder: Pat
     assert not files_of(folder)
 
 
-async def test_an_archive_says_how_far_it_has_come(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plugin, "_ROUNDS", 10)
+async def test_a_packing_reports_its_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plugin, "_REPORT_ROUNDS", 10)
     connection = AsyncMock(spec=Connection)
     sizes = {"1": 60, "2": 40, "3": 55, "4": 45}
     wanted = {"archive_id": 1, "capacity": 100, "rounds": 20, "sizes": sizes}

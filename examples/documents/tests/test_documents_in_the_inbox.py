@@ -1,4 +1,7 @@
-"""Documents become PDFs, on a real database: `pip install 'inboxd[embedded]' pytest`."""
+"""Documents become PDFs, on a real database.
+
+To run it: `pip install 'inboxd[embedded]' pytest`, then `pytest tests`.
+"""
 
 from pathlib import Path
 
@@ -11,19 +14,19 @@ from inboxd.testing import TestInbox
 
 @pytest.fixture
 def inboxd_handlers() -> Handlers:
-    """Only these, whatever else is installed."""
+    """Load this plugin alone, whatever else is installed."""
     return handlers
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where PDFs go."""
+    """The folder of the PDFs."""
     monkeypatch.setenv("DOCUMENTS_FOLDER", str(tmp_path))
     return tmp_path
 
 
 def submit(office: TestInbox, html: str) -> int:
-    """A document and its event, in one transaction; returns its number."""
+    """Save a document and its event in one transaction; returns the document's number."""
     number = office.fetchval(
         """
         WITH document AS (INSERT INTO office.documents (html) VALUES ($1) RETURNING id),
@@ -41,7 +44,7 @@ def states(office: TestInbox) -> list[str]:
     return [row["state"] for row in office.fetch("SELECT state FROM office.documents ORDER BY id")]
 
 
-def test_a_document_is_converted_and_another_is_given_up(inbox: TestInbox, folder: Path) -> None:
+def test_one_document_is_converted_and_another_is_given_up(inbox: TestInbox, folder: Path) -> None:
     submit(inbox, "<h1>Offer</h1><p>One lamp, 12 EUR.</p>")
     submit(inbox, '<img src="/etc/passwd">')
 

@@ -1,1 +1,1 @@
-"""Example plugin: a warehouse whose events come twice."""
+"""A warehouse that receives every event twice: the example of deduplication."""

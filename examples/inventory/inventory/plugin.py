@@ -1,10 +1,10 @@
-"""An order takes its articles from the stock, once, however often the order is told.
+"""An order takes its pieces from the stock once, however often the order is delivered.
 
-Owns two topics whose handlers do the same. `stock` declares where the dedup key of an order is, so
-the second telling is not even written. `careless` does not, and shows what becomes of it: the stock
-goes down twice. Promises: the stock and the settlement of the event commit together, so a crash
-between the two does not count twice either. Known limit: after `dedup_window` an order is a new
-one.
+Owns two topics whose handlers do the same. `stock` declares which part of the payload is the dedup
+key, so the second delivery is not stored at all. `careless` does not, and shows the consequence:
+the stock goes down twice. Promises: the stock and the settlement of the event commit together, so a
+crash does not count an order twice either.
+Known limit: after `dedup_window` the same order counts as a new one.
 """
 
 from pydantic import BaseModel
@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from inboxd import Event, EventContext, Handlers
 
 handlers = Handlers("inventory")
-# An order's id is in its payload; the bus that delivers it gives each delivery an id of its own.
+# The order's id is in the payload; the bus gives each delivery another message id.
 handlers.topic("stock", mode="single", dedup="/order_id", dedup_window="30d")
 handlers.topic("careless", mode="single")
 
@@ -20,7 +20,7 @@ _TAKE = "UPDATE warehouse.{table} SET pieces = pieces - $2 WHERE article = $1"
 
 
 class OrderCreated(BaseModel):
-    """What was ordered."""
+    """The payload of the event `order.created`."""
 
     order_id: str
     article: str
@@ -36,6 +36,6 @@ async def take_from_stock(event: Event[OrderCreated], ctx: EventContext) -> None
 
 @handlers.event("order.created", topic="careless")
 async def take_carelessly(event: Event[OrderCreated], ctx: EventContext) -> None:
-    """Do the same in a topic without a dedup key: the counter-example."""
+    """The counter-example: do the same in a topic without a dedup key."""
     order = event.payload
     await ctx.connection.execute(_TAKE.format(table="careless_stock"), order.article, order.pieces)

@@ -1,4 +1,7 @@
-"""Stock goes down once, on a real database: `pip install 'inboxd[embedded]' pytest`."""
+"""Stock goes down once, on a real database.
+
+To run it: `pip install 'inboxd[embedded]' pytest`, then `pytest tests`.
+"""
 
 import pytest
 
@@ -12,13 +15,13 @@ PIECES = 18
 
 @pytest.fixture
 def inboxd_handlers() -> Handlers:
-    """Only these, whatever else is installed."""
+    """Load this plugin alone, whatever else is installed."""
     return handlers
 
 
 @pytest.fixture
 def warehouse(inbox: TestInbox) -> TestInbox:
-    """A warehouse with a thousand lamps. Its tables are the plugin's migrations."""
+    """A warehouse with 1,000 lamps; the plugin's migrations have created its tables."""
     inbox.execute(
         "INSERT INTO warehouse.stock VALUES ('lamp', 1000);"
         "INSERT INTO warehouse.careless_stock VALUES ('lamp', 1000)"
@@ -31,7 +34,7 @@ def taken(warehouse: TestInbox, table: str) -> int:
 
 
 def test_every_event_is_delivered_twice_and_counts_once(warehouse: TestInbox) -> None:
-    """Each delivery under an id of its own: the topic knows an order by its number."""
+    """Each delivery has another event id: the topic recognizes an order by its own id."""
     for _ in range(2):
         for order in ORDERS:
             warehouse.emit("order.created", order)
@@ -42,7 +45,7 @@ def test_every_event_is_delivered_twice_and_counts_once(warehouse: TestInbox) ->
     assert len(warehouse.events("order.created", topic="stock")) == len(ORDERS)
 
 
-def test_an_order_that_says_something_else_the_second_time_is_a_dead_letter(
+def test_a_second_delivery_with_another_payload_is_a_dead_letter(
     warehouse: TestInbox,
 ) -> None:
     warehouse.emit("order.created", ORDERS[0])

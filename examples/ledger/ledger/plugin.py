@@ -1,10 +1,11 @@
 """The financial report of a day: all its transactions are processed together, at midnight.
 
-Owns one chunk a branch and day. Promises: a transaction counts to the day on which it was written,
-by the clock of Berlin, also on the days on which clocks change; each day is reported once, with
-totals, averages and a summary, and a midnight that was missed when the worker is back; memory stays
-bounded, however busy the day was. Known limit: a transaction that waited for its producer's own
-outbox counts to the day on which it came here.
+Owns one chunk for each branch and day. Promises: a transaction counts for the day on which it was
+written, by the clock of Berlin, also on the days when clocks change; each day is reported once,
+with totals, averages and a summary; after a missed midnight the report follows as soon as a worker
+runs; memory stays bounded, however many transactions the day has.
+Known limit: a transaction that waited in its producer's outbox counts for the day on which it
+arrived here.
 """
 
 from collections import Counter
@@ -19,7 +20,7 @@ from inboxd import EventChunk, EventContext, Exponential, Handlers
 
 ZONE = ZoneInfo("Europe/Berlin")
 
-# A chunk of a day that has its report already (after a flush by hand, or a replay) is added to it.
+# A day that already has its report gets another chunk after a manual flush or a replay: add it.
 _REPORT = """
     INSERT INTO bank.daily_reports AS r
            (branch, day, currency, transactions, received, paid, largest)
@@ -53,7 +54,7 @@ handlers.topic(
 
 
 class TransactionBooked(BaseModel):
-    """Money moved. `amount` travels as text, since JSON's numbers are floats."""
+    """Money moved. `amount` is text in JSON, because JSON's numbers are floats."""
 
     branch: str
     currency: str
@@ -62,7 +63,7 @@ class TransactionBooked(BaseModel):
 
 @dataclass(slots=True)
 class Figures:
-    """What a day's transactions in one currency come to."""
+    """The totals of a day's transactions in one currency."""
 
     transactions: int = 0
     received: Decimal = Decimal(0)
@@ -70,24 +71,23 @@ class Figures:
     largest: Decimal = Decimal(0)
 
     def add(self, amount: Decimal) -> None:
-        """Count one more."""
         self.transactions += 1
         self.received += max(amount, Decimal(0))
         self.paid -= min(amount, Decimal(0))
         self.largest = max(self.largest, abs(amount))
 
 
-# Half a report is no report: if it fails, it is tried again as a whole.
+# split=False: a report is written as a whole, so a failed chunk is tried again as a whole.
 @handlers.chunk("transaction.booked", topic="daily-report", split=False)
 async def report_day(events: EventChunk[TransactionBooked], ctx: EventContext) -> None:
-    """Add up what a branch booked on a day, and write the day's report and its summary."""
+    """Add up a branch's transactions of a day; write its report and its summary."""
     currencies: dict[str, Figures] = {}
     hours: Counter[int] = Counter()
     rejected = 0
     async for event in events:
         booked = event.payload
         if booked.amount == 0:
-            events.reject(event, "a transaction of nothing")
+            events.reject(event, "the amount is zero")
             rejected += 1
             continue
         currencies.setdefault(booked.currency, Figures()).add(booked.amount)
@@ -108,7 +108,7 @@ async def report_day(events: EventChunk[TransactionBooked], ctx: EventContext) -
 
 
 def summarise(currencies: dict[str, Figures], hours: Counter[int], rejected: int) -> str:
-    """The day in a sentence, for people."""
+    """The day in one sentence, for people."""
     busiest = _busiest(hours)
     if busiest is None:
         return f"No transactions; {rejected} rejected."
@@ -122,5 +122,5 @@ def summarise(currencies: dict[str, Figures], hours: Counter[int], rejected: int
 
 
 def _busiest(hours: Counter[int]) -> int | None:
-    """The hour with most transactions; of equals, the first."""
+    """The hour with the most transactions; among equals, the first."""
     return min(hours, key=lambda hour: (-hours[hour], hour), default=None)

@@ -12,7 +12,7 @@ from ledger.plugin import handlers
 
 pytestmark = pytest.mark.anyio
 
-MORNING = {"created_at": datetime(2026, 6, 1, 8, 30, tzinfo=UTC)}  # half past ten in Berlin
+MORNING = {"created_at": datetime(2026, 6, 1, 8, 30, tzinfo=UTC)}  # 10:30 in Berlin
 EVENING = {"created_at": datetime(2026, 6, 1, 18, 30, tzinfo=UTC)}
 NEXT_DAY = datetime(2026, 6, 2, 9, 0, tzinfo=UTC)
 
@@ -26,7 +26,7 @@ def booked(amount: str, currency: str = "EUR") -> dict[str, str]:
     return {"branch": "Mitte", "currency": currency, "amount": amount}
 
 
-async def test_a_day_has_a_report_a_currency_and_a_summary() -> None:
+async def test_a_day_has_a_report_for_each_currency_and_a_summary() -> None:
     connection = AsyncMock(spec=Connection)
     result = await run_chunk(
         handlers,

@@ -1,4 +1,7 @@
-"""Midnights pass, on a real database: `pip install 'inboxd[embedded]' pytest`."""
+"""Midnights pass, on a real database.
+
+To run it: `pip install 'inboxd[embedded]' pytest`, then `pytest tests`.
+"""
 
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -16,7 +19,7 @@ BERLIN = ZoneInfo("Europe/Berlin")
 
 @pytest.fixture
 def inboxd_handlers() -> Handlers:
-    """Only these, whatever else is installed."""
+    """Load this plugin alone, whatever else is installed."""
     return handlers
 
 
@@ -44,7 +47,7 @@ def test_a_day_is_reported_at_midnight_with_its_date(inbox: TestInbox, day: date
 
     inbox.travel(to=noon.replace(hour=23, minute=55))
     inbox.drain()
-    assert not reports(inbox), "the day goes on"
+    assert not reports(inbox), "the day is not over"
 
     inbox.travel(to=noon + timedelta(hours=12, seconds=1))
     drained = inbox.drain(check=False)
@@ -58,7 +61,7 @@ def test_a_day_is_reported_at_midnight_with_its_date(inbox: TestInbox, day: date
     )
     assert [row.payload["amount"] for row in drained.dead] == ["0.00"]
 
-    # What comes into a day that was reported is added to its report.
+    # A later transaction of a day that is already reported is added to its report.
     inbox.travel(to=noon)
     book(inbox, "0.50")
     inbox.travel(to=noon + timedelta(hours=12, seconds=1))
@@ -71,7 +74,7 @@ def test_a_day_is_reported_at_midnight_with_its_date(inbox: TestInbox, day: date
 
 
 def test_two_missed_midnights_give_two_reports(inbox: TestInbox) -> None:
-    """No worker runs for two days; today's transactions wait for midnight."""
+    """No worker runs for two days; the transactions of the third day wait for its midnight."""
     start = datetime(2031, 6, 1, 8, tzinfo=BERLIN)
     for hours in (0, 10, 24, 34, 48):
         inbox.travel(to=start + timedelta(hours=hours))

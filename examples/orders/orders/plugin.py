@@ -1,13 +1,14 @@
-"""A user or a product becomes suspect, or is no longer: the orders concerned are reviewed.
+"""A user or a product becomes suspect, or is cleared: its open orders are reviewed.
 
-Owns the events of two services, and what follows from them. Promises: orders are looked up when the
-event is handled, so those that were placed since are reviewed too; each order is reviewed in a
-transaction of its own, and one that fails is tried again without the others; the review is closed
-once all are done; a customer is told of each change of an order, one after the other. Events may
-come in any order: the newest says what somebody is, and a review looks at what is known when it
-runs, so the last one leaves the order as it should be. That rests on the batch being written with
-the event's settlement, and on one review of an order at a time. Known limit: an order that is
-placed after the event was handled is not part of its review.
+Owns the events of two services, and the commands and events that follow from them. Promises: orders
+are looked up when the event is handled, so a review includes the orders that were placed until
+then; each order is reviewed in a transaction of its own, and a failed review is tried again without
+the others; when all are done, the review is closed; a customer gets a notice of each change of an
+order, in the order of the changes. Events may arrive in any order: the newest one sets the status,
+and each review uses the state at its own time, so the last review leaves the order in the right
+state. That rests on two rules: the batch is written with the event's settlement, and an order has
+one review at a time.
+Known limit: an order that is placed after the event was handled is not part of its review.
 """
 
 from collections.abc import Sequence
@@ -22,14 +23,14 @@ UserStatus = Literal["active", "suspect", "closed"]
 ProductStatus = Literal["offered", "suspect", "withdrawn"]
 
 handlers = Handlers("orders")
-# One consumer, two sources. Others of the same events have topics of their own.
+# One consumer of two sources. Other consumers of the same events have topics of their own.
 handlers.topic("fraud", mode="single", retry=Exponential(base="2s", attempts=15))
-# Nobody shall read that an order is free before reading that it was held.
+# Sequential: no customer reads that an order is free before reading that it was held.
 handlers.topic("customers", mode="sequential", key="/order_id")
 
 
 class UserStatusUpdated(BaseModel):
-    """What a user was, and is now (version 2)."""
+    """A user's previous and current status (version 2)."""
 
     user_id: int
     previous: UserStatus
@@ -37,7 +38,7 @@ class UserStatusUpdated(BaseModel):
 
 
 class ProductStatusUpdated(BaseModel):
-    """What a product was, and is now."""
+    """A product's previous and current status."""
 
     product_id: int
     previous: ProductStatus
@@ -45,13 +46,13 @@ class ProductStatusUpdated(BaseModel):
 
 
 class ReviewOrder(BaseModel):
-    """Look at one order."""
+    """Review one open order again."""
 
     order_id: int
 
 
 class OrderStateChanged(BaseModel):
-    """An order was held or freed; this plugin emits it, for whoever wants to know."""
+    """An order was held or freed: emitted by this plugin, for any subscriber."""
 
     inboxd_event: ClassVar[str] = "order.state_changed"
 
@@ -61,14 +62,14 @@ class OrderStateChanged(BaseModel):
 
 
 class CloseReview(BaseModel):
-    """Count what is held."""
+    """Count the orders that are held."""
 
     event_id: UUID
 
 
 @handlers.upcaster("user.status_updated", from_version=1)
 def name_the_states(payload: dict[str, Any]) -> dict[str, Any]:
-    """Version 1 had the same two states, in Portuguese and under other names."""
+    """Version 1 has the same two states, in Portuguese and under other names."""
     known = {"ATIVO": "active", "SUSPEITO": "suspect", "ENCERRADO": "closed"}
     return {
         "user_id": payload["user"],
@@ -79,7 +80,7 @@ def name_the_states(payload: dict[str, Any]) -> dict[str, Any]:
 
 @handlers.event("user.status_updated", topic="fraud", schema_version=2)
 async def on_user_status(event: Event[UserStatusUpdated], ctx: EventContext) -> None:
-    """Review the user's open orders, if this changes whether the user is suspect."""
+    """Review the user's open orders if the user becomes suspect or is cleared."""
     user = event.payload
     orders = await ctx.connection.fetch(
         """
@@ -100,7 +101,7 @@ async def on_user_status(event: Event[UserStatusUpdated], ctx: EventContext) -> 
 
 @handlers.event("product.status_updated", topic="fraud")
 async def on_product_status(event: Event[ProductStatusUpdated], ctx: EventContext) -> None:
-    """Review the open orders of the product, if this changes whether it is suspect."""
+    """Review the product's open orders if the product becomes suspect or is cleared."""
     product = event.payload
     orders = await ctx.connection.fetch(
         """
@@ -129,14 +130,14 @@ async def _review(ctx: EventContext, event_id: UUID, cause: str, orders: Sequenc
     reviews = ctx.batch(name=f"orders of {cause}")
     for row in orders:
         number = row["order_id"]
-        # User and product may change at the same time: one review of an order after the other.
+        # User and product may change at the same time: the key gives an order one review at a time.
         reviews.add(ReviewOrder(order_id=number), ordering_key=f"order {number}")
     reviews.then(CloseReview(event_id=event_id))
 
 
 @handlers.command("orders.review_order", queue="reviews", timeout="30s")
 async def review_order(command: ReviewOrder, ctx: CommandContext) -> str:
-    """Hold the order while there is a reason to, and free it when there is none any more."""
+    """Hold the order while it has a reason to be held; otherwise free it."""
     order = await ctx.connection.fetchrow(
         """
         SELECT o.state, o.card_country, o.product_id, u.country,
@@ -149,7 +150,7 @@ async def review_order(command: ReviewOrder, ctx: CommandContext) -> str:
         command.order_id,
     )
     if order is None:
-        return "gone"  # it was shipped meanwhile
+        return "gone"  # the order was shipped meanwhile
     reason = find_reason(order)
     state: Literal["active", "held"] = "held" if reason else "active"
     done = await ctx.connection.execute(
@@ -162,14 +163,14 @@ async def review_order(command: ReviewOrder, ctx: CommandContext) -> str:
     if done == "UPDATE 0":
         return "gone"
     if state == order["state"]:
-        return "as it was"
-    # It commits with the change, and belongs to the story of the event that began the review.
+        return "unchanged"
+    # The event commits with the change; its trace leads back to the event that began the review.
     ctx.emit(OrderStateChanged(order_id=command.order_id, state=state, reason=reason))
     return "held" if reason else "freed"
 
 
 def find_reason(order: Record) -> str | None:
-    """Why an order is held: a suspect product, or a suspect user with a card from elsewhere."""
+    """Why to hold an order: a suspect product, or a suspect user with a card of another country."""
     if order["product_suspect"]:
         return f"product {order['product_id']} is suspect"
     if order["user_suspect"] and order["card_country"] not in {None, order["country"]}:
@@ -179,7 +180,7 @@ def find_reason(order: Record) -> str | None:
 
 @handlers.command("orders.close_review")
 async def close_review(command: CloseReview, ctx: CommandContext) -> None:
-    """Write down how many of the orders are held now."""
+    """Write down how many of the orders are held."""
     await ctx.connection.execute(
         """
         UPDATE shop.reviews r
@@ -194,7 +195,7 @@ async def close_review(command: CloseReview, ctx: CommandContext) -> None:
 
 @handlers.event("order.state_changed", topic="customers")
 async def tell_customer(event: Event[OrderStateChanged], ctx: EventContext) -> None:
-    """Leave a notice; why an order is held is not the customer's to know."""
+    """Write a notice, without the reason: customers must not learn it."""
     text = "is being checked" if event.payload.state == "held" else "is on its way again"
     await ctx.connection.execute(
         "INSERT INTO shop.notices (order_id, text) VALUES ($1, $2)",

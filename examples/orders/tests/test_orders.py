@@ -29,7 +29,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture
 def connection() -> AsyncMock:
-    """What a handler's statements answer is for each test to say."""
+    """A connection without answers: each test sets those that it needs."""
     return AsyncMock(spec=Connection)
 
 
@@ -85,12 +85,12 @@ async def test_an_order_is_held_while_there_is_a_reason(
     assert result.error is None
     [call] = connection.execute.await_args_list
     assert call.args[1:] == (1, state, reason)
-    told = [event.payload for event in result.events]
+    emitted = [event.payload for event in result.events]
     changed = {"order_id": 1, "state": state, "reason": reason}
-    assert told == ([] if state == found["state"] else [changed])
+    assert emitted == ([] if state == found["state"] else [changed])
 
 
-async def test_an_order_that_has_left_stays_as_it_is(connection: AsyncMock) -> None:
+async def test_an_order_that_is_not_open_stays_as_it_is(connection: AsyncMock) -> None:
     connection.fetchrow.return_value = None
 
     result = await run_command(

@@ -1,4 +1,7 @@
-"""Suspect users and products, on a real database: `pip install 'inboxd[embedded]' pytest`."""
+"""Suspect users and products, on a real database.
+
+To run it: `pip install 'inboxd[embedded]' pytest`, then `pytest tests`.
+"""
 
 from datetime import timedelta
 
@@ -15,13 +18,13 @@ LAMP_IS_SUSPECT = {"product_id": 2, "previous": "offered", "current": "suspect"}
 
 @pytest.fixture
 def inboxd_handlers() -> Handlers:
-    """Only these, whatever else is installed."""
+    """Load this plugin alone, whatever else is installed."""
     return handlers
 
 
 @pytest.fixture
 def shop(inbox: TestInbox) -> TestInbox:
-    """A shop: two users, with orders in all states. Its tables are the plugin's migrations."""
+    """Two users with orders in all states; the plugin's migrations have created the tables."""
     inbox.execute(
         """
         INSERT INTO shop.users (user_id, country) VALUES (7, 'BR'), (8, 'BR');
@@ -70,8 +73,8 @@ def test_a_change_that_does_not_involve_suspect_reviews_nothing(
     assert shop.fetchval("SELECT status FROM shop.users WHERE user_id = 7") == current
 
 
-def test_what_comes_late_changes_nothing(shop: TestInbox) -> None:
-    """Single mode promises no order: the newest says what a user is."""
+def test_a_late_event_does_not_change_the_status(shop: TestInbox) -> None:
+    """Single mode promises no order: the newest event sets the status."""
     now = shop.now()
     shop.emit("user.status_updated", IS_CLEARED, schema_version=2, occurred_at=now)
     shop.drain()
@@ -81,7 +84,7 @@ def test_what_comes_late_changes_nothing(shop: TestInbox) -> None:
     assert shop.fetchval("SELECT status FROM shop.users WHERE user_id = 7") == "active"
 
 
-def test_a_card_from_elsewhere_holds_the_order_while_its_user_is_suspect(shop: TestInbox) -> None:
+def test_a_foreign_card_holds_the_order_while_its_user_is_suspect(shop: TestInbox) -> None:
     def review() -> list[object]:
         sent = [shop.send("orders.review_order", {"order_id": order}) for order in (1, 2, 3, 4)]
         shop.drain()
@@ -89,14 +92,14 @@ def test_a_card_from_elsewhere_holds_the_order_while_its_user_is_suspect(shop: T
         return [row.result for row in shop.commands("orders.review_order") if row.id in ids]
 
     shop.execute("UPDATE shop.users SET status = 'suspect' WHERE user_id = 7")
-    assert review() == ["as it was", "held", "as it was", "gone"]
+    assert review() == ["unchanged", "held", "unchanged", "gone"]
     shop.execute("UPDATE shop.users SET status = 'active' WHERE user_id = 7")
-    assert review() == ["as it was", "freed", "as it was", "gone"]
+    assert review() == ["unchanged", "freed", "unchanged", "gone"]
     assert shop.fetchval("SELECT count(*) FROM shop.orders WHERE flagged IS NOT NULL") == 0
 
 
 def test_orders_are_held_for_two_sources_and_freed(shop: TestInbox) -> None:
-    # Version 1, as the other service still writes it.
+    # Version 1, as an old service still publishes it.
     shop.emit("user.status_updated", {"user": 7, "from": "ATIVO", "to": "SUSPEITO"})
     shop.emit("product.status_updated", LAMP_IS_SUSPECT)
     shop.drain()
@@ -112,8 +115,8 @@ def test_orders_are_held_for_two_sources_and_freed(shop: TestInbox) -> None:
     shop.emit("user.status_updated", IS_CLEARED, schema_version=2)
     shop.drain()
     assert states(shop) == {1: "active", 2: "active", 3: "held", 4: "shipped", 5: "held"}
-    told = shop.fetch("SELECT text FROM shop.notices WHERE order_id = 2 ORDER BY id")
-    assert [row["text"] for row in told] == [
+    notices = shop.fetch("SELECT text FROM shop.notices WHERE order_id = 2 ORDER BY id")
+    assert [row["text"] for row in notices] == [
         "Your order 2 is being checked.",
         "Your order 2 is on its way again.",
     ]

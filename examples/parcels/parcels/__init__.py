@@ -1,1 +1,1 @@
-"""Parcels that a carrier takes, for many shops."""
+"""Parcels for many shops, booked with a carrier: the example of targets and webhooks out."""

@@ -1,10 +1,11 @@
-"""A paid order becomes a parcel: a carrier is asked over HTTP, and the shop is told by a webhook.
+"""A paid order becomes a parcel, booked with a carrier over HTTP; the shop gets a webhook.
 
 Owns what follows from `order.paid`. Promises: the carrier books one parcel for an order, however
-often it is asked, since `http.request` asks under one Idempotency-Key; what it answered is written
-with the event that tells of it. The plugin has no HTTP of its own: the target and the shops'
-endpoints are settings and rows. Known limit: a carrier that answers 4xx refuses for good; whoever
-mends the address sends the order anew.
+often it is called, since `http.request` sends the same Idempotency-Key each time; the carrier's
+answer is written in the transaction that emits the event about it. The plugin has no HTTP code of
+its own: the target is a setting, and the endpoints of shops are rows.
+Known limit: a 4xx of the carrier refuses the parcel for good; after a correction of the address the
+order has to be sent again.
 """
 
 from typing import Any, ClassVar
@@ -17,26 +18,26 @@ handlers = Handlers("parcels")
 
 
 class OrderPaid(BaseModel):
-    """An order of a shop, which is the event's tenant."""
+    """A shop's order; the event's tenant is the shop."""
 
     order_id: int
     address: str
 
 
 class NoteParcel(BaseModel):
-    """Write down what the carrier answered."""
+    """Write down the carrier's answer."""
 
     order_id: int
 
 
 class RefuseParcel(BaseModel):
-    """Write down that the carrier takes no parcel to this address."""
+    """Write down that the carrier refuses this address."""
 
     order_id: int
 
 
 class ParcelBooked(BaseModel):
-    """For shops: it is under way."""
+    """For shops: the parcel is booked, under this number."""
 
     inboxd_event: ClassVar[str] = "parcel.booked"
 
@@ -45,7 +46,7 @@ class ParcelBooked(BaseModel):
 
 
 class ParcelRefused(BaseModel):
-    """For shops: it cannot be sent there."""
+    """For shops: the carrier refuses the address."""
 
     inboxd_event: ClassVar[str] = "parcel.refused"
 
@@ -60,7 +61,7 @@ class BookedByCarrier(BaseModel):
 
 @handlers.event("order.paid")
 async def book_parcel(event: Event[OrderPaid], ctx: EventContext) -> None:
-    """Ask the carrier, then write down and tell what came of it."""
+    """Book with the carrier, then write down the outcome and emit an event."""
     order = event.payload
     await ctx.connection.execute(
         "INSERT INTO dispatch.parcels (order_id, address) VALUES ($1, $2) "
@@ -85,7 +86,7 @@ async def book_parcel(event: Event[OrderPaid], ctx: EventContext) -> None:
 
 @handlers.command("parcels.note")
 async def note_parcel(command: NoteParcel, ctx: CommandContext) -> None:
-    """The number and the event that tells of it, in one transaction."""
+    """Write the number and emit the event in one transaction."""
     answer: dict[str, Any] = await ctx.result("book")
     number = BookedByCarrier.model_validate_json(answer["body"]).number
     await ctx.connection.execute(
@@ -93,7 +94,7 @@ async def note_parcel(command: NoteParcel, ctx: CommandContext) -> None:
         command.order_id,
         number,
     )
-    # An event, and a webhook for each endpoint of the shop that asks for events.
+    # This writes an event, and a webhook for each endpoint of the shop that asks for events.
     ctx.emit(
         ParcelBooked(order_id=command.order_id, number=number),
         ordering_key=f"order {command.order_id}",
@@ -104,7 +105,7 @@ async def note_parcel(command: NoteParcel, ctx: CommandContext) -> None:
 
 @handlers.command("parcels.refuse")
 async def refuse_parcel(command: RefuseParcel, ctx: CommandContext) -> None:
-    """The shop has to ask its customer."""
+    """Write the refusal and emit the event: the shop has to ask its customer for the address."""
     await ctx.connection.execute(
         "UPDATE dispatch.parcels SET state = 'refused' WHERE order_id = $1", command.order_id
     )

@@ -21,7 +21,7 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-async def test_the_carrier_is_asked_then_it_is_noted_or_refused() -> None:
+async def test_an_order_is_booked_then_noted_or_refused() -> None:
     paid = {"order_id": 7, "address": "Rua das Flores 12"}
     result = await run_event(
         handlers, "order.paid", paid, connection=AsyncMock(spec=Connection), tenant="lamps"
@@ -39,16 +39,16 @@ async def test_the_carrier_is_asked_then_it_is_noted_or_refused() -> None:
     assert asked.payload["path"] == "/parcels/7"
 
 
-async def test_what_the_carrier_answered_is_told() -> None:
+async def test_the_carriers_answer_becomes_an_event() -> None:
     answer = {"status": 201, "body": '{"number": "CP1000"}'}
     connection = AsyncMock(spec=Connection)
     result = await run_command(
         handlers, "parcels.note", {"order_id": 7}, connection=connection, results={"book": answer}
     )
 
-    [told] = result.events
-    assert (told.type, told.payload) == ("parcel.booked", {"order_id": 7, "number": "CP1000"})
-    assert told.draft.ordering_key == "order 7"
+    [event] = result.events
+    assert (event.type, event.payload) == ("parcel.booked", {"order_id": 7, "number": "CP1000"})
+    assert event.draft.ordering_key == "order 7"
 
 
 def test_the_carrier_books_one_parcel_for_a_key() -> None:
@@ -59,7 +59,7 @@ def test_the_carrier_books_one_parcel_for_a_key() -> None:
     assert Carrier(busy_every=0).answer("/parcels/7", "k", {"to": "nowhere"})[0] == 422
 
 
-def test_a_shop_believes_what_was_signed_for_it() -> None:
+def test_a_shop_accepts_only_messages_signed_for_it() -> None:
     key, body = b"a secret of the test's, 32 bytes", b'{"type": "parcel.booked"}'
     secret = "whsec_" + base64.b64encode(key).decode()
     mac = base64.b64encode(hmac.digest(key, b"m1.1000." + body, hashlib.sha256)).decode()

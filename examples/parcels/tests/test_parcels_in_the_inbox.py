@@ -1,4 +1,7 @@
-"""Parcels on a real database, a carrier is busy: `pip install 'inboxd[embedded,http]' pytest`."""
+"""Parcels on a real database, with a busy carrier.
+
+To run it: `pip install 'inboxd[embedded,http]' pytest`, then `pytest tests`.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -13,7 +16,7 @@ from parcels.stage.carrier import Carrier, served
 
 @pytest.fixture
 def carrier() -> Iterator[tuple[Carrier, int]]:
-    """The carrier, which is busy every second time, and its port."""
+    """A carrier that answers every second request with 503, and its port."""
     found = Carrier(busy_every=2)
     with served(found) as port:
         yield found, port
@@ -21,13 +24,13 @@ def carrier() -> Iterator[tuple[Carrier, int]]:
 
 @pytest.fixture
 def inboxd_handlers() -> Handlers:
-    """Only these, whatever else is installed."""
+    """Load this plugin alone, whatever else is installed."""
     return handlers
 
 
 @pytest.fixture
 def inboxd_settings(carrier: tuple[Carrier, int]) -> Mapping[str, Mapping[str, Any]]:
-    """Where the carrier is; the stand-in is on this machine."""
+    """The carrier's address: the stand-in runs on this machine."""
     url = f"http://127.0.0.1:{carrier[1]}"
     return {"targets": {"carrier": {"url": url, "allow": ["127.0.0.0/8"]}}}
 
@@ -37,7 +40,7 @@ def test_each_order_becomes_one_parcel(inbox: TestInbox, carrier: tuple[Carrier,
         inbox.emit("order.paid", {"order_id": order, "address": f"Rua das Flores {order + 1}"})
     inbox.emit("order.paid", {"order_id": 9, "address": "nowhere"})
 
-    for _ in range(12):  # what the carrier was too busy for comes again
+    for _ in range(12):  # requests that got 503 are tried again
         inbox.drain(check=False)
         inbox.travel("1h")
 

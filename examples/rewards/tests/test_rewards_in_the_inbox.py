@@ -1,4 +1,7 @@
-"""Points in the order of events, on a real database: `pip install 'inboxd[embedded]' pytest`."""
+"""Points in the order of events, on a real database.
+
+To run it: `pip install 'inboxd[embedded]' pytest`, then `pytest tests`.
+"""
 
 import pytest
 
@@ -9,7 +12,7 @@ from rewards.plugin import handlers
 
 @pytest.fixture
 def inboxd_handlers() -> Handlers:
-    """Only these, whatever else is installed."""
+    """Load this plugin alone, whatever else is installed."""
     return handlers
 
 
@@ -18,7 +21,7 @@ def points(programme: TestInbox) -> dict[int, int]:
     return {row["user_id"]: row["points"] for row in rows}
 
 
-def test_a_refund_after_a_purchase_is_not_a_purchase_after_a_refund(inbox: TestInbox) -> None:
+def test_the_order_of_purchase_and_refund_matters(inbox: TestInbox) -> None:
     inbox.execute("INSERT INTO rewards.accounts VALUES (1), (2)")
     inbox.emit("purchase.completed", {"user_id": 1, "amount": 50})
     inbox.emit("purchase.refunded", {"user_id": 1, "amount": 100})
@@ -29,7 +32,7 @@ def test_a_refund_after_a_purchase_is_not_a_purchase_after_a_refund(inbox: TestI
 
 
 def test_later_events_of_a_user_wait_for_one_that_fails(inbox: TestInbox) -> None:
-    """There is no account yet: the first event is tried again, and the others stand behind it."""
+    """A user has no account yet: the first event is tried again, and the others wait for it."""
     inbox.execute("INSERT INTO rewards.accounts VALUES (2)")
     for user in (1, 2):
         inbox.emit("purchase.completed", {"user_id": user, "amount": 100})

@@ -1,1 +1,1 @@
-"""A school that mails its students: the example of a plugin."""
+"""A school that e-mails its students: the example of workflows and batches."""

@@ -1,9 +1,9 @@
 """The school's own service: `POST /activities` publishes an activity.
 
-Owns one endpoint. Promises: what is answered with 201 is saved, the activity and its event in one
-transaction, so that neither exists without the other; what does not fit is answered with the reason
-and leaves nothing. It knows nothing of workers, and none has to run. Known limit: whoever reaches
-it may publish; a login would stand in front of it.
+Owns one endpoint. Promises: after a 201 the activity and its event are saved, both in one
+transaction, so neither exists without the other; an invalid request gets the reason, and saves
+nothing. The service needs no worker.
+Known limit: the endpoint has no authentication.
 """
 
 import os
@@ -26,10 +26,10 @@ _inbox = Inbox()
 
 
 class NewActivity(BaseModel):
-    """What a teacher sends."""
+    """The body of `POST /activities`."""
 
     class_id: Annotated[int, Field(ge=1, le=2**63 - 1)]
-    # No NUL: PostgreSQL's text has none.
+    # PostgreSQL's text type does not allow NUL.
     title: Annotated[
         str, StringConstraints(strip_whitespace=True, max_length=200, pattern=r"^[^\x00]+$")
     ]
@@ -49,15 +49,15 @@ def create() -> Starlette:
 
 
 async def publish(request: Request) -> JSONResponse:
-    """Validate, save, answer; whatever follows from it is done later."""
+    """Validate, save, answer; a worker does the rest later."""
     body = await _read(request)
     if body is None:
-        return JSONResponse({"error": f"at most {_LARGEST_BODY} bytes"}, 413)
+        return JSONResponse({"error": f"the body has more than {_LARGEST_BODY} bytes"}, 413)
     try:
         activity = NewActivity.model_validate_json(body)
     except ValidationError as error:
         wrong = error.errors(include_url=False, include_context=False, include_input=False)
-        return JSONResponse({"error": "not an activity", "fields": wrong}, 422)
+        return JSONResponse({"error": "the body is not a valid activity", "fields": wrong}, 422)
     async with request.app.state.pool.acquire() as connection:
         try:
             saved = await save(connection, activity)
@@ -69,7 +69,7 @@ async def publish(request: Request) -> JSONResponse:
 async def save(
     connection: "asyncpg.Connection[asyncpg.Record]", activity: NewActivity
 ) -> dict[str, object]:
-    """Both rows or none."""
+    """Save the activity and its event, or neither."""
     async with connection.transaction():
         number = await connection.fetchval(
             "INSERT INTO school.activities (class_id, title) VALUES ($1, $2) RETURNING id",
@@ -87,7 +87,7 @@ async def save(
 
 
 async def _read(request: Request) -> bytes | None:
-    """The body, unless it is too large."""
+    """The body, or None if it is too large."""
     body = bytearray()
     async for chunk in request.stream():
         body += chunk

@@ -1,6 +1,6 @@
-"""What happens at the school: the payloads of its events, for those who emit and who handle them.
+"""The payloads of the school's events, for the code that emits and the code that handles them.
 
-Owns the classes. Each names its type, so that `emit` takes the payload alone.
+Owns the classes. Each names its event type, so `emit` takes the payload alone.
 """
 
 from typing import ClassVar
@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 
 class InstitutionCreated(BaseModel):
-    """A school signed up."""
+    """An institution signed up, with this number of students."""
 
     inboxd_event: ClassVar[str] = "institution.created"
 
@@ -26,7 +26,7 @@ class ActivityPublished(BaseModel):
 
 
 class ActivityDelivered(BaseModel):
-    """Everybody in the class has been told of the activity."""
+    """Every student of the class got the e-mail about the activity."""
 
     inboxd_event: ClassVar[str] = "activity.delivered"
 

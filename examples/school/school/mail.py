@@ -1,8 +1,8 @@
 """One e-mail over SMTP, and what the server's answer means for a retry.
 
-Owns the dialogue. Promises: raises Reject when no repetition can help (an answer of 5xx); whatever
-else goes wrong is raised as it is, and so retried by the handler's policy.
-Known limit: a connection for each e-mail, without TLS and login.
+Owns the dialogue. Promises: raises Reject when no repetition can help (a 5xx answer); raises every
+other error unchanged, so the handler's policy retries it.
+Known limit: each e-mail needs a connection of its own, without TLS and login.
 """
 
 import os
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from inboxd import Reject
 
-_TIMEOUT = 10.0  # seconds; less than the handler's own, so that the error says what was slow
+_TIMEOUT = 10.0  # seconds; less than the handler's timeout, so that the error names the slow step
 
 
 class Mail(NamedTuple):
@@ -27,7 +27,7 @@ def deliver(mail: Mail) -> None:
     """Hand the mail to the server that the environment variable SCHOOL_SMTP names (host:port)."""
     host, _, port = os.environ.get("SCHOOL_SMTP", "localhost:25").partition(":")
     try:
-        # A name is given, because smtplib would otherwise ask the DNS for it each time.
+        # Name this host, because smtplib would otherwise ask the DNS each time.
         with smtplib.SMTP(host, int(port), "school.example", _TIMEOUT) as server:
             server.send_message(_message(mail))
     except smtplib.SMTPResponseException as error:

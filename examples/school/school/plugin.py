@@ -1,13 +1,13 @@
-"""The school's handlers: an institution is set up, activities reach their class, answers a grade.
+"""The school's handlers: set up an institution, announce activities to classes, grade answers.
 
-Owns four events and what follows from them (`school.seeding` has the steps). Promises: a student
-gets each e-mail once, although mail servers fail now and then; a teacher is told that the whole
-class has been reached only when it has been, the office when somebody could not be. That rests on
-the commands being written with the settlement of what sent them, on the rows that handlers write
-committing with their own settlement, and on every attempt carrying the same Message-ID, by which
-the mail server knows a repetition.
-Known limit: a mail server that does not look at Message-IDs may deliver twice, when the worker dies
-between its answer and the commit.
+Owns four events and the commands that follow from them (`school.seeding` has the steps). Promises:
+a student gets each e-mail once, although the mail server fails now and then; the teacher is told
+only after every student of the class got the e-mail, and the office if some e-mail cannot be sent.
+That rests on three rules: a command is written with the settlement of the event or command that
+sends it; the rows of a handler commit with its settlement; every attempt carries the same
+Message-ID, by which the mail server recognizes a repetition.
+Known limit: a mail server that ignores Message-IDs may deliver twice, if the worker dies between
+the server's answer and the commit.
 """
 
 from pydantic import BaseModel
@@ -29,7 +29,7 @@ seeding.add_to(handlers)
 
 
 class GradeAnswer(BaseModel):
-    """Say what an answer is worth."""
+    """Give an answer its points."""
 
     activity_id: int
     student_id: int
@@ -38,7 +38,7 @@ class GradeAnswer(BaseModel):
 
 
 class AnnounceActivity(BaseModel):
-    """Tell the class about an activity."""
+    """Announce an activity to its class."""
 
     activity_id: int
 
@@ -59,14 +59,14 @@ class TellTeacher(BaseModel):
 
 
 class TellOffice(BaseModel):
-    """Tell the office that somebody could not be reached."""
+    """Tell the office that some e-mail could not be sent."""
 
     activity_id: int
 
 
 @handlers.event("institution.created")
 async def on_institution_created(event: Event[InstitutionCreated], ctx: EventContext) -> None:
-    """Five steps, each when the one before has succeeded."""
+    """Start five steps, each after the success of the previous one."""
     number, students = event.payload.institution_id, event.payload.students
     workflow = ctx.workflow(f"set up institution {number}")
     basics = workflow.step("basic data", seeding.SeedBasicData(institution_id=number))
@@ -87,19 +87,19 @@ async def on_institution_created(event: Event[InstitutionCreated], ctx: EventCon
 
 @handlers.event("activity.published")
 async def on_activity_published(event: Event[ActivityPublished], ctx: EventContext) -> None:
-    """Answer the fact with work: events are handled a thousand to a transaction, so stay quick."""
+    """Send a command for the slow work: one transaction handles up to a thousand events."""
     ctx.send(AnnounceActivity(activity_id=event.payload.activity_id))
 
 
 @handlers.event("answer.given")
 async def on_answer_given(event: Event[AnswerGiven], ctx: EventContext) -> None:
-    """Each answer is graded by itself."""
+    """Send one command for each answer."""
     ctx.send(GradeAnswer(**event.payload.model_dump()))
 
 
 @handlers.command("school.grade_answer")
 async def grade_answer(command: GradeAnswer, ctx: CommandContext) -> int:
-    """A point a word, ten at the most. Returns the points."""
+    """Give a point for each word, at most ten. Returns the points."""
     points = min(10, len(command.text.split()))
     await ctx.connection.execute(
         "INSERT INTO school.grades (activity_id, student_id, answer, points) "
@@ -114,7 +114,7 @@ async def grade_answer(command: GradeAnswer, ctx: CommandContext) -> int:
 
 @handlers.command("school.announce_activity")
 async def announce_activity(command: AnnounceActivity, ctx: CommandContext) -> int:
-    """Notify each student and send an e-mail: all, or none if this fails. Returns how many."""
+    """Write a notification and send an e-mail for each student; returns their number."""
     students = await ctx.connection.fetch(
         """
         WITH notified AS (
@@ -150,9 +150,9 @@ async def announce_activity(command: AnnounceActivity, ctx: CommandContext) -> i
     "school.send_email", queue="email", timeout="30s", retry=Exponential(base="2s", attempts=15)
 )
 def send_email(command: SendEmail, ctx: BlockingCommandContext) -> None:
-    """Send the e-mail, then note it. A sync function: it runs in a thread, where it may block."""
+    """Send the e-mail, then write it down. A sync function runs in a thread, where it may block."""
     deliver(Mail(key=ctx.idempotency_key, to=command.address, subject=command.subject))
-    # Only now: the transaction opens at the first use, and so is not held while the server thinks.
+    # Only now: the transaction opens at the first use, so it does not wait for the mail server.
     ctx.connection.execute(
         "INSERT INTO school.deliveries (activity_id, student_id) VALUES ($1, $2)",
         command.activity_id,
@@ -162,14 +162,14 @@ def send_email(command: SendEmail, ctx: BlockingCommandContext) -> None:
 
 @handlers.command("school.tell_teacher")
 async def tell_teacher(command: TellTeacher, ctx: CommandContext) -> None:
-    """The last of the e-mails has been sent: that is a fact for others too."""
+    """Runs after the last e-mail of the class, and emits an event about it."""
     await _write(ctx, command.activity_id, "teacher")
     ctx.emit(ActivityDelivered(activity_id=command.activity_id))
 
 
 @handlers.event("activity.delivered")
 async def note_delivery(event: Event[ActivityDelivered], ctx: EventContext) -> None:
-    """Students and teachers see from then on that everybody knows of it."""
+    """Mark the activity: the whole class has its e-mail."""
     await ctx.connection.execute(
         "UPDATE school.activities SET reached_at = $2 WHERE id = $1",
         event.payload.activity_id,
@@ -179,7 +179,7 @@ async def note_delivery(event: Event[ActivityDelivered], ctx: EventContext) -> N
 
 @handlers.command("school.tell_office")
 async def tell_office(command: TellOffice, ctx: CommandContext) -> None:
-    """All that could be sent has been sent; somebody should look at the rest."""
+    """Runs after a batch with a dead letter: the office should look at it."""
     await _write(ctx, command.activity_id, "office")
 
 

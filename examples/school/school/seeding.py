@@ -1,7 +1,7 @@
 """The five steps that set up an institution, each a command with a transaction of its own.
 
-Owns the steps. Promises: a step starts when the one before has succeeded, and sees what that wrote;
-a step that fails can be run again, since it wrote nothing.
+Owns the steps. Promises: each step starts after the success of the previous one and sees its rows;
+a failed step can run again, since it wrote nothing.
 """
 
 from datetime import date, timedelta
@@ -17,7 +17,7 @@ _CAMPUSES = ("North Campus", "South Campus")
 class _Course(NamedTuple):
     name: str
     campus: str
-    # In the order of the terms: two of them are taught in each.
+    # In the order of the terms; each term has two.
     disciplines: tuple[str, ...]
 
 
@@ -30,10 +30,10 @@ _COURSES = (
     _Course("Physics", "North Campus", ("Algebra", "Mechanics", "Statistics", "Optics")),
     _Course("History", "South Campus", ("Antiquity", "Sources", "Middle Ages", "Statistics")),
 )
-_A_TERM = 2
+_DISCIPLINES_PER_TERM = 2
 CLASSES = 6
-TERMS = CLASSES // _A_TERM
-_LESSONS = 4  # given so far: one a week
+TERMS = CLASSES // _DISCIPLINES_PER_TERM
+_LESSONS = 4  # given so far: one each week
 
 # The classes of an institution.
 _CLASSES = """
@@ -46,7 +46,7 @@ _CLASSES = """
 
 
 class SeedBasicData(BaseModel):
-    """Campuses, courses, disciplines, and the curricula that say what a course teaches."""
+    """Campuses, courses, disciplines, and the curricula: the disciplines of each course."""
 
     institution_id: int
 
@@ -65,20 +65,20 @@ class SeedClasses(BaseModel):
 
 
 class SeedEnrolments(BaseModel):
-    """The students of that course, each in the classes of the term that the student is in."""
+    """The students of that course, each in the classes of the student's term."""
 
     institution_id: int
 
 
 class SeedAttendances(BaseModel):
-    """The lessons that were given so far, and who was there."""
+    """The lessons given so far, and which students attended."""
 
     institution_id: int
     today: date
 
 
 def add_to(handlers: Handlers) -> None:
-    """Declare the steps."""
+    """Declare the handlers of the steps."""
     handlers.command("school.seed_basic_data")(seed_basic_data)
     handlers.command("school.seed_users")(seed_users)
     handlers.command("school.seed_classes")(seed_classes)
@@ -87,7 +87,7 @@ def add_to(handlers: Handlers) -> None:
 
 
 async def seed_basic_data(command: SeedBasicData, ctx: CommandContext) -> list[int]:
-    """Returns the courses' ids, for the step that gives them students."""
+    """Returns the courses' ids, for the step that creates students."""
     await ctx.connection.execute(
         "INSERT INTO school.campuses (institution_id, name) SELECT $1, unnest($2::text[])",
         command.institution_id,
@@ -120,7 +120,7 @@ async def _seed_course(institution_id: int, course: _Course, ctx: CommandContext
          WHERE discipline.institution_id = $4
         """,
         number,
-        _A_TERM,
+        _DISCIPLINES_PER_TERM,
         list(course.disciplines),
         institution_id,
     )
@@ -137,7 +137,7 @@ async def seed_users(command: SeedUsers, ctx: CommandContext) -> list[int]:
         command.institution_id,
         CLASSES,
     )
-    # In turn over the courses, and within a course over its terms.
+    # Spread evenly over the courses, and within a course over its terms.
     await ctx.connection.execute(
         """
         INSERT INTO school.students (course_id, term, address)
@@ -177,7 +177,7 @@ async def seed_classes(command: SeedClasses, ctx: CommandContext) -> None:
 
 
 async def seed_enrolments(command: SeedEnrolments, ctx: CommandContext) -> None:
-    """Who is in a term of a course is in the classes of that term."""
+    """Each student joins the classes of the student's course and term."""
     await ctx.connection.execute(
         f"""
         INSERT INTO school.enrolments (class_id, student_id)
@@ -191,7 +191,7 @@ async def seed_enrolments(command: SeedEnrolments, ctx: CommandContext) -> None:
 
 
 async def seed_attendances(command: SeedAttendances, ctx: CommandContext) -> None:
-    """A lesson a week until today; about nine of ten students were there, by chance."""
+    """One lesson a week until today; about nine of ten students attended, by chance."""
     await ctx.connection.execute(
         f"""
         WITH given AS (

@@ -31,7 +31,7 @@ async def test_an_institution_is_set_up_in_five_steps() -> None:
     assert waits == [[], *([name] for name in names[:-1])]
 
 
-async def test_each_student_is_sent_an_email_and_the_teacher_is_told_last() -> None:
+async def test_each_student_gets_an_email_and_the_teacher_is_told_last() -> None:
     connection = AsyncMock(spec=Connection)
     connection.fetch.return_value = [
         {"id": 2, "address": "ada@school.example", "title": "Exercise 1"},
@@ -47,7 +47,7 @@ async def test_each_student_is_sent_an_email_and_the_teacher_is_told_last() -> N
     assert [sent.type for sent in batch.otherwise] == ["school.tell_office"]
 
 
-async def test_an_email_is_sent_then_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_email_is_sent_then_written_down(monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[Mail] = []
     monkeypatch.setattr("school.plugin.deliver", sent.append)
     connection = AsyncMock(spec=Connection)
@@ -63,7 +63,7 @@ async def test_an_email_is_sent_then_noted(monkeypatch: pytest.MonkeyPatch) -> N
     ("trouble", "is_tried_again"),
     [(smtplib.SMTPServerDisconnected("gone"), True), (Reject("no such user"), False)],
 )
-async def test_trouble_with_the_mail_server_notes_nothing(
+async def test_a_failed_email_is_not_written_down(
     trouble: Exception, is_tried_again: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(_mail: object) -> None:

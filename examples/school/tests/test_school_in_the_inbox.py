@@ -1,4 +1,7 @@
-"""The school on a real database: `pip install 'inboxd[embedded]' pytest`."""
+"""The school on a real database.
+
+To run it: `pip install 'inboxd[embedded]' pytest`, then `pytest tests`.
+"""
 
 import smtplib
 
@@ -12,13 +15,13 @@ from school.plugin import handlers
 
 @pytest.fixture
 def inboxd_handlers() -> Handlers:
-    """Only these, whatever else is installed."""
+    """Load this plugin alone, whatever else is installed."""
     return handlers
 
 
 @pytest.fixture
 def school(inbox: TestInbox) -> TestInbox:
-    """A school: two classes, three students, one activity. Its tables are the migrations'."""
+    """Two classes, three students, one activity; the plugin's migrations created the tables."""
     inbox.execute(
         """
         INSERT INTO school.institutions (name) VALUES ('Example School');
@@ -39,14 +42,14 @@ def school(inbox: TestInbox) -> TestInbox:
 
 
 class Post:
-    """A mail server; what it does with the next mails is for each test to say."""
+    """A mail server; each test sets its answers."""
 
     def __init__(self) -> None:
         self.delivered: list[str] = []
         self.troubles: dict[str, Exception] = {}
 
     def deliver(self, mail: Mail) -> None:
-        """Take a mail, or not."""
+        """Accept a mail, or raise the error that is set for its address."""
         if mail.to in self.troubles:
             raise self.troubles[mail.to]
         self.delivered.append(mail.to)
@@ -54,13 +57,13 @@ class Post:
 
 @pytest.fixture
 def post(monkeypatch: pytest.MonkeyPatch) -> Post:
-    """The handlers run in this process: what they call may be replaced."""
+    """Replaces `deliver`: handlers run in this process, so the tests can replace what they call."""
     post = Post()
     monkeypatch.setattr("school.plugin.deliver", post.deliver)
     return post
 
 
-def test_the_class_is_sent_its_emails_and_the_teacher_is_told_last(
+def test_the_class_gets_its_emails_and_the_teacher_is_told_last(
     school: TestInbox, post: Post
 ) -> None:
     school.emit("activity.published", {"activity_id": 1})

@@ -1,1 +1,1 @@
-"""What the demos of the examples share."""
+"""Code that the demos of the examples share."""

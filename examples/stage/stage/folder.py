@@ -1,4 +1,4 @@
-"""The folder of a demo: gone when all went well, kept and named when something was wrong."""
+"""The folder of a demo: removed after success, kept and named after a fault."""
 
 import shutil
 import tempfile
@@ -10,7 +10,7 @@ from pathlib import Path
 
 @dataclass
 class DemoFolder:
-    """Where a demo's processes write. wanted: it is to stay, so that somebody can say why."""
+    """The folder that a demo's processes write to; `wanted` keeps it, so that its logs remain."""
 
     path: Path
     wanted: bool = False
@@ -18,15 +18,14 @@ class DemoFolder:
 
     @property
     def logs(self) -> list[Path]:
-        """What the processes wrote."""
         return [log for each in (self.path, *self.others) for log in sorted(each.glob("*.log"))]
 
 
 @contextmanager
-def demo_folder(tell: Callable[[str], None]) -> Iterator[DemoFolder]:
-    """A folder for the block. It stays, with `others`, if it is wanted or the block fails.
+def demo_folder(report: Callable[[str], None]) -> Iterator[DemoFolder]:
+    """Yield a folder; remove it and `others` at the end, unless it is wanted or the block fails.
 
-    Ctrl-C is no failure.
+    Ctrl-C does not count as a failure.
     """
     made = DemoFolder(Path(tempfile.mkdtemp(prefix="inboxd-demo-")))
     try:
@@ -38,9 +37,9 @@ def demo_folder(tell: Callable[[str], None]) -> Iterator[DemoFolder]:
         raise
     finally:
         if made.wanted:
-            tell(f"Kept, since something was wrong: {made.path}. Its logs:")
+            report(f"Kept after a fault: {made.path}. Its logs:")
             for log in made.logs:
-                tell(f"  {log}")
+                report(f"  {log}")
         else:
             for each in (made.path, *made.others):
                 shutil.rmtree(each, ignore_errors=True)

@@ -1,7 +1,7 @@
-"""inboxd and services as their operators start them: real processes, ready before they are used.
+"""inboxd and services as real processes, started as their operators start them.
 
-Owns the processes. Promises: each is ready when `running` gives it, and gone when the block ends,
-whatever happened in it; what it wrote is shown when it fails.
+Owns the processes. Promises: a process is ready when `running` yields it, and has ended when the
+block ends, whatever happens in the block; an error shows the end of the process's log.
 """
 
 import os
@@ -24,14 +24,14 @@ _SERVER_ERROR = 500
 
 
 class ProcessError(Exception):
-    """A process did not do what was asked; the message ends with what it wrote."""
+    """A process failed, or did not become ready; the message shows the end of its log."""
 
 
 class Program:
-    """One command line, with the environment of the demo and variables of its own."""
+    """A command line; its environment is the demo's, without INBOXD_ variables, and `given`."""
 
     def __init__(self, command: Sequence[str], *, log: Path, port: int, **given: str) -> None:
-        """Start nothing yet; it is ready when `GET /readyz` at `port` is no server error."""
+        """Start nothing yet; a process is ready when `GET /readyz` at `port` answers below 500."""
         self._command = [sys.executable, "-m", *command]
         self._log = log
         self._port = port
@@ -39,7 +39,7 @@ class Program:
         self._environment: Mapping[str, str] = {**inherited, **given}
 
     async def done(self) -> None:
-        """Run it to its end. Raises ProcessError."""
+        """Run the command to its end. Raises ProcessError if it fails."""
         process = await self._start()
         async with process:
             if await process.wait() != 0:
@@ -47,7 +47,7 @@ class Program:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[Process]:
-        """Run it inside the block. Raises ProcessError when it does not get ready."""
+        """Run the command during the block. Raises ProcessError if it does not become ready."""
         process = await self._start()
         try:
             with anyio.move_on_after(_READY_SECONDS) as waiting:
@@ -65,10 +65,12 @@ class Program:
     def failure(self, what: str) -> ProcessError:
         """An error that shows the end of the log."""
         lines = self._log.read_text(errors="replace").splitlines()[-_LOG_LINES:]
-        return ProcessError("\n".join([f"{' '.join(self._command[1:])} {what}; its end:", *lines]))
+        return ProcessError(
+            "\n".join([f"{' '.join(self._command[1:])} {what}; the end of its log:", *lines])
+        )
 
     async def _start(self) -> Process:
-        # A session of its own: Ctrl-C reaches the demo, which then stops it in order.
+        # In a session of its own: Ctrl-C reaches the demo alone, which then stops the process.
         with self._log.open("ab") as log:
             return await anyio.open_process(
                 self._command,
@@ -91,13 +93,13 @@ class Program:
 
 
 def inboxd(*arguments: str, config: Path, log: Path, port: int, **given: str) -> Program:
-    """`inboxd …` with the settings of a file, and those given before them; `port`: its health."""
+    """`inboxd` with the settings of a file, which `given` overrides; `port`: its health checks."""
     command = ["inboxd", *arguments, "-c", str(config)]
     return Program(command, log=log, port=port, INBOXD_HTTP__PORT=str(port), **given)
 
 
 def service(factory: str, *, log: Path, port: int, **given: str) -> Program:
-    """An ASGI application that listens at `port` of this machine."""
+    """An ASGI application, served by uvicorn at `port` of this machine."""
     command = ["uvicorn", "--factory", factory, "--port", str(port), "--no-access-log"]
     return Program(command, log=log, port=port, **given)
 

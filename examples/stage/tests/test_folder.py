@@ -1,4 +1,4 @@
-"""A demo that finds something wrong keeps its folder and names its logs; another leaves nothing."""
+"""A demo with a fault keeps its folder and names its logs; a demo without one leaves nothing."""
 
 import tempfile
 from pathlib import Path
@@ -9,13 +9,13 @@ from stage.folder import demo_folder
 
 
 @pytest.fixture
-def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     return []
 
 
-def _play(told: list[str], *, code: int = 0, error: BaseException | None = None) -> None:
-    with demo_folder(told.append) as folder:
+def _play(lines: list[str], *, code: int = 0, error: BaseException | None = None) -> None:
+    with demo_folder(lines.append) as folder:
         (folder.path / "registration.log").write_text("500")
         beside = Path(tempfile.mkdtemp())
         (beside / "server.log").write_text("FATAL")
@@ -25,21 +25,21 @@ def _play(told: list[str], *, code: int = 0, error: BaseException | None = None)
             raise error
 
 
-def test_one_that_goes_well_leaves_nothing(told: list[str], tmp_path: Path) -> None:
-    _play(told)
+def test_a_demo_without_a_fault_leaves_nothing(lines: list[str], tmp_path: Path) -> None:
+    _play(lines)
     with pytest.raises(KeyboardInterrupt):
-        _play(told, error=KeyboardInterrupt())
-    assert (told, list(tmp_path.iterdir())) == ([], [])
+        _play(lines, error=KeyboardInterrupt())
+    assert (lines, list(tmp_path.iterdir())) == ([], [])
 
 
-def test_one_that_finds_something_wrong_keeps_it_and_names_its_logs(
-    told: list[str], tmp_path: Path
+def test_a_demo_with_a_fault_keeps_its_folder_and_names_its_logs(
+    lines: list[str], tmp_path: Path
 ) -> None:
-    _play(told, code=1)
+    _play(lines, code=1)
     with pytest.raises(ValueError, match="unexpected"):
-        _play(told, error=ValueError("unexpected"))
-    named = [Path(line.strip()) for line in told if line.endswith(".log")]
+        _play(lines, error=ValueError("unexpected"))
+    named = [Path(line.strip()) for line in lines if line.endswith(".log")]
     assert [each.name for each in named] == ["registration.log", "server.log"] * 2
     assert [each.read_text() for each in named] == ["500", "FATAL"] * 2
-    assert len([line for line in told if line.startswith("Kept")]) == 2
+    assert len([line for line in lines if line.startswith("Kept")]) == 2
     assert len(list(tmp_path.iterdir())) == 4

@@ -1,4 +1,4 @@
-"""A process that fails says why, and none outlives its block."""
+"""A process that fails shows why."""
 
 import asyncio
 from pathlib import Path
@@ -15,10 +15,10 @@ def test_the_end_of_the_log_is_shown(tmp_path: Path) -> None:
         asyncio.run(program.done())
 
 
-def test_what_ends_before_it_is_ready_is_no_wait(tmp_path: Path) -> None:
+def test_a_process_that_ends_before_it_is_ready_is_reported(tmp_path: Path) -> None:
     async def run() -> None:
         async with service("no_such:app", log=tmp_path / "log", port=1).running():
-            pytest.fail("it cannot be ready")
+            pytest.fail("the service reports that it is ready")
 
     with pytest.raises(ProcessError, match="ended with exit code"):
         asyncio.run(run())

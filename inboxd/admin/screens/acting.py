@@ -1,13 +1,12 @@
-"""Actions from the screens: what is asked first, what is done, what becomes of a form sent twice.
+"""Actions from the screens: confirmation, execution, and protection against repeated forms.
 
-Promises: nobody is asked, and nothing is done, without the role that an action is for, which is
-judged before anything is read, and that of the database besides; a form does what it is for once in
-this process, and elsewhere what it was shown for has changed then. What goes wrong is a page with a
-sentence and the way back; what was typed wrong is asked again, with what was typed. What an action
-does it does whole or not at all, but for an erasure, which says how far it came.
-Known limit: an answer that comes too late may be about something that was done; its page says to
-look first.
-*See:* `actions/`, what there is; `writing.py`, by which sessions.
+Promises: an action needs its role, which is checked before anything is read, and the rights of the
+database role; a form counts once in this process, and in another the state that it was shown for
+has changed by then. An error is a page with a sentence and a way back; an invalid input is asked
+for again, with the input kept. An action is done completely or not at all, except an erasure, which
+reports how far it came. A secret that an action made is only in the answer to its form.
+Known limit: an action that runs out of time may have been done; its page says to check first.
+*See:* `actions/`, which has the actions; `writing.py`, which opens their sessions.
 """
 
 from collections import OrderedDict
@@ -26,7 +25,7 @@ from inboxd.admin.screens.access import Doorkeeper
 from inboxd.admin.screens.access.cookies import prefix_of
 from inboxd.admin.screens.access.wanted import wanted
 from inboxd.admin.screens.actions import ACTIONS
-from inboxd.admin.screens.actions.contract import ActionVisit, Question, ScreenAction
+from inboxd.admin.screens.actions.contract import ActionTold, ActionVisit, Question, ScreenAction
 from inboxd.admin.screens.forms import read_form
 from inboxd.admin.screens.host_spool import HostSpool
 from inboxd.admin.screens.roles import Role, Visitor
@@ -45,7 +44,7 @@ from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
 
-# Seconds for a whole request, as the admin API has it.
+# Seconds for a whole request; the same as in the admin API.
 TIMEOUT: Final = 15.0
 _MOST_FIELDS: Final = 32
 _LONGEST_REASON: Final = 1_000
@@ -55,19 +54,21 @@ Show = Callable[[Request, ScreenPage, Visitor | None, HTTPStatus], Response]
 
 
 class FormsOnce:
-    """The forms that were sent to this process, each by the uuid that it carries."""
+    """The uuids of the forms that this process has received."""
 
     def __init__(self) -> None:
-        """None yet."""
         self._sent: OrderedDict[UUID, None] = OrderedDict()
 
     @contextmanager
     def taken(self, once: UUID) -> Iterator[Callable[[], object]]:
-        """Let a form count once, unless what it is for fails or is given up. Raises Conflict."""
+        """Let a form count once; after a failure, or a call of the result, it may be sent again.
+
+        Raises Conflict, if the form has counted already.
+        """
         if once in self._sent:
             raise Conflict(
-                "this was confirmed before, and counted once; nothing more was done: open the page "
-                "again if it is to be done once more"
+                "this form was confirmed before, so nothing more was done: open the page again to "
+                "do it once more"
             )
         self._sent[once] = None
         while len(self._sent) > _MOST_KNOWN:
@@ -89,10 +90,7 @@ class ScreenActing:
         show: Show,
         spool: HostSpool | None = None,
     ) -> None:
-        """`show` draws a page that is read from nowhere, for whom, with which status.
-
-        spool: of this host, where the process has one.
-        """
+        """show: draws a page that needs no database. spool: of this host, if there is one."""
         self._settings, self._access, self._show = settings, access, show
         self._spool = spool
         self._writing = Writing(settings)
@@ -100,13 +98,13 @@ class ScreenActing:
         self.told = ToldSentences(settings.admin)
 
     async def why_not(self, visitor: Visitor) -> ReadOnlyReason | None:
-        """Why somebody who may act cannot now; None: they can, or may not anyway."""
+        """Why an operator cannot act now; None: actions are possible, or the role is too low."""
         return await self._writing.why_not() if visitor.may(Role.OPERATOR) else None
 
     def answers(
         self, on_done: Callable[[], None]
     ) -> Iterator[tuple[str, Callable[[Request], Awaitable[Response]]]]:
-        """Each path with its answer, to GET and to POST. on_done: called after each action."""
+        """Each path with its answer to GET and POST. on_done: called after each action."""
         for action in ACTIONS:
             yield action.path, self._answering(action, on_done)
 
@@ -141,7 +139,7 @@ class ScreenActing:
         again: ActionVisit | None = None,
         refused: str | None = None,
     ) -> Response:
-        """The form; `again`: with what was typed, and why that was refused."""
+        """The confirmation. again: a visit whose input is kept. refused: why it was refused."""
         async with self._writing.session() as session:
             await self._refuse(session, action)
             visit = ActionVisit(
@@ -186,7 +184,12 @@ class ScreenActing:
             except UsageError as error:
                 told, refused = None, detail_of(error)
             if told is not None:
-                _log.info("done on the screens", action=action.path, actor=visitor.actor)
+                _log.info(
+                    "an action was done on the screens", action=action.path, actor=visitor.actor
+                )
+                if told.secret is not None:
+                    # Not in a cookie, which the browser would keep.
+                    return self._show(request, _secret_page(told), visitor, HTTPStatus.OK)
                 to = prefix_of(request) + told.path
                 response = RedirectResponse(to, HTTPStatus.SEE_OTHER)
                 self.told.keep(request, response, visitor, told.sentence)
@@ -194,7 +197,7 @@ class ScreenActing:
         return await self._asked(request, action, visitor, visit, refused)
 
     async def _refuse(self, session: Session, action: ScreenAction) -> None:
-        """Raise RequestRefused where the database does not allow an action, in words."""
+        """Raise RequestRefused, with the reason, if the database does not allow the action."""
         await self._writing.refuse_if_read_only(session)
         if action.reserved and (why := await why_denied(session, action.reserved)):
             raise RequestRefused(HTTPStatus.FORBIDDEN, f"nothing was changed: {why}")
@@ -214,7 +217,7 @@ class ScreenActing:
 
 
 def actions_for(visitor: Visitor | None, *, frozen: bool) -> frozenset[str]:
-    """The paths of what somebody is offered."""
+    """The paths of the actions that a visitor is offered."""
     if visitor is None or frozen:
         return frozenset()
     limited = visitor.tenants is not None
@@ -226,27 +229,35 @@ def actions_for(visitor: Visitor | None, *, frozen: bool) -> frozenset[str]:
 
 
 def _check_role(visitor: Visitor, action: ScreenAction) -> None:
-    """Raise RequestRefused for who may not."""
+    """Raise RequestRefused, unless the visitor may do the action."""
     if not action.for_tenants:
         refuse_certain_tenants(visitor)
     if not visitor.may(action.role):
-        detail = f"this is for those who have the role {action.role.name.lower()}"
+        detail = f"this action needs the role {action.role.name.lower()}"
         raise RequestRefused(HTTPStatus.FORBIDDEN, detail)
 
 
 def _check_texts(values: Iterable[str]) -> None:
-    """Raise UsageError for what no column of the database holds."""
+    """Raise UsageError for texts that the database cannot store."""
     if any(map(checks.text, values)):
-        raise UsageError("an address or a form has no NUL character: open the action from a page")
+        raise UsageError(
+            "an address or a form has a character that the database cannot store, such as NUL: "
+            "open the action from a page"
+        )
 
 
 def _reason(text: str | None) -> str | None:
-    """Why, for the audit. Raises UsageError."""
+    """The reason for the audit. Raises UsageError."""
     if text is None or not (text := text.strip()):
         return None
     if len(text) > _LONGEST_REASON:
-        raise UsageError(f"a reason is a text of at most {_LONGEST_REASON} characters")
+        raise UsageError(f"the reason must have at most {_LONGEST_REASON} characters")
     return text
+
+
+def _secret_page(told: ActionTold) -> ScreenPage:
+    shown = {"told": told.sentence, "secret": told.secret, "back": told.path}
+    return ScreenPage("secret.html", {}, shown)
 
 
 def _page(

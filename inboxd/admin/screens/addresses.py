@@ -1,7 +1,7 @@
 """Addresses of pages, with their state in the query.
 
-Promises that nothing of a value leaves the place it has in an address. Known limit: the prefix that
-the screens are under is put before it by `url` of the templates.
+Promises that values are quoted, so that none changes the structure of an address. Known limit: the
+screens' prefix is missing; the templates add it with `url`.
 """
 
 from collections.abc import Iterable
@@ -11,9 +11,9 @@ Pairs = Iterable[tuple[str, str]]
 
 
 def with_query(path: str, pairs: Pairs, **changes: object) -> str:
-    """A path with these pairs, less those without a value, and with others for some names.
+    """A path with a query of these pairs; pairs without a value are left out.
 
-    None takes a name out.
+    changes: other values for some names; None removes a name.
     """
     kept = [(name, value) for name, value in pairs if value and name not in changes]
     kept += [(name, str(value)) for name, value in changes.items() if value not in (None, "")]
@@ -21,5 +21,5 @@ def with_query(path: str, pairs: Pairs, **changes: object) -> str:
 
 
 def path_of(*parts: object) -> str:
-    """A path of these parts, each one of its own whatever it holds."""
+    """A path of these segments, each quoted."""
     return "".join(f"/{quote(str(part), safe='')}" for part in parts)

@@ -1,18 +1,17 @@
-"""The application of the screens: who visits which page, and in which form it is answered.
+"""The application of the screens: it identifies the visitor, reads a page, and answers.
 
-Promises: nobody sees a page without the role that it asks for, or, of certain tenants alone, one
-that is not made for that; nobody sees contents (`?payload=1`) without
-that of a reader, and where that is wanted not before it is in the audit; nothing is changed by a
-page of another site; every answer has the headers that keep scripts, frames and caches of others
-away; a page is read within a time limit, and what goes wrong is a page with a sentence, never a
-stack trace; its form (HTML, JSON, for some a text) is the visitor's choice.
-*See:* `screen.py`, what a page is; `written.py`, its forms; `access/`, who visits; `acting.py`,
-what is done from here; `admin/revealing.py`, what the audit has of looks.
+Promises: a page needs its role, and a visitor of certain tenants only sees pages made for that;
+contents (`?payload=1`) need the role reader and, if the settings ask for it, an audit entry that is
+written first; pages of other sites change nothing; every answer has headers against foreign
+scripts, frames and caches; a page is read within a time limit; an error is a page with a sentence,
+never a stack trace; the visitor chooses the form (HTML, JSON, for some pages a text).
+*See:* `screen.py`, the description of a page; `written.py`, its forms; `access/`, visitors;
+`acting.py`, actions; `admin/revealing.py`, the audit of viewed contents.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from http import HTTPStatus
 from time import monotonic
 from typing import Any, Final
@@ -37,7 +36,7 @@ from inboxd.admin.answers import (
     status_of,
 )
 from inboxd.admin.revealing import Revealing
-from inboxd.admin.screens import acting, written
+from inboxd.admin.screens import acting, views, written
 from inboxd.admin.screens.access import Doorkeeper
 from inboxd.admin.screens.access.hosts import refuse_other_origin
 from inboxd.admin.screens.assets import StaticFiles
@@ -61,20 +60,19 @@ from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
 
-# How many pages are read at once, and what one of their statements gets.
+# Pages read at once, and the time for each of their statements.
 SESSIONS: Final = 3
 STATEMENT_TIMEOUT: Final = timedelta(seconds=2)
-# Seconds for a whole page, and for a free session.
+# Seconds for a whole page, and for getting a session.
 TIMEOUT: Final = 5.0
-_SESSION: Final = 2.0
-# What a page that is open shows, and how many seconds ago it was read.
+_SESSION_SECONDS: Final = 2.0
+# The revision that an open page shows, and how many seconds ago it was read.
 _REVISION: Final = "x-revision"
 _READ_AGE: Final = "x-read-age"
-# By these a request asks for contents (payload, headers, result, body, the webhook as it came),
-# whatever their values are, if they have any: a page may take each for yes. Such a page is read for
-# one visitor.
+# Parameters by which a request asks for contents, whatever their values are: a page may take any
+# value for yes. Such a page is read for one visitor, and not shared.
 _REVEALING: Final = ("payload", "headers", "result", "body", "raw")
-# Where a page's content begins, and its title ends.
+# A page's content begins here, and its title ends.
 _MAIN: Final = "<main "
 _HEADERS: Final = {
     "cache-control": "no-store",
@@ -99,16 +97,16 @@ class Screens:
         screens: Sequence[Screen],
         spool: HostSpool | None = None,
     ) -> None:
-        """Read with sessions of `looks`, let in whom `access` does; `spool`: if it is at hand."""
+        """looks: opens read-only sessions. spool: that of this host, if the process has one."""
         self._settings, self._looks, self._access = settings, looks, access
         self._screens, self._spool = screens, spool
         self._tenants = Tenants(settings.tenants)
-        self._snapshot = Snapshot(settings, lambda: looks.look(_SESSION))
+        self._snapshot = Snapshot(settings, lambda: looks.look(_SESSION_SECONDS))
         self._shared = SharedReadings()
         self._renderer = Renderer()
         self._readings = Readings()
         self._static = StaticFiles()
-        # Of each page: whether it is there for somebody of certain tenants.
+        # Paths of the pages, by whether the visitor is limited to certain tenants.
         self._paths = {
             False: frozenset(screen.path for screen in screens),
             True: frozenset(screen.path for screen in screens if screen.for_tenants),
@@ -119,7 +117,6 @@ class Screens:
         self._again: Mapping[str, str] = {}
 
     def application(self) -> Starlette:
-        """The application, without a socket."""
         routes = [
             Route(path, self._answering(screen), methods=["GET"])
             for screen in self._screens
@@ -138,6 +135,7 @@ class Screens:
             routes=[
                 Route(StaticFiles.PATH, self._static.answer, methods=["GET"]),
                 Route(PREFERENCES, keep, methods=["GET"]),
+                Route(views.PATH, self._guarded(self._views), methods=["GET", "POST"]),
                 *entrances,
                 *actions,
                 *routes,
@@ -145,7 +143,7 @@ class Screens:
             middleware=[Middleware(GZipMiddleware, minimum_size=1000)],
             exception_handlers={HTTPException: self._no_such_page},
         )
-        # It would lead to what `Host` says, which behind a proxy is not where the browser is.
+        # starlette would redirect to the host of `Host`, which behind a proxy is a wrong address.
         application.router.redirect_slashes = False
         return application
 
@@ -165,7 +163,7 @@ class Screens:
     def _guarded(
         self, answer: Callable[[Request], Awaitable[Response]], within: float = TIMEOUT
     ) -> Callable[[Request], Awaitable[Response]]:
-        """Refuse what other sites send; every failure becomes a page, in time."""
+        """Refuse forms of other sites, limit the time, and turn every failure into a page."""
 
         async def guarded(request: Request) -> Response:
             try:
@@ -174,9 +172,12 @@ class Screens:
                         refuse_other_origin(request, self._access.origin(request))
                     response = await answer(request)
             except TimeoutError:
-                detail = f"not read within {within:g} s: ask for less, or again later"
+                detail = f"not read within {within:g} s: narrow the filter, or try again later"
                 if request.method == "POST":
-                    detail = f"not answered within {within:g} s: look before you try it again"
+                    detail = (
+                        f"not answered within {within:g} s: check whether it was done before you "
+                        "try again"
+                    )
                 response = self._failed(
                     request, RequestRefused(HTTPStatus.SERVICE_UNAVAILABLE, detail)
                 )
@@ -201,7 +202,7 @@ class Screens:
             return Response(status_code=HTTPStatus.NO_CONTENT, headers=_HEADERS)
 
         async def read() -> ScreenPage | Elsewhere:
-            async with self._looks.look(_SESSION) as session:
+            async with self._looks.look(_SESSION_SECONDS) as session:
                 noted = NotedStatements(session.sql)
                 visit = PageVisit(
                     replace(session, sql=noted),
@@ -247,10 +248,11 @@ class Screens:
         visitor: Visitor,
         frozen: ReadOnlyReason | None,
     ) -> Response:
-        """The whole page; of one that is open already its content, or nothing if that is known."""
+        """The whole page; for an open page, its new content, or nothing if that is unchanged."""
         page = reading.page
-        assert isinstance(page, ScreenPage)  # noqa: S101 - the caller has led elsewhere
-        look = (preferences_of(request).language, _prefix(request), seen.trouble, frozen)
+        assert isinstance(page, ScreenPage)  # noqa: S101 - the caller handles Elsewhere
+        kept = tuple(views.views_of(request, _path(request)))
+        look = (preferences_of(request).language, _prefix(request), seen.trouble, frozen, kept)
         drawn = reading.drawn(
             look, lambda: self._content(request, page, visitor, seen.trouble, reading.age, frozen)
         )
@@ -288,6 +290,8 @@ class Screens:
             "frozen": frozen,
             "can": offered.__contains__,
             "read_age": age,
+            "views": views.views_of(request, _path(request)),
+            "view_query": views.query_of(request.query_params),
             **self._inbox(),
             **self._place(request, visitor),
         }
@@ -303,16 +307,16 @@ class Screens:
         revision: str | None = None,
         age: float = 0.0,
     ) -> str:
-        """A page and what stands around it. revision: None, where it is not kept up to date."""
+        """The content with its frame. revision: None, if the page does not refresh itself."""
         title, begin, main = content.partition(_MAIN)
-        preferences = preferences_of(request)
+        preferences, seen = preferences_of(request), self._snapshot.last
         values: Mapping[str, Any] = {
             "title": Markup(title.strip()),  # noqa: S704 - drawn by a template
             "main": Markup(begin + main),  # noqa: S704 - drawn by a template
             "revision": revision,
             "told": self._acting.told.read(request, visitor),
             "read_age": age,
-            "now": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "now": None if seen is None else seen.now.isoformat(timespec="milliseconds"),
             "visitor": visitor,
             "preferences": preferences,
             "navigation": self._navigation[_is_limited(visitor)],
@@ -325,11 +329,11 @@ class Screens:
         ).lstrip()
 
     def _inbox(self) -> dict[str, Any]:
-        """Which one it is, so that nobody acts on another."""
+        """The label of this inbox, so that no operator takes it for another."""
         return {"label": self._settings.admin.label, "colour": self._settings.admin.colour}
 
     def _place(self, request: Request, visitor: Visitor | None) -> dict[str, Any]:
-        path, query = request.url.path.removeprefix(_prefix(request)) or "/", request.query_params
+        path, query = _path(request), request.query_params
         if path in self._again:
             path, query = self._again[path], QueryParams()
         return {
@@ -352,7 +356,7 @@ class Screens:
     def _to_somebody(
         self, request: Request, page: ScreenPage, visitor: Visitor | None, status: HTTPStatus
     ) -> Response:
-        """A page that is read from nowhere."""
+        """A page that needs no database."""
         content, whole = self._content(request, page, visitor), _REVISION not in request.headers
         if whole:
             content = self._whole(request, content, visitor)
@@ -362,8 +366,18 @@ class Screens:
             self._acting.told.forget(request, response, visitor)
         return response
 
+    async def _views(self, request: Request) -> Response:
+        """The views that the browser keeps, for any visitor."""
+        visitor = await self._access.visitor(request)
+        if isinstance(visitor, Response):
+            return visitor
+        request.state.visitor = visitor
+        if request.method == "POST":
+            return await views.change(request)
+        return self._to_somebody(request, views.page(request), visitor, HTTPStatus.OK)
+
     async def _no_such_page(self, request: Request, error: Exception) -> Response:
-        assert isinstance(error, HTTPException)  # noqa: S101 - it is the handler of these
+        assert isinstance(error, HTTPException)  # noqa: S101 - it is called for these alone
         return self._failed(
             request, RequestRefused(HTTPStatus(error.status_code), "there is no such page")
         )
@@ -373,18 +387,18 @@ def _check_role(visitor: Visitor, screen: Screen, request: Request) -> None:
     if not screen.for_tenants:
         refuse_certain_tenants(visitor)
     if not visitor.may(screen.role):
-        detail = f"this page is for those who have the role {screen.role.name.lower()}"
+        detail = f"this page needs the role {screen.role.name.lower()}"
         raise RequestRefused(HTTPStatus.FORBIDDEN, detail)
     if _reveals(request) and not visitor.may(Role.READER):
         detail = (
-            "payloads, headers, results and bodies are for those who have the role reader, or one "
-            "above it: [admin] says who has which"
+            "payloads, headers, results and bodies need the role reader or a higher one: the "
+            "settings in [admin] assign the roles"
         )
         raise RequestRefused(HTTPStatus.FORBIDDEN, detail)
 
 
 def _is_limited(visitor: Visitor | None) -> bool:
-    """Whether somebody may see rows of certain tenants alone."""
+    """Whether the visitor may see rows of certain tenants alone."""
     return visitor is not None and visitor.tenants is not None
 
 
@@ -394,9 +408,14 @@ def _reveals(request: Request) -> bool:
 
 
 def _target(request: Request) -> str:
-    """What a path is about, as the audit has it: `events 4711`."""
+    """The target of a path in the audit: `events 4711`."""
     path = request.url.path.removeprefix(_prefix(request)).removesuffix(".json")
     return path.strip("/").replace("/", " ")
+
+
+def _path(request: Request) -> str:
+    """The path without the prefix."""
+    return request.url.path.removeprefix(_prefix(request)) or "/"
 
 
 def _prefix(request: Request) -> str:

@@ -1,7 +1,7 @@
-"""The files that a browser keeps: style, script, mark.
+"""The static files: style, script, icon.
 
-Owns `static/`. Promises that a file's address changes when the file does, so that a browser asks
-for each once.
+Owns `static/`. Promises that a file's address changes with its content, so that a browser loads
+each once.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ _KINDS: Final = {
     "js": "text/javascript; charset=utf-8",
     "svg": "image/svg+xml",
 }
-_YEAR: Final = 31_536_000
+_YEAR_SECONDS: Final = 31_536_000
 _HEADERS: Final = {
     "cross-origin-resource-policy": "same-origin",
     "x-content-type-options": "nosniff",
@@ -33,12 +33,11 @@ class _File:
 
 
 class StaticFiles:
-    """All of them, read once."""
+    """All static files, read once."""
 
     PATH: Final = "/static/{digest}/{name}"
 
     def __init__(self) -> None:
-        """Read the folder."""
         folder = resources.files("inboxd.admin.screens").joinpath("static")
         self._files = {
             file.name: _read(file.name, file.read_bytes())
@@ -47,18 +46,18 @@ class StaticFiles:
         }
 
     def path(self, name: str) -> str:
-        """Where it is, as it is now."""
+        """The address of a file, which has its digest."""
         return self.PATH.format(digest=self._files[name].digest, name=name)
 
     async def answer(self, request: Request) -> Response:
-        """The file; one that another release had is not kept by the browser."""
+        """The file; the browser does not keep it under the digest of another release."""
         file = self._files.get(request.path_params["name"])
         if file is None:
             raise HTTPException(404)
         same = request.path_params["digest"] == file.digest
         headers = {
             **_HEADERS,
-            "cache-control": f"public, max-age={_YEAR}, immutable" if same else "no-cache",
+            "cache-control": f"public, max-age={_YEAR_SECONDS}, immutable" if same else "no-cache",
         }
         return Response(file.content, headers=headers, media_type=file.kind)
 

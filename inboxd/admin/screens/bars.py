@@ -1,7 +1,7 @@
 """The bars of a waterfall as SVG: one for each row, all over the same time.
 
-Promises that no bar is the only place of its numbers: its row has them as text; that nothing is
-styled inline; and that what could not be seen is drawn so wide that it can.
+Promises that each row has the numbers of its bar as text, too; that nothing is styled inline; and
+that a stretch is always drawn wide enough to be seen.
 *See:* `model/story_times.py`, for the times; `charts.py`, for other charts.
 """
 
@@ -16,21 +16,21 @@ from inboxd.model.wording import span
 
 _WIDTH: Final = 1000
 _HEIGHT: Final = 20
-_LEAST: Final = 4
-# How high each is, above and below the middle: they differ without their colours.
+_LEAST_WIDTH: Final = 4
+# Half the height of each kind, so that they differ even without their colours.
 _HALF: Final[dict[How, float]] = {"early": 1.5, "due": 4, "worked": 8, "dead": 1.5, "batch": 6}
 _LOOKS: Final[dict[How, str]] = {"early": "idle", "due": "wait", "dead": "bad", "batch": "hue-8"}
 _WORDS: Final[dict[How, str]] = {
     "early": "Not due, or between attempts",
-    "due": "Due, and not begun",
-    "worked": "Worked on",
+    "due": "Due, not started",
+    "worked": "Being processed",
     "dead": "Dead letter",
     "batch": "Batch",
 }
 
 
 def bar(row: PlacedRow, fall: Waterfall, say: Callable[..., str]) -> Markup:
-    """What became of a row."""
+    """Draw the stretches of a row's time, with its failed attempts and replays as ticks."""
     drawn = Markup().join(
         Markup('<line class="grid" x1="{x}" x2="{x}" y1="0" y2="{h}"/>').format(
             x=_WIDTH * quarter / 4, h=_HEIGHT
@@ -56,10 +56,10 @@ def _stretch(
 ) -> Markup:
     begin, end = _place(stretch.since, fall), _place(stretch.until or fall.until, fall)
     if stretch.how == "dead" and stretch.until is None:
-        end = _WIDTH  # It does not keep the time going, and has no end in it.
-    if end - begin < _LEAST:
-        begin = min(begin, _WIDTH - _LEAST)
-        end = begin + _LEAST
+        end = _WIDTH  # A dead letter has no end, and does not extend the time that is drawn.
+    if end - begin < _LEAST_WIDTH:
+        begin = min(begin, _WIDTH - _LEAST_WIDTH)
+        end = begin + _LEAST_WIDTH
     look = _LOOKS.get(stretch.how) or row.node.member.status
     told = f"{say(_WORDS[stretch.how])}: {span(stretch.seconds(fall.now))}"
     middle, half = _HEIGHT / 2, _HALF[stretch.how]
@@ -87,6 +87,6 @@ def _tick(at: datetime, look: str, told: str, fall: Waterfall) -> Markup:
 
 
 def _place(at: datetime, fall: Waterfall) -> float:
-    """Where an instant is; what lies outside is at the edge."""
+    """The horizontal place of an instant; one outside of the drawn time is at the edge."""
     share = (at - fall.since).total_seconds() / fall.seconds if fall.seconds else 0.0
     return _WIDTH * min(max(share, 0.0), 1.0)

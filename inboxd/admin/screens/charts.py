@@ -1,9 +1,9 @@
-"""Charts as SVG: drawn on the server, so that they are there without a script, and in print.
+"""Charts as SVG, drawn on the server, so that they work without a script and in print.
 
-Promises that no chart is the only place of its numbers: each has a title for those who do not see
-it, and its page a table or a legend; that nothing is styled inline, which the headers forbid: the
-colours are those of `screens.css` (`hue-1` to `hue-8`, `good`, `bad`, `busy`, `wait`, `idle`); and
-that what is drawn is bounded by what is given.
+Promises that each chart has a title for screen readers, and its page the numbers as a table or a
+legend; that nothing is styled inline, which the headers forbid: `screens.css` has the colours
+(`hue-1` to `hue-8`, `good`, `bad`, `busy`, `wait`, `idle`); and that the size of a drawing is
+bounded by its input.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,16 +19,16 @@ _WIDTH: Final = 600
 _HEIGHT: Final = 150
 _SPARK: Final = (96, 24)
 _RADIUS: Final = 40
-# Of a circle: less could not be seen.
-_LEAST: Final = 0.004
+# A smaller share of a circle would not be visible.
+_LEAST_SHARE: Final = 0.004
 
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """One line of a chart. look: its hue, and `dashed`; values: None is unknown.
+    """One line of a chart. look: its colour, and `dashed`. values: None is unknown.
 
-    rows: how a list is asked for the rows that a value counts, beside when; None: it counts none.
-    of: how much of each value is in each list.
+    rows: the filter, besides the time, for the rows that a value counts; None: it counts no rows.
+    of: the part of each value that is in each list (events, commands).
     """
 
     title: str
@@ -41,7 +41,7 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """One part of a donut; href: where its rows are."""
+    """One part of a donut or bar. href: the path of its rows."""
 
     title: str
     look: str
@@ -50,7 +50,7 @@ class Slice:
 
 
 def ceiling(largest: float) -> float:
-    """A round number that is not less: what the scale of a chart ends at."""
+    """The next round number, at which the scale of a chart ends."""
     if largest <= 0:
         return 1
     size = 10.0 ** floor(log10(largest))
@@ -59,7 +59,7 @@ def ceiling(largest: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class DrawnMarker:
-    """What happened at some place of a plot, from 0 to 1; look: `act`, `breaker`, `release`."""
+    """A marker in a plot. place: from 0 to 1. look: `act`, `breaker` or `release`."""
 
     place: float
     look: str
@@ -73,12 +73,12 @@ def plot(
     links: Sequence[str] = (),
     marks: Sequence[DrawnMarker] = (),
 ) -> Markup:
-    """Curves over the same steps, from 0 on. points: what is told at each step; links: its rows.
+    """Draw curves over the same steps, on a scale from 0. It fills the width of its place.
 
-    marks: dashed lines that are told to the pointer; its page has a list of them.
+    points: the tooltip of each step. links: the address of each step's rows. marks: dashed lines
+    with tooltips, which the page lists as well.
 
-    It fills the width that it is given: numbers and times stand around it as text. Links are for
-    the pointer alone: by keyboard, and read aloud, they are those of the table of the numbers.
+    Links are for the pointer alone: keyboards and screen readers use those of the table of numbers.
     """
     top = top_of(curves)
     drawn = Markup().join(
@@ -107,7 +107,7 @@ def plot(
 
 
 def ended(curves: Sequence[Curve]) -> list[Curve]:
-    """Without the step that is not over yet, which would look like a fall."""
+    """The curves without the last step: it is not over, and would look like a fall."""
     return [replace(curve, values=curve.values[:-1]) for curve in curves]
 
 
@@ -137,7 +137,7 @@ def _curve(curve: Curve, top: float) -> Markup:
 
 
 def _path(run: Sequence[tuple[float, float]]) -> str:
-    """A run of one point is a dash, which can be seen."""
+    """The path of a run; a single point becomes a short dash, so that it is visible."""
     points = run if len(run) > 1 else [run[0], (run[0][0] + 1, run[0][1])]
     return " L".join(f"{x:.1f},{y:.1f}" for x, y in points)
 
@@ -151,7 +151,7 @@ def _point(text: str, at: int, points: int) -> Markup:
 
 
 def _mark(mark: DrawnMarker) -> Markup:
-    """A line, and a flag at its top, which is easier to meet."""
+    """A line with a flag at its top, which is easier to hit with the pointer."""
     at = mark.place * _WIDTH
     return Markup(
         '<g class="marker {}"><title>{}</title><line x1="{x:.1f}" x2="{x:.1f}" y2="{}"/>'
@@ -160,7 +160,7 @@ def _mark(mark: DrawnMarker) -> Markup:
 
 
 def spark(title: str, values: Sequence[Number], look: str = "busy") -> Markup:
-    """A small line without numbers, such as stands in a row of a table."""
+    """A small line without numbers, for a row of a table."""
     width, height = _SPARK
     known = [value for value in values if value is not None]
     if not known:
@@ -182,15 +182,15 @@ def _unchanged(path: str) -> str:
 
 
 def donut(title: str, slices: Sequence[Slice], url: Callable[[str], str] = _unchanged) -> Markup:
-    """Parts of a whole, clockwise from the top; what is too small to be seen is left out.
+    """Parts of a whole, clockwise from the top; parts that are too small to see are left out.
 
-    url: from a path to an address. As of a plot, links are for the pointer alone.
+    url: makes an address of a path. As in a plot, links are for the pointer alone.
     """
     whole = sum(each.value for each in slices)
     drawn, begin = Markup(), 0.0
     for each in slices:
         share = each.value / whole if whole else 0.0
-        if share >= _LEAST:
+        if share >= _LEAST_SHARE:
             drawn += _leading(each, _arc(each, begin, share), url)
         begin += share
     return Markup('<svg class="chart donut" viewBox="-50 -50 100 100" {}>{}</svg>').format(
@@ -205,14 +205,14 @@ def _leading(each: Slice, drawn: Markup, url: Callable[[str], str]) -> Markup:
 
 
 def _named(title: str, slices: Sequence[Slice]) -> Markup:
-    """What is a picture with a title; with links, only the legend is read aloud."""
+    """The attributes for screen readers: a title; with links, they read the legend instead."""
     if any(each.href is not None for each in slices):
         return Markup('aria-hidden="true"')
     return Markup('role="img" aria-label="{}"').format(title)
 
 
 def _arc(each: Slice, begin: float, share: float) -> Markup:
-    """Not quite all of the circle: an arc that ends where it begins is none."""
+    """One slice; never quite the whole circle, since an arc with equal ends is not drawn."""
     end = begin + min(share, 0.9999)
     (x0, y0), (x1, y1) = _on_circle(begin), _on_circle(end)
     return Markup(
@@ -234,7 +234,7 @@ def bar(
     whole: float | None = None,
     url: Callable[[str], str] = _unchanged,
 ) -> Markup:
-    """Parts of a whole beside each other, such as the members of a batch by status."""
+    """Parts of a whole side by side, such as the members of a batch by status."""
     most = whole or sum(each.value for each in parts)
     drawn, left = Markup(), 0.0
     for each in parts:

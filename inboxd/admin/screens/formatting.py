@@ -1,6 +1,6 @@
-"""How values look on a page: times, spans, numbers, sizes.
+"""The formats of values on a page: times, durations, numbers, sizes.
 
-Promises that a time is marked up with its instant in UTC, which a script may show otherwise.
+Promises that a time is marked up with its instant in UTC, which the script may show in local time.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -28,19 +28,40 @@ def time(value: datetime | str | None) -> Markup | str:
 
 
 def clock(value: datetime) -> Markup:
-    """The minute of an instant, in UTC, where the day is known."""
+    """Hour and minute of an instant, in UTC."""
     at = value.astimezone(UTC)
     exact = at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
     return Markup('<time class="clock" datetime="{}">{}</time>').format(exact, f"{at:%H:%M} UTC")
 
 
+def dated(value: datetime) -> Markup:
+    """Day, hour and minute of an instant, in UTC."""
+    at = value.astimezone(UTC)
+    exact = at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return Markup('<time class="dated" datetime="{}">{}</time>').format(
+        exact, f"{at:%m-%d %H:%M} UTC"
+    )
+
+
 def moment(value: datetime) -> str:
-    """An instant as filters of lists take it: the minute, in UTC."""
+    """An instant as a value for filters of lists: the minute, in UTC."""
     return f"{value.astimezone(UTC):%Y-%m-%dT%H:%MZ}"
 
 
+def in_utc(text: str) -> str:
+    """Add UTC to a time without a zone, since the command line would read it as local.
+
+    Other texts, such as "2h", are returned unchanged.
+    """
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        return text
+    return text if at.tzinfo else at.replace(tzinfo=UTC).isoformat()
+
+
 def age(value: timedelta | float | None) -> Markup | str:
-    """How long ago something was when it was read; a script lets it grow."""
+    """An age at the time of reading, which the script lets grow."""
     if value is None:
         return NOTHING
     seconds = value.total_seconds() if isinstance(value, timedelta) else value
@@ -48,14 +69,14 @@ def age(value: timedelta | float | None) -> Markup | str:
 
 
 def duration(value: timedelta | float | None) -> str:
-    """A span of time, given in seconds."""
+    """A duration, such as "8m4s". value: in seconds."""
     if value is None:
         return NOTHING
     return span(value.total_seconds() if isinstance(value, timedelta) else value)
 
 
 def milliseconds(value: timedelta | float | None) -> str:
-    """A span of time in milliseconds: "1,204 ms"."""
+    """A duration in milliseconds: "1,204 ms". value: in seconds."""
     if value is None:
         return NOTHING
     seconds = value.total_seconds() if isinstance(value, timedelta) else value
@@ -64,7 +85,7 @@ def milliseconds(value: timedelta | float | None) -> str:
 
 
 def number(value: float | None) -> str:
-    """A number with commas; with one decimal, where that is worth something."""
+    """A number with commas; with one decimal, if it is below 100 and not whole."""
     if value is None:
         return NOTHING
     if isinstance(value, int) or value == round(value) or abs(value) >= 100:  # noqa: PLR2004
@@ -73,34 +94,34 @@ def number(value: float | None) -> str:
 
 
 def share(part: float, whole: float) -> str:
-    """Of a whole: "12 %"; of nothing, nothing."""
+    """A percentage: "12 %"; a dash if the whole is 0."""
     return f"{100 * part / whole:.0f} %" if whole else NOTHING
 
 
 def path_part(value: object) -> str:
-    """A value as one part of a path, whatever it holds."""
+    """A value as one segment of a path, with all its special characters quoted."""
     return quote(str(value), safe="")
 
 
 def shell(value: str) -> str:
-    """A word of a command line, quoted where it has to be."""
+    """A word for a command line, quoted if necessary."""
     return quoted(value)
 
 
 def pointer(path: Sequence[str]) -> str:
-    """A path within JSON: "/customer/id"."""
+    """A path as a JSON pointer: "/customer/id"."""
     return "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in path)
 
 
 def plain_json(value: object) -> str:
-    """A JSON value on one line; a list of words as words."""
+    """A JSON value on one line; a list of texts is joined with commas."""
     if isinstance(value, list) and all(isinstance(each, str) for each in value):
         return ", ".join(value)
     return orjson.dumps(value, default=str).decode()
 
 
 def open_parts(text: str) -> list[tuple[str, str | None]]:
-    """A text in pieces, each with the name of what is left open behind it, if anything is."""
+    """The pieces of a text, each with the name of the placeholder after it, if there is one."""
     return [(literal, name) for literal, name, _, _ in Formatter().parse(text)]
 
 
@@ -109,6 +130,7 @@ FILTERS: Mapping[str, Callable[..., object]] = {
     "time": time,
     "age": age,
     "clock": clock,
+    "dated": dated,
     "moment": moment,
     "duration": duration,
     "milliseconds": milliseconds,

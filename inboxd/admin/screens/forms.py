@@ -1,6 +1,6 @@
-"""What a form of the screens sent.
+"""Reads the forms of the screens.
 
-Promises that no more of a body is read than was said, and that what is no form is refused in words.
+Promises that no more of a body is read than allowed, and that any other body is refused.
 """
 
 from collections.abc import Mapping
@@ -13,12 +13,12 @@ from inboxd.admin.answers import RequestRefused
 
 
 async def read_form(request: Request, most_bytes: int, most_fields: int) -> Mapping[str, str]:
-    """What a form sent: the first of each name that has a value. Raises RequestRefused."""
+    """The first value of each field that has one. Raises RequestRefused."""
     body = bytearray()
     async for part in request.stream():
         body += part
         if len(body) > most_bytes:
-            detail = f"a form has at most {most_bytes} bytes"
+            detail = f"the form has more than {most_bytes} bytes"
             raise RequestRefused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, detail)
     try:
         found = parse_qs(body.decode("utf-8"), strict_parsing=True, max_num_fields=most_fields)

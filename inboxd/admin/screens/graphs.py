@@ -1,8 +1,8 @@
-"""The steps of a workflow as SVG: nodes with their state, and what waits for what.
+"""The steps of a workflow as SVG: nodes with their state, and arrows for their conditions.
 
-Promises that no drawing is the only place of what it shows: its page has the steps as a table; that
-nothing is styled inline; and that no name leaves its node.
-*See:* `model/step_graph.py`, for where each node stands.
+Promises that the page of a drawing has the steps as a table, too; that nothing is styled inline;
+and that no name is wider than its node.
+*See:* `model/step_graph.py`, which places the nodes.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ _LONGEST: Final = 21
 
 
 def drawing(graph: StepGraph, href: Callable[[StepNode], str], say: Callable[..., str]) -> Markup:
-    """All of it. href: where a node leads; a node of steps that are alike leads to their list."""
+    """The whole drawing. href: gives the address of a node; a folded node has that of its list."""
     width = graph.across * (_WIDTH + _BESIDE) - _BESIDE + 2 * _EDGE
     height = graph.lines * (_HEIGHT + _BELOW) - _BELOW + 2 * _EDGE
     corners = [_corner(node, width) for node in graph.nodes]
@@ -30,7 +30,7 @@ def drawing(graph: StepGraph, href: Callable[[StepNode], str], say: Callable[...
         _node(node, corner, href(node), say)
         for node, corner in zip(graph.nodes, corners, strict=True)
     )
-    # Its links are for the pointer: by keyboard, and read aloud, they are those of the table.
+    # Links for the pointer alone: keyboards and screen readers use those of the table.
     return Markup(
         '<svg class="graph" width="{w}" height="{h}" viewBox="0 0 {w} {h}" aria-hidden="true">'
         "{arrows}{nodes}</svg>"
@@ -38,7 +38,7 @@ def drawing(graph: StepGraph, href: Callable[[StepNode], str], say: Callable[...
 
 
 def _corner(node: StepNode, width: int) -> tuple[int, int]:
-    """The upper left one of a node: lines are centred."""
+    """The upper left corner of a node; lines of nodes are centred."""
     left = width / 2 + node.place * (_WIDTH + _BESIDE) + _BESIDE / 2
     return round(left), _EDGE + node.line * (_HEIGHT + _BELOW)
 

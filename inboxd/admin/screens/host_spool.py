@@ -1,8 +1,8 @@
-"""The spool of the host that a page is served from, as the process hands it in.
+"""The interface of pages and actions to the spool of this host.
 
-Owns what pages and actions may ask of it; who has none at hand is told where to go. Promises that
-it is asked in threads, and for no more than a page has room for.
-*See:* `inboxd/daemon/hosted_spool.py`, which has it; `actions/spools.py`, what is done.
+Promises that its files are read in threads, and at most what a page shows. A process without a
+spool passes None; its pages name the host to go to.
+*See:* `inboxd/daemon/hosted_spool.py`, which implements it; `actions/spools.py`, which acts.
 """
 
 from collections.abc import Mapping
@@ -12,17 +12,17 @@ from inboxd.store.session import Session
 
 
 class HostSpool(Protocol):
-    """What can be done to it, by the operations of the command line. by: actor and reason."""
+    """A host's spool; actor and reason are for the audit."""
 
     @property
     def host(self) -> str:
-        """The host, as its receivers call it."""
+        """The name by which the host's receivers are registered."""
 
     async def listed(self) -> Mapping[str, Any]:
-        """Folders, sources that are spooled, and some of what is set apart. Raises OSError."""
+        """Folders, spooled sources, and some of the receipts set apart. Raises OSError."""
 
     async def apart(self, name: str) -> Mapping[str, Any]:
-        """What is set apart by this name. Raises NotFound, Conflict, OSError."""
+        """The receipt set apart with this name. Raises NotFound, Conflict, OSError."""
 
     async def folder(self, name: str) -> Mapping[str, Any]:
         """The folder of this name. Raises NotFound, Conflict, OSError."""
@@ -30,22 +30,26 @@ class HostSpool(Protocol):
     async def drain(
         self, session: Session, within: float, *, actor: str, reason: str | None
     ) -> tuple[int, int, bool]:
-        """Drain it for so many seconds at most.
+        """Drain the spool for at most `within` seconds.
 
-        Returns how many receipts, how many were set apart, and whether nothing was left. Raises
+        Returns the numbers of receipts drained and set apart, and whether nothing was left. Raises
         Conflict, DatabaseError.
         """
 
     async def insert(self, session: Session, name: str, *, actor: str, reason: str | None) -> str:
-        """Write what was set apart; returns what came of it. Raises NotFound, Conflict."""
+        """Write a receipt set apart to the database; returns the outcome.
+
+        Raises NotFound, Conflict.
+        """
 
     async def discard(self, session: Session, name: str, *, actor: str, reason: str | None) -> None:
-        """Remove what is set apart. Raises NotFound, Conflict."""
+        """Remove a receipt set apart. Raises NotFound, Conflict."""
 
     async def discard_folder(
         self, session: Session, name: str, seen: tuple[int, int], *, actor: str, reason: str | None
     ) -> int:
-        """Remove a folder, if so many still wait there and are set apart; returns how many waited.
+        """Remove a folder; returns how many receipts waited in it.
 
-        Raises NotFound, Conflict.
+        seen: the numbers of receipts waiting and set apart; others raise Conflict. Raises NotFound,
+        too.
         """

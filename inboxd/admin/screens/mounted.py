@@ -1,9 +1,9 @@
-"""The screens as a part of another application: FastAPI, Django, anything that speaks ASGI.
+"""The screens as a part of another ASGI application, such as FastAPI or Django.
 
-Promises: who visits is the application's own business, asked at each request; the prefix is where
-it mounts them; connections are made when they are first needed, three at most to read, and closed
-at the end of an `async with` or of a lifespan; each action has one of its own.
-Known limit: it belongs to the event loop in which it was first asked.
+Promises: the application identifies the visitor of each request; the prefix is the path at which it
+mounts the screens; connections are opened when they are first needed, at most three to read and one
+for each action, and closed at the end of an `async with` or of a lifespan.
+Known limit: an instance belongs to the event loop of its first request.
 """
 
 from collections.abc import Awaitable, Callable
@@ -25,7 +25,7 @@ from inboxd.store.session import open_looks
 
 __all__ = ["Authenticate", "MountedScreens", "Role", "Visitor"]
 
-# Who visits; None: nobody who may; or an answer, such as the way to the application's own sign-in.
+# Returns the visitor; None: access is refused; or an answer, such as a redirect to a sign-in.
 Authenticate = Callable[[Request], Awaitable[Visitor | Response | None]]
 
 
@@ -33,14 +33,13 @@ class MountedScreens:
     """The screens, as an ASGI application to mount."""
 
     def __init__(self, settings: Settings, authenticate: Authenticate) -> None:
-        """Let in whom `authenticate` names; `settings` are those of `inboxd.settings.load`."""
+        """authenticate: identifies visitors. settings: from `inboxd.settings.load`."""
         self._settings = settings
         self._access = _OfTheApplication(authenticate)
         self._resources = AsyncExitStack()
         self._screens: ASGIApp | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or follow a lifespan."""
         if scope["type"] == "lifespan":
             await self._live(receive, send)
         elif scope["type"] == "http":
@@ -55,7 +54,7 @@ class MountedScreens:
         await self.close()
 
     async def close(self) -> None:
-        """Close the connections; the next request would make new ones."""
+        """Close the connections; a later request opens new ones."""
         self._screens = None
         await self._resources.aclose()
 
@@ -76,14 +75,12 @@ class MountedScreens:
 
 
 class _OfTheApplication(Doorkeeper):
-    """The visitors whom the application knows."""
-
     def __init__(self, authenticate: Authenticate) -> None:
         self._authenticate = authenticate
 
     async def visitor(self, request: Request) -> Visitor | Response:
         found = await self._authenticate(request)
         if found is None:
-            detail = "you are not signed in, or may not see these pages"
+            detail = "you are not signed in, or you may not see these pages"
             raise RequestRefused(HTTPStatus.FORBIDDEN, detail)
         return found

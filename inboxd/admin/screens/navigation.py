@@ -1,6 +1,6 @@
-"""The pages that every page leads to, in groups.
+"""The navigation: links to pages, in groups.
 
-Promises that nothing is named that there is no page for.
+Promises that each link has a page.
 """
 
 from collections.abc import Collection
@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 
 class PageLink(NamedTuple):
-    """Where it leads to, what it is called, its icon, and the key that follows a `g`."""
+    """A link. key: the letter that opens it after a `g`."""
 
     path: str
     title: str
@@ -60,6 +60,6 @@ GROUPS: Final[tuple[tuple[str, tuple[PageLink, ...]], ...]] = (
 
 
 def navigation(paths: Collection[str]) -> list[tuple[str, list[PageLink]]]:
-    """The groups, as far as these pages are there."""
+    """The groups, without links to other paths than these."""
     there = [(title, [each for each in group if each.path in paths]) for title, group in GROUPS]
     return [(title, group) for title, group in there if group]

@@ -1,8 +1,7 @@
-"""How a visitor wants the screens: language, theme, times, keys.
+"""The visitor's choices of language, theme, density, times and keys.
 
-Owns four cookies. Promises that none of them decides what may be seen, so that they are set by a
-plain link or form, without a script; and that what they hold is one of a few words, whatever a
-browser sends.
+Owns five cookies. Promises that none of them affects what a visitor may see, so that a plain link
+or form can set them; and that only known values are used, whatever a browser sends.
 """
 
 from dataclasses import dataclass, fields
@@ -17,27 +16,30 @@ PATH: Final = "/preferences"
 _CHOICES: Final = {
     "language": LANGUAGES,
     "theme": ("system", "light", "dark"),
+    "density": ("comfortable", "compact"),
     "times": ("utc", "local", "relative"),
     "keys": ("on", "off"),
 }
-_YEAR: Final = 31_536_000
+_YEAR_SECONDS: Final = 31_536_000
 
 
 @dataclass(frozen=True, slots=True)
 class Preferences:
-    """What was chosen, or else the first of each.
+    """The choices of a visitor; the default is the first value of each.
 
-    times: how a script shows them; without one they are UTC. keys: whether single keys do things.
+    density: the space in tables and between parts. times: how the script shows them; without a
+    script they are UTC. keys: whether shortcuts of single keys are on.
     """
 
     language: str
     theme: str
+    density: str
     times: str
     keys: str
 
 
 def preferences_of(request: Request) -> Preferences:
-    """Those of the cookies; of languages, else the first that the browser asks for and we have."""
+    """The values of the cookies; without one for the language, the browser's preferred language."""
     chosen = {name: request.cookies.get(f"inboxd_{name}") for name in _CHOICES}
     if chosen["language"] not in LANGUAGES:
         chosen["language"] = _asked_for(request.headers.get("accept-language", ""))
@@ -50,7 +52,7 @@ def preferences_of(request: Request) -> Preferences:
 
 
 async def keep(request: Request) -> Response:
-    """Keep what the query says in cookies, and lead back to where it was asked."""
+    """Set cookies from the query, and redirect to the page that the visitor came from."""
     prefix = str(request.scope.get("root_path", "")).rstrip("/")
     answer = RedirectResponse(
         f"{prefix}{_local(request.query_params.get('back', '/'))}",
@@ -63,7 +65,7 @@ async def keep(request: Request) -> Response:
             answer.set_cookie(
                 f"inboxd_{field.name}",
                 value,
-                max_age=_YEAR,
+                max_age=_YEAR_SECONDS,
                 path=f"{prefix}/",
                 secure=request.url.scheme == "https",
                 samesite="lax",
@@ -72,7 +74,7 @@ async def keep(request: Request) -> Response:
 
 
 def _local(path: str) -> str:
-    """A path of ours: nothing that leads to another host, or that a header may not hold."""
+    """The path, if it is on this host and valid in a header; else the first page."""
     if not path.startswith("/") or path.startswith(("//", "/\\")) or not path.isprintable():
         return "/"
     return path

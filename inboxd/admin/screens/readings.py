@@ -1,15 +1,14 @@
-"""What pages have been read lately: many who look at the same page cost no more than one.
+"""Shared readings of pages: many visitors of a page cost no more than one.
 
-Owns one reading of each page that is kept open, and what it looks like. Promises: who opens a page
-gets what was read after that was asked, by one for all who asked before the reading began; who
-keeps it open gets what was read for all of them, at most `_FRESH` seconds old, or `_SURE` where the
-overview has not changed meanwhile; each is read by one at a time, unless who opens it has waited
-for `_PATIENCE` seconds: a page that is slow is nobody's queue. While
-the database is away, the last reading of a page stays. Readings of visitors who may see different
-things are kept apart. They are bounded in number and in bytes: what has not been asked for longest
-goes first. Known limit: what changes without any number of the overview doing so is seen
-`_SURE` seconds later.
-*See:* `snapshot.py`, which says whether anything has changed.
+Owns the last reading of each open page, with its HTML. Promises: a visitor who opens a page gets a
+reading that began after the request; all who ask before it begins share it. An open page gets a
+shared reading that is at most `_FRESH_SECONDS` old, or `_UNCHANGED_SECONDS` if the overview has not
+changed since. A page is read by one request at a time; a visitor who opens it waits for another's
+reading at most `_PATIENCE_SECONDS`, then reads it too. While the database is away, the last reading
+of a page stays. Visitors with different rights never share a reading. Readings are bounded in
+number and in bytes; the least recently used goes first.
+Known limit: a change that alters no number of the overview is seen `_UNCHANGED_SECONDS` later.
+*See:* `snapshot.py`, which detects changes.
 """
 
 import hashlib
@@ -26,18 +25,18 @@ from inboxd.admin.screens.screen import Elsewhere, ScreenPage
 from inboxd.admin.screens.snapshot import Seen
 from inboxd.errors import DatabaseError
 
-_FRESH: Final = 2.0
-_PATIENCE: Final = 1.0
-_SURE: Final = 15.0
+_FRESH_SECONDS: Final = 2.0
+_PATIENCE_SECONDS: Final = 1.0
+_UNCHANGED_SECONDS: Final = 15.0
 _MOST: Final = 200
 _MOST_BYTES: Final = 32 * 1024**2
-# Of one reading: languages, prefixes, and whether the database is away.
+# Drawings of one reading: they differ by language, prefix, and trouble with the database.
 _MOST_LOOKS: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
 class DrawnPage:
-    """A page as HTML. revision: the same for two that show the same. bytes: what it takes."""
+    """A page as HTML. revision: a digest of the HTML. bytes: its size in memory."""
 
     html: str
     revision: str
@@ -46,7 +45,7 @@ class DrawnPage:
 
 @dataclass(slots=True)
 class ReadPage:
-    """What was found. revision: of the overview then; read_at: by the monotonic clock."""
+    """A reading. revision: that of the overview then. read_at: by the monotonic clock."""
 
     page: ScreenPage | Elsewhere
     revision: str
@@ -55,7 +54,7 @@ class ReadPage:
 
     @property
     def bytes(self) -> int:
-        """What it takes, about: each drawing, and what was found as much as the largest of them."""
+        """Its estimated size: that of its drawings, and of its data as much as the largest."""
         sizes = [each.bytes for each in self._drawn.values()]
         return sum(sizes) + max(sizes, default=0)
 
@@ -65,7 +64,7 @@ class ReadPage:
         return monotonic() - self.read_at
 
     def drawn(self, look: Hashable, draw: Callable[[], str]) -> DrawnPage:
-        """The page in this look, drawn once."""
+        """The drawing for a look (language, prefix and so on), made once."""
         if look not in self._drawn:
             if len(self._drawn) >= _MOST_LOOKS:
                 self._drawn.clear()
@@ -77,7 +76,7 @@ class ReadPage:
 
 @dataclass(slots=True)
 class _Place:
-    """The last reading of a page. begun: how many there were; ended: the number of the last one."""
+    """The last reading of a page. begun, ended: numbers of the newest that has begun, or ended."""
 
     lock: anyio.Lock = field(default_factory=anyio.Lock)
     reading: ReadPage | None = None
@@ -86,19 +85,18 @@ class _Place:
 
 
 class Readings:
-    """Those of one process."""
+    """The readings of one process."""
 
     def __init__(self) -> None:
-        """None yet."""
         self._places: OrderedDict[Hashable, _Place] = OrderedDict()
 
     async def opened(
         self, of: Hashable, seen: Seen, read: Callable[[], Awaitable[ScreenPage | Elsewhere]]
     ) -> ReadPage:
-        """One that is read now; while the database is away the last one, if there is any."""
+        """A new reading, for a page that is opened; without database the last, if there is one."""
         place = self._place(of)
         known, first = place.begun, False
-        with anyio.move_on_after(_PATIENCE):
+        with anyio.move_on_after(_PATIENCE_SECONDS):
             await place.lock.acquire()
             first = True
         try:
@@ -112,7 +110,7 @@ class Readings:
     async def kept(
         self, of: Hashable, seen: Seen, read: Callable[[], Awaitable[ScreenPage | Elsewhere]]
     ) -> ReadPage:
-        """The one that all share, read now if it is no longer good."""
+        """The shared reading, for an open page; it is renewed if it is too old."""
         place = self._place(of)
         async with place.lock:
             held = place.reading
@@ -123,7 +121,7 @@ class Readings:
     def _place(self, of: Hashable) -> _Place:
         place = self._places.setdefault(of, _Place())
         self._places.move_to_end(of)
-        # What is drawn meanwhile counts from the next request on.
+        # Drawings made since the last request count from this one on.
         while len(self._places) > _MOST or self._bytes() > _MOST_BYTES:
             if len(self._places) == 1:
                 break
@@ -138,7 +136,7 @@ class Readings:
 async def _read(
     place: _Place, seen: Seen, read: Callable[[], Awaitable[ScreenPage | Elsewhere]]
 ) -> ReadPage:
-    """Read it for all who wait for that."""
+    """Read the page for all waiting requests."""
     place.begun += 1
     number = place.begun
     try:
@@ -153,4 +151,4 @@ async def _read(
 
 
 def _is_good(held: ReadPage, seen: Seen) -> bool:
-    return held.age < (_SURE if held.revision == seen.revision else _FRESH)
+    return held.age < (_UNCHANGED_SECONDS if held.revision == seen.revision else _FRESH_SECONDS)

@@ -1,9 +1,9 @@
-"""From a page to HTML: templates, the texts of a language, and how values look.
+"""Renders a page as HTML: templates, the texts of a language, and the formats of values.
 
-Owns the environment of the templates. Promises that every value is escaped, that a template which
-misses one fails, and that every address begins with the prefix that the screens are under.
-Known limit: texts are the English ones, and translated where a catalogue (`texts/LANGUAGE.toml`)
-has them.
+Owns the environment of the templates. Promises that every value is escaped, that a missing value is
+an error, and that every address begins with the screens' prefix.
+Known limit: texts are written in English; a text that a catalogue (`texts/LANGUAGE.toml`) lacks
+stays English.
 """
 
 import tomllib
@@ -15,7 +15,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from inboxd.admin.answers import json_of
-from inboxd.admin.screens import bars, charts, graphs
+from inboxd.admin.screens import bars, charts, graphs, states
 from inboxd.admin.screens.formatting import FILTERS
 from inboxd.model.wording import STATUS_WORDS
 
@@ -23,10 +23,9 @@ LANGUAGES = ("en", "pt-BR")
 
 
 class Renderer:
-    """The templates."""
+    """Renders templates; each is read when it is first needed."""
 
     def __init__(self) -> None:
-        """Read none yet: each is read when it is first needed."""
         self._templates = Environment(
             loader=PackageLoader("inboxd.admin.screens"),
             autoescape=True,
@@ -37,9 +36,10 @@ class Renderer:
         self._templates.filters.update(FILTERS)
         self._templates.globals |= {"status_words": STATUS_WORDS}
         self._templates.globals |= {"charts": charts, "bars": bars, "graphs": graphs}
+        self._templates.globals |= {"states": states}
 
     def html(self, template: str, language: str, prefix: str, values: Mapping[str, Any]) -> str:
-        """A page. prefix: of every path, without its slash at the end."""
+        """Render a template. prefix: of every path, without a slash at its end."""
         texts = _texts(language)
 
         def url(path: str) -> str:
@@ -63,5 +63,5 @@ def _texts(language: str) -> Mapping[str, str]:
 
 
 def json_text(value: object) -> str:
-    """A JSON value for a person: indented, as it is. Raises RequestRefused as `json_of` does."""
+    """Indented JSON for a reader. Raises RequestRefused like `json_of`."""
     return json_of(value, indent=True).decode()

@@ -1,6 +1,6 @@
-"""Who visits the screens, and what a visitor may see and do.
+"""The visitor of the screens, and the roles.
 
-Promises that a role includes all that those before it may.
+Promises that a role includes the rights of the roles before it.
 """
 
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from enum import IntEnum
 
 
 class Role(IntEnum):
-    """What a visitor may: look; look at payloads too; act on rows; and on all that match."""
+    """VIEWER sees pages; READER, contents too; OPERATOR acts on rows; ADMIN, on all that match."""
 
     VIEWER = 1
     READER = 2
@@ -18,10 +18,10 @@ class Role(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Visitor:
-    """Who visits. name: None, where nobody logs in. actor: as the audit has it.
+    """A visitor. name: None, where there is no sign-in. actor: the name in the audit.
 
-    tenants: of which tenants rows may be seen; None: of all. signed_in: by the screens' own form,
-    so that they can sign out.
+    tenants: those whose rows the visitor may see; None: all. signed_in: at the screens' own
+    sign-in, so that the visitor can sign out.
     """
 
     name: str | None

@@ -1,8 +1,8 @@
-"""What a page is: where, for whom, and how it is read.
+"""The description of a page: its path, its role, and how it is read.
 
-Promises that a page is read on one session that can only read, within a time limit; that its JSON
-is what the command line prints for the same, and that its template gets nothing but that document
-and what is made of it.
+Promises that a page is read on one read-only session, within a time limit; that its JSON is what
+the command line prints for the same; and that its template gets nothing but that document and
+values made from it.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -24,8 +24,8 @@ from inboxd.store.session import Session
 class PageVisit:
     """One request for a page.
 
-    path: values of the path's parameters. query: what follows the `?`. spool: of this host, where
-    the process has one.
+    path: values of the path's parameters. query: the pairs after the `?`. spool: that of this host,
+    if the process has one.
     """
 
     session: Session
@@ -41,10 +41,10 @@ class PageVisit:
 
 @dataclass(frozen=True, slots=True)
 class ScreenPage:
-    """What a visit found.
+    """The contents of a page.
 
-    document: its JSON. shown: what the template needs besides, made of it. texts: to take away, by
-    how their addresses end.
+    document: its JSON. shown: further values for the template, made from it. texts: its other
+    forms, by the ending of their addresses.
     """
 
     template: str
@@ -55,17 +55,17 @@ class ScreenPage:
 
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
-    """The page is at another path: a number that was looked for by its uuid."""
+    """The page is at another path, as for a row that was asked for by its uuid."""
 
     path: str
 
 
 @dataclass(frozen=True, slots=True)
 class Screen:
-    """A page of the screens. path: as starlette has it, without the prefix.
+    """A page of the screens. path: a starlette path, without the prefix.
 
-    for_tenants: whether it is also for visitors of certain tenants, and shows them no other's.
-    texts: the forms that it has besides HTML and JSON, by how their addresses end.
+    for_tenants: visitors of certain tenants may see it, and it shows them only their tenants' rows.
+    texts: endings of the addresses of its forms other than HTML and JSON.
     """
 
     path: str

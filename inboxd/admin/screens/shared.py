@@ -1,9 +1,9 @@
-"""What visitors of a process share besides the snapshot: totals, figures, names that are declared.
+"""Values that visitors of a process share besides the snapshot: totals, figures, declared names.
 
-Promises that each is read at most once in its time, however many look, by one reader at a time; and
-that one which could not be read, since it took too long, is no page's end, nor that of the
-transaction which a page is behind a pooler.
-Known limit: what is kept is bounded by `_MOST`; what has not been asked for longest goes first.
+Promises that each value is read at most once per its time, by one reader at a time, whatever the
+number of visitors; and that a value whose reading takes too long fails neither the page nor the
+page's transaction (behind a pooler, a page is one transaction).
+Known limit: at most `_MOST` values are kept; the least recently used goes first.
 """
 
 from collections import OrderedDict
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class _Reading:
-    """What was read, and when, by the process's monotonic clock."""
+    """The last value, and when it was read, by the monotonic clock."""
 
     lock: anyio.Lock = field(default_factory=anyio.Lock)
     value: Any = None
@@ -33,18 +33,17 @@ class _Reading:
 
 
 class SharedReadings:
-    """The readings of one process."""
+    """The shared values of one process."""
 
     def __init__(self) -> None:
-        """Nothing is read yet."""
         self._readings: OrderedDict[Hashable, _Reading] = OrderedDict()
 
     async def get(
         self, session: Session, key: Hashable, seconds: float, read: Callable[[], Awaitable[T]]
     ) -> T | None:
-        """What is called so, read now unless it is as new as that; None: it could not be read.
+        """The value of a key, at most `seconds` old; None: it could not be read.
 
-        session: on which it is read.
+        session: used by `read`.
         """
         reading = self._readings.setdefault(key, _Reading())
         self._readings.move_to_end(key)

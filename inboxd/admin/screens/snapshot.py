@@ -1,16 +1,17 @@
-"""What all visitors of a process share: the overview, read once however many look.
+"""The overview that all visitors of a process share, whatever their number.
 
-Owns the newest overview, and its revision, which changes when what it shows does. Promises that it
-is read at most once in `_FRESH` seconds, only while somebody looks, by one reader at a time; and
-that it stays, with its age, while the database is away.
-Known limit: a change that no number of the overview shows (a payload, a label) is no new revision.
+Owns the newest overview and its revision, which changes with its contents. Promises that it is read
+at most once in `_FRESH_SECONDS`, only while somebody looks, by one reader at a time; and that it
+stays, with its age, while the database is away.
+Known limit: a change that no number of the overview shows (a payload, a label) makes no new
+revision.
 """
 
 import hashlib
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from time import monotonic
 from typing import Any, Final
 
@@ -23,12 +24,13 @@ from inboxd.operations.overview import completed, overview
 from inboxd.settings import Settings
 from inboxd.store.session import Session
 
-# Seconds that one counts as new; a minute's throughput is shown.
-_FRESH: Final = 2.0
-_COMPLETED: Final = 30.0
+_FRESH_SECONDS: Final = 2.0
+# For the completions and the flow of the last hour, which cost more.
+_COMPLETED_SECONDS: Final = 30.0
+# The span of the overview's throughput.
 _MINUTES: Final = 5
 _HOUR: Final = timedelta(hours=1)
-# What changes with every look, though nothing happened.
+# Fields that change with every reading, though nothing happened.
 _AGES = frozenset({"age", "at", "newest_age", "silence", "seconds", "oldest", "rest"})
 
 Look = Callable[[], AbstractAsyncContextManager[Session]]
@@ -36,10 +38,7 @@ Look = Callable[[], AbstractAsyncContextManager[Session]]
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """An overview.
-
-    read_at: by the process's monotonic clock. trouble: why there is no newer one.
-    """
+    """An overview. read_at: by the monotonic clock. trouble: why there is no newer one."""
 
     document: dict[str, Any]
     revision: str
@@ -51,12 +50,19 @@ class Seen:
         """Seconds since it was read."""
         return monotonic() - self.read_at
 
+    @property
+    def now(self) -> datetime:
+        """The database's time, calculated from when the overview was read."""
+        sample = self.document["sample"]
+        at: datetime = sample["at"]
+        return at + timedelta(seconds=sample["age"] + self.age)
+
 
 class Snapshot:
-    """The overview of one process."""
+    """Reads the overview and keeps it for all visitors."""
 
     def __init__(self, settings: Settings, look: Look) -> None:
-        """Read with sessions of `look`."""
+        """look: opens a session for reading."""
         self._settings, self._look = settings, look
         self._seen: Seen | None = None
         self._asked_at = float("-inf")
@@ -67,17 +73,20 @@ class Snapshot:
 
     @property
     def last(self) -> Seen | None:
-        """The newest, however old; None: none was read yet."""
+        """The newest overview, of any age; None before the first."""
         return self._seen
 
     def expire(self) -> None:
-        """Somebody has just changed something: who looks next has it read anew."""
+        """Have the next visitor's request read it again, since an action changed something."""
         self._asked_at = float("-inf")
 
     async def seen(self) -> Seen:
-        """The newest, read now unless it is new enough. Raises DatabaseError, if there is none."""
+        """The newest overview, read again if it is too old.
+
+        Raises DatabaseError or SchemaError, if there has never been one.
+        """
         async with self._lock:
-            if monotonic() - self._asked_at >= _FRESH:
+            if monotonic() - self._asked_at >= _FRESH_SECONDS:
                 try:
                     self._seen = await self._read()
                 except (DatabaseError, SchemaError) as error:
@@ -86,12 +95,12 @@ class Snapshot:
                     last = self._seen
                     self._seen = Seen(last.document, last.revision, last.read_at, str(error))
                 self._asked_at = monotonic()
-            assert self._seen is not None  # noqa: S101 - it is, or an error was raised
+            assert self._seen is not None  # noqa: S101 - otherwise an error was raised
             return self._seen
 
     async def _read(self) -> Seen:
         async with self._look() as session:
-            if monotonic() - self._completed_at >= _COMPLETED:
+            if monotonic() - self._completed_at >= _COMPLETED_SECONDS:
                 self._completed = await completed(session)
                 self._hour = await flows(session, _HOUR)
                 self._completed_at = monotonic()
@@ -100,7 +109,7 @@ class Snapshot:
 
 
 def _revision(document: dict[str, Any]) -> str:
-    """The same for two that show the same, but for ages."""
+    """A digest of the overview without its ages."""
     progress = [{**each, "running": None} for each in document["progress"]]
     lasting = _lasting({**document, "progress": progress})
     told = orjson.dumps(lasting, default=str, option=orjson.OPT_SORT_KEYS)

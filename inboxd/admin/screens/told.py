@@ -1,9 +1,9 @@
-"""What came of an action, told once, on the page that it leads to.
+"""The result of an action, shown once, on the page that follows it.
 
-Owns a signed cookie of a minute. Promises that only what this process, or its secret, has written
-is shown, so that nobody else's site can have the screens say anything; and that it is shown to the
-visitor who acted alone, once, on the first page that they open: a look at JSON, or a page that
-leads on to another, forgets nothing.
+Owns a signed cookie of a minute. Promises that only sentences signed with the secret of this
+process or its settings are shown, so that no other site can put words on a page; and that only the
+visitor who acted sees the sentence, once, on the first HTML page after it; JSON and redirects do
+not use it up.
 """
 
 import secrets
@@ -22,15 +22,15 @@ from inboxd.settings.secrets import read_secret
 _COOKIE: Final = "inboxd_told"
 _PURPOSE: Final = "told to"
 _SECONDS: Final = 60
-# As much of a word as is told.
+# Characters of a word that are kept.
 _LONGEST: Final = 400
 
 
 class ToldSentences:
-    """Those of one process, or of all that have its secret."""
+    """Keeps sentences in the visitors' browsers."""
 
     def __init__(self, settings: Admin) -> None:
-        """Sign with the sign-ins' secret, or with one of this process."""
+        """Sign with the sign-ins' secret of the settings, or with a random one."""
         file = settings.session_secret_file
         secret = secrets.token_bytes(32) if file is None else read_secret(file).encode()
         self._texts = SignedTexts(secret)
@@ -38,13 +38,13 @@ class ToldSentences:
     def keep(
         self, request: Request, response: Response, visitor: Visitor, sentence: Sentence
     ) -> None:
-        """Have the visitor's browser bring it to the next page."""
+        """Have the visitor's browser send the sentence with the next request."""
         words = {name: str(word)[:_LONGEST] for name, word in sentence.words.items()}
         text = self._texts.written(_PURPOSE, [visitor.actor, sentence.text, words])
         set_cookie(request, response, _COOKIE, text, _SECONDS)
 
     def read(self, request: Request, visitor: Visitor | None) -> Sentence | None:
-        """What is to be told to a visitor on this page."""
+        """The sentence for this visitor and page, if there is one."""
         text = cookie_of(request, _COOKIE)
         fields = self._texts.read(_PURPOSE, text) if text else None
         if visitor is None or fields is None or fields[0] != visitor.actor:
@@ -52,6 +52,6 @@ class ToldSentences:
         return Sentence(*fields[1:])
 
     def forget(self, request: Request, response: Response, visitor: Visitor | None) -> None:
-        """It is told with this response, if there was anything."""
+        """Delete the sentence from the browser: this response shows it."""
         if request.method != "HEAD" and self.read(request, visitor) is not None:
             set_cookie(request, response, _COOKIE, "", 0)

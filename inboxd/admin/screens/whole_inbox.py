@@ -1,10 +1,10 @@
-"""Pages of the whole inbox: they tell of all tenants, so they are for those who may see all.
+"""Pages of the whole inbox: they show all tenants, so a visitor must be allowed to see all.
 
-Also what such pages take from the snapshot that all visitors share.
+Also the values that such pages take from the shared snapshot.
 """
 
 from collections.abc import Awaitable, Callable
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import wraps
 from http import HTTPStatus
 from typing import Any
@@ -20,7 +20,7 @@ from inboxd.store.samples import Sample
 
 
 def whole_inbox(path: str, read: Callable[[PageVisit], Awaitable[ScreenPage]]) -> Screen:
-    """A page that is refused to visitors of certain tenants."""
+    """A page that visitors of certain tenants may not see."""
 
     @wraps(read)
     async def checked(visit: PageVisit) -> ScreenPage:
@@ -31,27 +31,24 @@ def whole_inbox(path: str, read: Callable[[PageVisit], Awaitable[ScreenPage]]) -
 
 
 def refuse_certain_tenants(visitor: Visitor) -> None:
-    """Let only those go on who may see all tenants. Raises RequestRefused."""
+    """Raise RequestRefused, unless the visitor may see all tenants."""
     if visitor.tenants is not None:
-        detail = "this page tells of all tenants: it is for those who may see all of them"
+        detail = "this page shows all tenants, and you may see certain tenants only"
         raise RequestRefused(HTTPStatus.FORBIDDEN, detail)
 
 
 async def overview(visit: PageVisit) -> dict[str, Any]:
-    """What `inboxd status` shows, at most seconds old."""
+    """The document of `inboxd status`, a few seconds old at most."""
     return (await visit.snapshot.seen()).document
 
 
 async def database_now(visit: PageVisit) -> datetime:
-    """The database's time, as the snapshot tells it."""
-    seen = await visit.snapshot.seen()
-    sample = seen.document["sample"]
-    at: datetime = sample["at"]
-    return at + timedelta(seconds=sample["age"] + seen.age)
+    """The database's time, calculated from the snapshot."""
+    return (await visit.snapshot.seen()).now
 
 
 async def sampled(visit: PageVisit) -> Sample | None:
-    """The newest sample, unless it is stale: then a page counts for itself what is not in it."""
+    """The newest sample; None: it is stale, so a page must count for itself."""
     found = await overview(visit)
     if found["sample"]["counted_by"] != "leader":
         return None
@@ -60,7 +57,7 @@ async def sampled(visit: PageVisit) -> Sample | None:
 
 
 async def counted(visit: PageVisit, sample: Sample | None) -> CountedLanes:
-    """What waits in lanes, as the snapshot has it; and, of a sample, what stands still."""
+    """The waiting rows of lanes, from the snapshot; with a sample, also the blocked keys."""
     found = await overview(visit)
     lanes = [lane for lane in found["lanes"] if lane["type"] != LINES]
     if sample is None:
@@ -70,6 +67,6 @@ async def counted(visit: PageVisit, sample: Sample | None) -> CountedLanes:
 
 
 def paused_as(found: dict[str, Any], kind: str, name: str) -> dict[str, Any] | None:
-    """By whom it is paused, why and since when; None: it is not."""
+    """The pause of this type, topic or queue (actor, reason, time); None: it is not paused."""
     named = (kind, name)
     return next((row for row in found["paused"] if (row["kind"], row["name"]) == named), None)

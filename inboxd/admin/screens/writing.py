@@ -1,10 +1,10 @@
-"""Sessions of the screens that write, and whether they can.
+"""Sessions for the actions of the screens, and whether the database can be changed now.
 
-Owns few short sessions, as the admin API has them; pages are read by others, which cannot write.
-Promises that where nothing can be changed (a standby, a server or a role that only reads, a
-database that is away) this is known before anybody is offered an action, and that it is asked again
-every `_SURE` seconds while somebody looks who may act, so that it ends by itself; that this
-question waits for no action, and that what was known last counts where no answer comes in time.
+Owns few short sessions, like the admin API; pages use other sessions, which are read-only.
+Promises that no action is offered while nothing can be changed (a standby, a read-only server or
+role, a database that is away); that this is checked every `_CHECK_SECONDS` seconds while somebody
+who may act looks at a page, so that actions come back by themselves; that the check waits for no
+action; and that without an answer in time the last one counts.
 *See:* `operations/ability.py`.
 """
 
@@ -23,8 +23,8 @@ from inboxd.settings import Settings
 from inboxd.store.session import Session, open_session
 
 _AT_ONCE: Final = 4
-_SURE: Final = 5.0
-_ASKS: Final = 2.0
+_CHECK_SECONDS: Final = 5.0
+_ANSWER_SECONDS: Final = 2.0
 _WHY: Final[dict[ReadOnlyReason, tuple[HTTPStatus, str]]] = {
     ReadOnlyReason.STANDBY: (
         HTTPStatus.SERVICE_UNAVAILABLE,
@@ -32,11 +32,11 @@ _WHY: Final[dict[ReadOnlyReason, tuple[HTTPStatus, str]]] = {
     ),
     ReadOnlyReason.SERVER: (
         HTTPStatus.SERVICE_UNAVAILABLE,
-        "nothing was changed: the database only reads now (default_transaction_read_only)",
+        "nothing was changed: the database is read-only now (default_transaction_read_only)",
     ),
     ReadOnlyReason.ROLE: (
         HTTPStatus.FORBIDDEN,
-        "nothing was changed: the screens' role in the database may only look; see: inboxd check",
+        "nothing was changed: the screens' role in the database may only read; see: inboxd check",
     ),
     ReadOnlyReason.AWAY: (
         HTTPStatus.SERVICE_UNAVAILABLE,
@@ -46,10 +46,9 @@ _WHY: Final[dict[ReadOnlyReason, tuple[HTTPStatus, str]]] = {
 
 
 class Writing:
-    """The sessions of one process."""
+    """The sessions for actions of one process."""
 
     def __init__(self, settings: Settings) -> None:
-        """None is open yet."""
         self._database = settings.database
         self._at_once = anyio.CapacityLimiter(_AT_ONCE)
         self._lock = anyio.Lock()
@@ -58,29 +57,29 @@ class Writing:
 
     @asynccontextmanager
     async def session(self) -> AsyncIterator[Session]:
-        """A session for the `async with` block. Raises DatabaseError or SchemaError."""
+        """Open a session for the `async with` block. Raises DatabaseError or SchemaError."""
         async with self._at_once, open_session(self._database, part="admin") as session:
             yield session
 
     async def why_not(self) -> ReadOnlyReason | None:
-        """Why nothing can be changed, as it was a few seconds ago; None: it can be."""
+        """Why nothing can be changed, as of a few seconds ago; None: changes are possible."""
         async with self._lock:
-            if monotonic() - self._asked_at >= _SURE:
+            if monotonic() - self._asked_at >= _CHECK_SECONDS:
                 self._why = await self._asked()
                 self._asked_at = monotonic()
             return self._why
 
     async def refuse_if_read_only(self, session: Session) -> None:
-        """Raise RequestRefused where nothing can be changed now, in words."""
+        """Raise RequestRefused, with the reason, if nothing can be changed now."""
         why = await read_only_reason(session)
         self._why, self._asked_at = why, monotonic()
         if why is not None:
             raise RequestRefused(*_WHY[why])
 
     async def _asked(self) -> ReadOnlyReason | None:
-        """By a session beside those of actions, one at a time."""
+        """Check why nothing can be changed, on a session that waits for no action."""
         try:
-            with anyio.move_on_after(_ASKS):
+            with anyio.move_on_after(_ANSWER_SECONDS):
                 async with open_session(self._database, part="admin") as session:
                     return await read_only_reason(session)
         except (DatabaseError, SchemaError):

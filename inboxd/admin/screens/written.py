@@ -1,7 +1,6 @@
-"""In which form a page is answered: HTML, JSON, or a text to take away.
+"""The form of an answer: HTML, JSON, or another text such as Markdown.
 
-Promises that the end of an address says it (`.json`, `.md`), or else `Accept`, and that HTML is
-what nobody asked otherwise gets.
+Promises that the ending of an address (`.json`, `.md`) decides, or else `Accept`, or else HTML.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,19 +16,18 @@ _MEDIA_TYPES: Final[Mapping[str, str]] = {"md": "text/markdown", "mmd": "text/vn
 
 
 def paths_of(screen: Screen) -> Iterator[str]:
-    """Where a page is, in each of its forms; its own path comes last, since it takes any end."""
+    """A page's path in each of its forms; its own comes last, since it matches every ending."""
     own = screen.path.rstrip("/") or "/index"
     yield from (f"{own}.{ending}" for ending in ("json", *screen.texts))
     yield screen.path
 
 
 def wants_json(request: Request) -> bool:
-    """Whether JSON is asked for."""
     return request.url.path.endswith(".json") or _accepts(request, _JSON)
 
 
 def text_wanted(request: Request, screen: Screen) -> str | None:
-    """Which of the page's texts is asked for, by its ending; None: none."""
+    """The ending of the page's text that is asked for; None: HTML or JSON is."""
     for ending in screen.texts:
         if request.url.path.endswith(f".{ending}") or _accepts(request, _MEDIA_TYPES[ending]):
             return ending
@@ -37,8 +35,7 @@ def text_wanted(request: Request, screen: Screen) -> str | None:
 
 
 def as_text(page: ScreenPage, ending: str, headers: Mapping[str, str]) -> Response:
-    """A page's text."""
-    # Shown, not kept: who wants a file saves it.
+    # The browser shows the text rather than saving it as a file.
     return Response(page.texts[ending](), headers=headers, media_type=_MEDIA_TYPES[ending])
 
 

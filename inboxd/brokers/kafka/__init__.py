@@ -1,10 +1,10 @@
 """Kafka: relays publish to its topics, sources of messages consume from them.
 
-`publisher` and `consumer` are the two faces, `looking` looks beside them; `access` is how a cluster
-is reached, `cluster` the connections to its brokers. Promises that aiokafka logs nothing, whoever
-has the logs: it tells payloads and passwords at "debug"; of errors, ours tell more, and without
-tracebacks. Known limit: tried against librdkafka's mock of a cluster, which knows neither SASL nor
-TLS, nor whether a batch is a repetition.
+`publisher` and `consumer` implement the contract, `looking` inspects streams without consuming;
+`access` has the arguments for reaching a cluster, `cluster` the connections to its brokers.
+Promises that aiokafka logs nothing at any log level: at "debug" it logs payloads and passwords, and
+our errors have more information, without tracebacks. Known limit: tested against librdkafka's mock
+of a cluster, which has no SASL, no TLS, and does not recognise a repeated batch.
 """
 
 import logging

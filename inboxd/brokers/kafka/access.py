@@ -1,7 +1,7 @@
-"""How a Kafka cluster is reached: servers, TLS and SASL, as aiokafka takes them.
+"""Access to a Kafka cluster: servers, TLS and SASL, as arguments of aiokafka.
 
-Owns the words for a cluster that cannot be reached: the broker's name in the settings, the server,
-the cause, the remedy. Promises that the password is in none of them, and in no representation.
+Owns the errors for an unreachable cluster: the broker's name in the settings, the server, the
+cause, the remedy. Promises that no error and no `repr` contains the password.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ from inboxd.settings import Broker
 
 Connection: TypeAlias = AIOKafkaConnection
 
-# What a connection, or a request by one, ends in; the last ones: another protocol is spoken there.
+# Errors of connections and requests; the last three: the server speaks another protocol.
 LOST = (KafkaError, OSError, TimeoutError, ValueError, AssertionError, NotImplementedError)
 _NOT_LET_IN = (
     AuthenticationFailedError,
@@ -35,33 +35,30 @@ _NOT_LET_IN = (
     UnsupportedSaslMechanismError,
 )
 _CLIENT = "inboxd"
-# A broker answers within the time that a request gives it; after this it hangs.
+# Longer than the time limits in requests: a broker that takes longer hangs.
 _ANSWER_MS = 60_000
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """That to the cluster of one broker of the settings."""
-
     name: str
     servers: tuple[str, ...]
     patience: float
-    """Seconds that a connection gets to be there."""
+    """Time limit for opening a connection, in seconds."""
     arguments: Mapping[str, Any] = field(repr=False)
-    """What aiokafka wants to know of TLS and SASL."""
+    """Arguments of aiokafka for TLS and SASL."""
 
     def unavailable(self, why: str) -> BrokerUnavailable:
-        """The error for what passes; `why` names the cause and the remedy."""
+        """The error for a temporary failure; `why` names the cause and the remedy."""
         return BrokerUnavailable(f"broker {self.name!r} (kafka at {self.place}): {why}")
 
     @property
     def place(self) -> str:
-        """Its servers."""
         return ", ".join(self.servers)
 
 
 async def access_to(name: str, broker: Broker) -> Access:
-    """Read what it needs. Raises BrokerUnavailable or SettingsError."""
+    """Reads the secret and the certificates. Raises BrokerUnavailable or SettingsError."""
     context = await to_thread.run_sync(tls.context, broker)
     arguments: dict[str, Any] = {"client_id": _CLIENT, "ssl_context": context}
     secured = "SSL" if context is not None else "PLAINTEXT"
@@ -75,13 +72,13 @@ async def access_to(name: str, broker: Broker) -> Access:
 
 
 async def connect(access: Access, host: str, port: int) -> Connection:
-    """A connection to one broker, logged in, within the time that it gets. Raises one of `LOST`."""
+    """Connect to one broker and log in, within `access.patience`. Raises an error of `LOST`."""
     with fail_after(access.patience):
         return await create_conn(host, port, request_timeout_ms=_ANSWER_MS, **access.arguments)
 
 
 def first_places(access: Access) -> list[tuple[str, int]]:
-    """Hosts and ports of the settings, in any order. Raises BrokerUnavailable."""
+    """Hosts and ports of the settings, in random order. Raises BrokerUnavailable."""
     try:
         return [(host, port) for host, port, _ in collect_hosts(list(access.servers))]
     except ValueError as error:
@@ -91,28 +88,28 @@ def first_places(access: Access) -> list[tuple[str, int]]:
 
 
 def why_not_reached(access: Access, error: Exception) -> str:
-    """The cause and the remedy, of one of `LOST`."""
+    """The cause and the remedy of one of the errors `LOST`."""
     section = f"[brokers.{access.name}]"
     if isinstance(error, _NOT_LET_IN):
         user = access.arguments.get("sasl_plain_username")
         mechanism = access.arguments.get("sasl_mechanism")
         return (
-            f"user {user!r} is not let in by {mechanism} ({error}): correct user, password or "
+            f"login of user {user!r} by {mechanism} failed ({error}): correct user, password or "
             f"mechanism of {section}."
         )
     if isinstance(error, SSLError):
-        return f"TLS failed ({_told(error)}): correct tls and tls_ca of {section}."
+        return f"TLS failed ({_cause(error)}): correct tls and tls_ca of {section}."
     if isinstance(error, TimeoutError):
         return (
             f"no answer within {access.patience:g} s: start it, or correct servers of {section}; "
-            "TLS at one end only looks like this too."
+            "the same happens if only one end uses TLS."
         )
     return (
-        f"it cannot be reached ({_told(error)}): start it, or correct servers, tls or user of "
+        f"it cannot be reached ({_cause(error)}): start it, or correct servers, tls or user of "
         f"{section}."
     )
 
 
-def _told(error: Exception) -> str:
+def _cause(error: Exception) -> str:
     said = cause_of(error) if isinstance(error, OSError) else str(error)
     return said or type(error).__name__

@@ -1,8 +1,8 @@
-"""Whether brokers still answer a consumer: aiokafka asks for ever, and says nothing.
+"""Notices that brokers no longer answer a consumer: aiokafka retries forever and reports nothing.
 
-Promises that a wait for messages which nobody will send ends in an error. It is asked when nothing
-is there, so what is not fetched since nobody receives it is no silence. Known limit: while each
-page is full, nobody asks.
+Promises that a wait for messages that cannot come ends in an error. Checks run only when there was
+nothing to receive: a partition with waiting messages is not fetched, so its silence means nothing.
+Known limit: while each page is full, nothing is checked.
 """
 
 from collections.abc import Iterable
@@ -15,39 +15,38 @@ from inboxd.brokers.kafka.access import Access
 from inboxd.brokers.kafka.assignment import Assignment
 from inboxd.brokers.kafka.messages import stream
 
-# How often the time that a connection gets.
-_SILENCE = 3
-# A group that divides its partitions for longer will not be done.
-_DIVIDING = 60.0
+# The allowed silence, as a multiple of a connection's time limit.
+_SILENT_TIME_LIMITS = 3
+# A rebalance that takes longer will not end without help.
+_REBALANCE_SECONDS = 60.0
 
 
 class Answers:
-    """Those to one consumer."""
-
     def __init__(self, access: Access, consumer: AIOKafkaConsumer, assignment: Assignment) -> None:
         self._access = access
         self._consumer = consumer
         self._assignment = assignment
-        # aiokafka's time of the last answer for a partition, and since when it is that.
+        # By partition: aiokafka's time of the last answer, and the time since which that has not
+        # changed.
         self._last: dict[TopicPartition, tuple[int | None, float]] = {}
 
     def begin(self) -> None:
-        """Other partitions are read from now on."""
+        """Forget all partitions, since other ones are read from now on."""
         self._last.clear()
 
     def came(self, partition: TopicPartition) -> None:
-        """It is not asked for again while what it has is not received."""
+        """Restart a partition's clock: it is fetched again, since its messages were received."""
         self._last.pop(partition, None)
 
     def check(self, topics: Iterable[str]) -> None:
-        """Raises BrokerUnavailable."""
+        """Raises BrokerUnavailable for missing answers."""
         now = monotonic()
         assigned = self._assignment.partitions
         if assigned is None:
-            if now - self._assignment.since > _DIVIDING:
+            if now - self._assignment.since > _REBALANCE_SECONDS:
                 raise self._access.unavailable(
-                    f"the group has not divided its partitions for {_DIVIDING:g} s: look at the "
-                    "brokers, and at the group's other members."
+                    f"the group has been rebalancing for {_REBALANCE_SECONDS:g} s: check the "
+                    "brokers, and the other members of the group."
                 )
             return
         for topic in topics:
@@ -56,7 +55,7 @@ class Answers:
                     f"there is no Kafka topic {topic!r} any more: create it, or correct "
                     "kafka_topics."
                 )
-        silence = _SILENCE * self._access.patience
+        silence = _SILENT_TIME_LIMITS * self._access.patience
         for partition in assigned:
             answered = self._consumer.last_poll_timestamp(partition)
             before, since = self._last.setdefault(partition, (answered, now))
@@ -64,6 +63,6 @@ class Answers:
                 self._last[partition] = (answered, now)
             elif now - since > silence:
                 raise self._access.unavailable(
-                    f"partition {stream(partition)} was not answered for {silence:g} s: look at "
-                    "the broker that leads it."
+                    f"no answer for partition {stream(partition)} for {silence:g} s: check the "
+                    "broker that leads it."
                 )

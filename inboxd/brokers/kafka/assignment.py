@@ -1,7 +1,7 @@
-"""Which partitions a consumer has, as its group says; and the wait for something to happen.
+"""The partitions assigned to a consumer, and the wait for messages or a new assignment.
 
-aiokafka calls it from its own task. What it fetches of new partitions, from where the group has
-committed, is thrown away when they are begun.
+aiokafka calls the listener from its own task. It fetches new partitions from the offsets that the
+group has committed; the consumer then seeks the stored positions, which discards these messages.
 """
 
 import asyncio
@@ -13,28 +13,25 @@ from aiokafka.structs import TopicPartition
 
 
 class Assignment(ConsumerRebalanceListener):
-    """That of one consumer."""
-
     def __init__(self, consumer: AIOKafkaConsumer) -> None:
         self.partitions: frozenset[TopicPartition] | None = None
-        """Another set each time; None: the group is dividing them."""
+        """The assigned partitions, new after each rebalance; None: a rebalance is under way."""
         self.since = monotonic()
         self._consumer = consumer
         self._waiter: asyncio.Future[None] | None = None
 
     def on_partitions_revoked(self, _: Collection[TopicPartition]) -> None:
-        """All of them, before they are divided anew."""
+        """Called with all partitions before a rebalance."""
         self._change(None)
 
     def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:
-        """What is ours from now on."""
         self._change(frozenset(assigned))
 
     async def wait(self, seconds: float) -> None:
-        """Until messages came, or partitions changed. Raises KafkaError for what ended the group.
+        """Wait until messages come or partitions change. Raises KafkaError.
 
-        By the future that aiokafka's own `getmany` waits for: that one would wait for the group
-        too, as long as it takes.
+        Waits for the future of aiokafka's `getmany`, since `getmany` itself would also wait for the
+        end of a rebalance, for any length of time.
         """
         waiter = self._waiter = self._consumer._fetcher._create_fetch_waiter()  # noqa: SLF001
         try:

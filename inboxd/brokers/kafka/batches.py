@@ -1,9 +1,10 @@
-"""Record batches: messages of one partition, as Kafka keeps them.
+"""Record batches: messages of one partition in Kafka's format.
 
-Owns which partition a key has: that of Kafka's own clients, so that what others publish with the
-key stays in order with it. Messages without a key go to one partition a page, the next page's to
-another. Promises the order of the page in each partition. Known limit: when a Kafka topic is given
-more partitions, a key may move to another one, and the two are read side by side.
+Owns the choice of partitions. A key goes to the partition that Kafka's own clients choose, so that
+messages of other publishers with the key stay in order with ours. A page's messages without a key
+go to one partition, which changes from page to page. Promises the page's order in each partition.
+Known limit: when partitions are added to a Kafka topic, a key may move to another partition, and
+consumers read the old and the new partition at the same time.
 """
 
 import struct
@@ -21,40 +22,38 @@ from inboxd.brokers.contract import OutgoingMessage, Tell
 from inboxd.brokers.kafka.verdict import TOO_LARGE, refused_message
 from inboxd.errors import MessageRefused
 
-# Of a batch, unless one message alone is larger: half of what Kafka topics take as they come.
+# Limit of a batch, unless one message alone is larger: half the default limit of a Kafka topic.
 MOST_BYTES = 512 * 1024
-# A request of more than 100 MiB ends its connection, as brokers come.
+# By default, brokers close the connection on a request of more than 100 MiB.
 _LARGEST = 64 * 1024 * 1024
 PREFIX = "ce_"
 CONTENT_TYPE = "content-type"
-_MAGIC, _UNCOMPRESSED, _TRANSACTIONAL, _NOBODY = 2, 0, 0, -1
+_MAGIC, _UNCOMPRESSED, _TRANSACTIONAL, _NO_PRODUCER = 2, 0, 0, -1
 _SEED, _FACTOR, _BITS, _POSITIVE = 0x9747B28C, 0x5BD1E995, 0xFFFFFFFF, 0x7FFFFFFF
 
 Headers: TypeAlias = list[tuple[str, bytes]]
-# The batches of each partition, in the order in which they are sent, one at a time.
+# The batches of each partition in the order of sending; only one batch is sent at a time.
 Lines: TypeAlias = dict[TopicPartition, deque["KafkaBatch"]]
 
 
 def _builder(most_bytes: int) -> DefaultRecordBatchBuilder:
     return DefaultRecordBatchBuilder(
-        _MAGIC, _UNCOMPRESSED, _TRANSACTIONAL, _NOBODY, _NOBODY, 0, most_bytes
+        _MAGIC, _UNCOMPRESSED, _TRANSACTIONAL, _NO_PRODUCER, _NO_PRODUCER, 0, most_bytes
     )
 
 
 @dataclass(slots=True)
 class KafkaBatch:
-    """Some messages of one partition."""
-
     builder: DefaultRecordBatchBuilder
     places: list[int] = field(default_factory=list)
-    """Where they stand in the page."""
+    """The indexes of its messages in the page."""
     data: bytearray | None = None
-    """As it was sent first: sent again, it is the same."""
+    """The bytes as they were sent first; a repetition sends the same."""
     unclear: bool = False
-    """Whether it may be written, since an answer was lost."""
+    """An answer was lost, so the broker may have written it."""
 
     def numbered(self, producer: tuple[int, int], sequence: int) -> bytearray:
-        """What is sent; by producer and sequence, the broker knows a repetition."""
+        """The bytes to send: by producer id and sequence, the broker recognises a repetition."""
         if self.data is None:
             self.builder.set_producer_state(*producer, sequence)
             self.data = self.builder.build()
@@ -68,9 +67,10 @@ def batched(
     turn: int,
     tell: Tell,
 ) -> Lines:
-    """The batches of those messages whose topics have leaders; what no batch can hold is refused.
+    """The messages of topics with leaders, as batches; a message that fits no batch is refused.
 
-    most_bytes: of a batch, where a topic takes less; turn: another one for each page.
+    most_bytes: limit of a batch, for topics that take less than `MOST_BYTES`; turn: the number of
+    the page, which chooses the partition of messages without a key.
     """
     lines: Lines = {}
     partitions = {
@@ -105,7 +105,7 @@ def batched(
 
 
 def halves(batch: KafkaBatch, messages: Sequence[OutgoingMessage]) -> list[KafkaBatch]:
-    """A batch of several messages as two."""
+    """Split a batch of several messages into two."""
     middle, now = len(batch.places) // 2, _now()
     found = []
     for places in (batch.places[:middle], batch.places[middle:]):
@@ -119,7 +119,7 @@ def halves(batch: KafkaBatch, messages: Sequence[OutgoingMessage]) -> list[Kafka
 
 
 def murmur2(key: bytes) -> int:
-    """Kafka's hash of a key; aiokafka has it too, and takes twice as long."""
+    """Kafka's hash of a key; takes half the time of aiokafka's own."""
     whole = len(key) // 4
     found = _SEED ^ len(key)
     for word in struct.unpack_from(f"<{whole}I", key):
@@ -132,7 +132,7 @@ def murmur2(key: bytes) -> int:
 
 
 def _headers(message: OutgoingMessage) -> Headers:
-    """Raises MessageRefused for what no header, or no request, can hold."""
+    """Raises MessageRefused for headers or a body that cannot be sent."""
     if len(message.body) > _LARGEST:
         raise refused_message(message.to, TOO_LARGE, len(message.body))
     found = [

@@ -1,14 +1,14 @@
-"""Where a partition is begun: behind its stored position, or with its oldest message.
+"""Where a partition begins: behind its stored position, or with its oldest message.
 
-What the group has committed is never asked for: it is ahead of a database that was restored from a
-backup.
+The group's committed offsets are never used: after a restore of the database they would be too
+late.
 
-Promises that a stored position counts only while the broker has what follows it, of the same Kafka
-topic: nothing is passed over in silence. A position without an identity is an operator's word, and
-goes on with the oldest message if that is a later one. Known limits: brokers before Kafka 2.8 know
-no ids of topics, so one of theirs that was created anew and has grown past the stored position is
-not noticed; of partitions that are added to a Kafka topic, "newest" is where they are noticed, up
-to a minute later.
+Promises that a stored position counts only while the broker has the messages behind it, in the same
+Kafka topic: no message is skipped unnoticed. A position without an identity was set by an operator;
+if the oldest message is later, reading continues with that. Known limits: brokers before Kafka 2.8
+have no topic ids, so a topic that was created anew and has grown past the stored position is not
+noticed; for partitions that are added to a Kafka topic, "newest" means the last message when they
+are noticed, up to a minute later.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ Positions: TypeAlias = Mapping[TopicPartition, StreamPosition | None]
 
 
 async def opened(stored: Stored, topics: KafkaTopics) -> Positions:
-    """Open the partitions; up to where they are stored."""
+    """Open the partitions, and return their stored positions."""
     return {
         partition: await stored(
             stream(partition), StreamPosition(offsets.end - 1, topics.ids[partition.topic])
@@ -35,10 +35,10 @@ async def opened(stored: Stored, topics: KafkaTopics) -> Positions:
 
 
 def beginnings(source: str, positions: Positions, topics: KafkaTopics) -> dict[TopicPartition, int]:
-    """The offsets at which partitions are begun. Raises StreamLost.
+    """The offsets at which reading begins. Raises StreamLost.
 
-    topics: as they are after the partitions were opened; another reader may have stored more than
-    there was before.
+    topics: looked up after the partitions were opened, since until then another reader may have
+    stored further positions.
     """
     found = {}
     for partition, position in positions.items():
@@ -53,7 +53,7 @@ def beginnings(source: str, positions: Positions, topics: KafkaTopics) -> dict[T
 def lost(
     source: str, partition: TopicPartition, position: int, offsets: Offsets, why: str
 ) -> StreamLost:
-    """The error for a partition whose broker does not have what follows a position."""
+    """The error for a broker that does not have the messages behind a position."""
     name = stream(partition)
     return StreamLost(
         f"source {source!r}, stream {name}: position {position} is stored, and the broker has "

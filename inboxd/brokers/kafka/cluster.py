@@ -1,11 +1,12 @@
-"""Connections to the brokers of a Kafka cluster, and which of them leads which partition.
+"""Connections to the brokers of a Kafka cluster, and which of them leads each partition.
 
-aiokafka's own client is not used: it goes on in the background, and closing it sends what waits.
-Here is what lies below: its connections, which know versions, TLS and SASL, and its requests.
+aiokafka's own client is not used: it works in the background, and sends queued data when it is
+closed. This uses the layer below: its connections, which handle versions, TLS and SASL, and its
+requests.
 
-Owns connections by broker, and the leaders of partitions as they were when asked last. Promises
-that after `abort` no byte is sent any more, of those that the kernel holds either. Known limit:
-only a connection that breaks, or a request that fails, shows that a leader changed.
+Owns connections by broker, and the last known leaders of partitions. Promises that no byte is sent
+after `abort`, not even from the kernel's buffers. Known limit: a change of leader is noticed only
+by a connection that breaks or a request that fails.
 """
 
 import socket
@@ -33,26 +34,26 @@ from inboxd.brokers.kafka.access import (
     why_not_reached,
 )
 
-# With it, what the kernel has not sent yet is thrown away.
+# With this option, closing the socket discards the kernel's unsent data.
 _NO_LINGER = struct.pack("ii", 1, 0)
 _NO_LEADER = -1
-_CLOSING = 2.0
+_CLOSE_SECONDS = 2.0
 
 
 class KafkaCluster:
-    """What is known of one; one task uses it at a time, but for `send` to different brokers."""
+    """For one task at a time, except `send` to different brokers."""
 
     def __init__(self, access: Access) -> None:
         self.access = access
         self.leaders: dict[str, list[int]] = {}
-        """Of each topic that was looked up and is there: the broker of each partition, or -1."""
+        """By topic that was found: the leading broker of each partition, or -1."""
         self._places: dict[int, tuple[str, int]] = {}
         self._connections: dict[int, Connection] = {}
         self._answered = -1
-        """Which broker answered a question to any of them last."""
+        """The broker that answered the last `ask`."""
 
     async def send(self, broker: int, request: Any) -> Any:
-        """What one broker answers. Raises one of `LOST`; its connection is closed then."""
+        """The broker's answer. Raises one of `LOST`, and closes the connection then."""
         try:
             connection = await self._connected(broker)
             return await connection.send(request)
@@ -61,9 +62,9 @@ class KafkaCluster:
             raise
 
     async def ask(self, request: Any, *, elsewhere: bool = False) -> Any:
-        """What any broker answers. Raises one of `LOST`.
+        """The answer of any broker. Raises one of `LOST`.
 
-        elsewhere: they are asked in turn, so that another one answers than the last time.
+        elsewhere: ask another broker than the last time.
         """
         error: Exception = KafkaConnectionError("no broker is known")
         for broker in self._in_turn() if elsewhere else self._connected_first():
@@ -79,33 +80,33 @@ class KafkaCluster:
     async def look_up(
         self, topics: Iterable[str], *, create: bool = True, elsewhere: bool = False
     ) -> dict[str, type[Exception]]:
-        """Learn the leaders of Kafka topics, and return why some are missing.
+        """Look up the leaders of Kafka topics; return why topics are missing.
 
-        create: a broker that may create them does so; elsewhere: as for `ask`. Raises one of
-        `LOST`.
+        create: let a broker create missing topics, if its settings allow that; elsewhere: as for
+        `ask`. Raises an error of `LOST`.
         """
         request = MetadataRequest(list(topics), create)
         return self._learn(await self.ask(request, elsewhere=elsewhere))
 
     async def learn_from(self, connection: Connection) -> None:
-        """Learn where the brokers are."""
+        """Learn the brokers' addresses from a connection."""
         self._learn(await connection.send(MetadataRequest([])))
 
     def leader(self, topic: str, partition: int) -> int | None:
-        """The broker that leads a partition; None: it has none."""
+        """The broker that leads a partition; None: it has no leader."""
         leaders = self.leaders.get(topic, [])
         found = leaders[partition] if partition < len(leaders) else _NO_LEADER
         return None if found == _NO_LEADER else found
 
     def abort(self) -> None:
-        """Close all connections at once."""
+        """Close all connections at once, and send nothing more."""
         for connection in self._connections.values():
             abort(connection)
 
     async def close(self) -> None:
-        """Abort, and wait until that is done."""
+        """Abort, and wait until the connections are closed."""
         ends = [abort(connection) for connection in self._connections.values()]
-        with move_on_after(_CLOSING, shield=True):
+        with move_on_after(_CLOSE_SECONDS, shield=True):
             for end in ends:
                 await end
         self._connections.clear()
@@ -148,7 +149,7 @@ class KafkaCluster:
 
 
 async def open_cluster(access: Access) -> KafkaCluster:
-    """The cluster behind the first server that answers. Raises BrokerUnavailable."""
+    """Connect to the first server that answers. Raises BrokerUnavailable."""
     cluster = KafkaCluster(access)
     reason: Exception = KafkaConnectionError("no servers are set")
     for host, port in first_places(access):
@@ -166,8 +167,8 @@ async def open_cluster(access: Access) -> KafkaCluster:
 
 
 def abort(connection: Connection) -> Any:
-    """Close a connection without sending what waits; what can be awaited until it is closed."""
-    if (writer := connection._writer) is not None:  # noqa: SLF001 - the library has no other way
+    """Close a connection and discard its queued data; returns an awaitable for its end."""
+    if (writer := connection._writer) is not None:  # noqa: SLF001 - the library offers no other way
         with suppress(OSError):
             writer.get_extra_info("socket").setsockopt(
                 socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER
@@ -177,6 +178,6 @@ def abort(connection: Connection) -> Any:
 
 
 def _leaders(partitions: Iterable[Any]) -> list[int]:
-    """Those of partitions 0, 1 and so on."""
+    """The leaders of partitions 0, 1 and so on."""
     found = {partition: leader for _, partition, leader, *_ in partitions}
     return [found.get(partition, _NO_LEADER) for partition in range(max(found, default=-1) + 1)]

@@ -1,15 +1,16 @@
-"""Consumes Kafka topics as a member of a group; where it goes on is the inbox's word, not Kafka's.
+"""Consumes Kafka topics as a member of a group; the inbox, not Kafka, decides where reading begins.
 
-Promises that each assignment is begun behind the stored positions
-(`beginnings`); that of a partition which the group has taken away nothing is handed over any more;
-and that an offset which the broker does not have is an error, never a jump. What was acknowledged
-is committed to the group, for tools that show how far it is behind; if that fails, no harm is done.
+Promises that each assignment begins behind the stored positions (`beginnings`); that no message of
+a partition is handed over after the group has taken the partition away; and that an offset which
+the broker does not have raises an error instead of a jump. Acknowledged offsets are committed to
+the group, for tools that show its lag; a failed commit does no harm.
 
-After each division it goes on behind what is stored then, so what it has handed over before may
-come again; a reader whose partition was taken away is found out by the engine.
+After a rebalance, reading begins behind the positions stored at that time, so messages that were
+handed over before may come again. The inbox rejects messages of a partition that was taken from
+their reader.
 
-Known limit: a Kafka topic that is missing is an error for the whole source.
-*See:* `member`, which bounds what is held; `inbound/messages/`, which uses it.
+Known limit: one missing Kafka topic is an error for the whole source.
+*See:* `member`, which limits the messages in memory; `inbound/messages/`, which uses it.
 """
 
 import asyncio
@@ -34,7 +35,7 @@ from inboxd.brokers.kafka.access import LOST, Access, access_to, why_not_reached
 from inboxd.brokers.kafka.answers import Answers
 from inboxd.brokers.kafka.assignment import Assignment
 from inboxd.brokers.kafka.beginnings import beginnings, lost, opened
-from inboxd.brokers.kafka.member import LEAVING, commit, ended, member
+from inboxd.brokers.kafka.member import LEAVE_SECONDS, commit, ended, member
 from inboxd.brokers.kafka.messages import messages, stream
 from inboxd.brokers.kafka.topics import KafkaTopics, kafka_topics
 from inboxd.errors import BrokerUnavailable, StreamLost
@@ -44,8 +45,6 @@ _TROUBLE = (*LOST, IllegalStateError, ConsumerStoppedError)
 
 
 class KafkaConsumer:
-    """A member of a group."""
-
     def __init__(
         self,
         access: Access,
@@ -67,7 +66,7 @@ class KafkaConsumer:
         self._committing: asyncio.Task[None] | None = None
 
     async def join(self) -> None:
-        """Become a member of the group. Raises BrokerUnavailable."""
+        """Join the group. Raises BrokerUnavailable."""
         try:
             await self._consumer.start()
         except LOST as error:
@@ -75,7 +74,7 @@ class KafkaConsumer:
         self._consumer.subscribe(self._settings.kafka_topics, listener=self._assignment)
 
     async def receive(self, most: int, within: float) -> Sequence[IncomingMessage]:
-        """As the contract says; what has to be begun first may take longer."""
+        """See `Consumer`; beginning a new assignment may take longer than `within`."""
         deadline = monotonic() + within
         while True:
             await self._begin()
@@ -83,7 +82,7 @@ class KafkaConsumer:
                 if found := await self._taken(most):
                     return found
                 if (left := deadline - monotonic()) <= 0:
-                    self._commit()  # what failed before
+                    self._commit()  # offsets of failed commits
                     self._answers.check(self._settings.kafka_topics)
                     return []
                 await self._assignment.wait(left)
@@ -91,14 +90,14 @@ class KafkaConsumer:
                 raise await self._explained(error) from error
 
     async def acknowledge(self, messages: Sequence[IncomingMessage]) -> None:
-        """As the contract says; it does not wait until that is committed."""
+        """See `Consumer`; the offsets are committed in the background."""
         for message in messages:
             if isinstance(message.token, TopicPartition) and message.position is not None:
                 self._to_commit[message.token] = message.position + 1
         self._commit()
 
     async def lag(self) -> int | None:
-        """As the contract says, of the partitions that this consumer has."""
+        """See `Consumer`; it counts the partitions that are assigned to this consumer."""
         if self._begun is None or self._begun is not self._assignment.partitions:
             return None
         behind = 0
@@ -109,18 +108,18 @@ class KafkaConsumer:
         return behind
 
     async def close(self) -> None:
-        """Leave the group, if the broker answers."""
+        """Leave the group, if the broker answers within seconds."""
         with CancelScope(shield=True):
             if self._committing is not None:
-                await asyncio.wait([self._committing], timeout=LEAVING)
+                await asyncio.wait([self._committing], timeout=LEAVE_SECONDS)
                 self._committing.cancel()
             await ended(self._consumer)
 
     async def _taken(self, most: int) -> list[IncomingMessage]:
-        """What is there, of partitions that were begun. Raises KafkaError."""
+        """Fetched messages of begun partitions. Raises KafkaError."""
         if self._begun is None or self._begun is not self._assignment.partitions:
             return []
-        # It does not wait, so no partition is taken away meanwhile.
+        # Does not wait, so no partition can be taken away during the call.
         found = await self._consumer.getmany(timeout_ms=0, max_records=most)
         made: list[IncomingMessage] = []
         for partition, records in found.items():
@@ -130,7 +129,7 @@ class KafkaConsumer:
         return made
 
     async def _begin(self) -> None:
-        """Go on behind what is stored, if partitions were assigned; they may be others by then."""
+        """Seek the stored positions of a new assignment, unless it changes during that."""
         assigned = self._assignment.partitions
         if assigned is None or assigned is self._begun:
             return
@@ -147,7 +146,7 @@ class KafkaConsumer:
         self._answers.begin()
 
     def _commit(self) -> None:
-        """In a task of its own: its time is nobody's."""
+        """Commit in a task of its own, so that commits do not delay receiving."""
         if self._to_commit and (self._committing is None or self._committing.done()):
             self._committing = asyncio.create_task(self._commit_all())
 
@@ -157,7 +156,7 @@ class KafkaConsumer:
             try:
                 await commit(self._consumer, offsets)
             except KafkaError:
-                self._to_commit = offsets | self._to_commit  # with the next ones
+                self._to_commit = offsets | self._to_commit  # committed together with later offsets
                 return
 
     def _still_ours(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
@@ -187,8 +186,10 @@ class KafkaConsumer:
         except BrokerUnavailable as error:
             return error
         offsets = topics.offsets[partition]
-        if offset in offsets:  # a new leader that did not have it yet
-            return self._access.unavailable(f"{stream(partition)} was not answered at {offset}.")
+        if offset in offsets:  # a new leader did not have the offset yet
+            return self._access.unavailable(
+                f"no answer for {stream(partition)} at offset {offset}."
+            )
         why = "what follows was deleted, or the Kafka topic created anew"
         return lost(self._source, partition, offset - 1, offsets, why)
 

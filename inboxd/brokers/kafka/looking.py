@@ -1,7 +1,7 @@
-"""Looks at the partitions of Kafka topics beside their group: it joins none, and commits nothing.
+"""Looks up the partitions of Kafka topics without joining their group or committing offsets.
 
-Known limit: what waits is counted by offsets, of which transactions and compaction leave out some.
-*See:* `beginnings`, which judges; `consumer`, for who consumes.
+Known limit: waiting messages are counted by offsets, and transactions and compaction leave gaps.
+*See:* `beginnings`, which checks positions; `consumer`, which consumes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from anyio import move_on_after
 from inboxd.brokers.contract import IncomingMessage, SeenStream, StreamPosition
 from inboxd.brokers.kafka.access import LOST, Access, access_to, why_not_reached
 from inboxd.brokers.kafka.beginnings import beginnings
-from inboxd.brokers.kafka.member import LEAVING
+from inboxd.brokers.kafka.member import LEAVE_SECONDS
 from inboxd.brokers.kafka.messages import messages, stream
 from inboxd.brokers.kafka.topics import KafkaTopics, kafka_topics
 from inboxd.errors import StreamLost
@@ -45,7 +45,7 @@ async def look_at_streams(
         except StreamLost as error:
             lost[partition] = str(error)
             continue
-        if at.identity:  # an operator's word is no stored message
+        if at.identity:  # else an operator set it, and no message is stored
             first = max(offsets.oldest, at.position - most + 1)
             wanted[partition] = range(first, at.position + 1)
     latest = await _latest(access, settings, topics, wanted)
@@ -72,7 +72,7 @@ async def _latest(
     topics: KafkaTopics,
     wanted: Mapping[TopicPartition, range],
 ) -> dict[TopicPartition, list[IncomingMessage]]:
-    """What there is of each partition at these offsets."""
+    """The messages of each partition at these offsets."""
     asked = {partition: offsets for partition, offsets in wanted.items() if offsets}
     if not asked:
         return {}
@@ -93,7 +93,7 @@ async def _latest(
     except LOST as error:
         raise access.unavailable(why_not_reached(access, error)) from error
     finally:
-        with move_on_after(LEAVING, shield=True), suppress(*LOST):
+        with move_on_after(LEAVE_SECONDS, shield=True), suppress(*LOST):
             await consumer.stop()
 
 
@@ -105,7 +105,7 @@ async def _read(
     settings: MessageSource,
     topics: KafkaTopics,
 ) -> list[IncomingMessage]:
-    """Those of one partition; fewer if its broker hands nothing over in time."""
+    """The messages of one partition; fewer if its broker does not deliver them in time."""
     identity, found = topics.ids[partition.topic], list[IncomingMessage]()
     consumer.assign([partition])
     consumer.seek(partition, offsets.start)

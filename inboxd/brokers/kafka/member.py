@@ -1,9 +1,10 @@
-"""aiokafka's consumer as a member of a group: how it is made, and how it ends.
+"""aiokafka's consumer as a member of a group: makes it, and ends it.
 
-Owns what is held: of each partition one fetch at most, all of them together within `prefetch` small
-messages and a page's bytes. Promises that it ends in a few seconds, whatever the brokers do. Known
-limits: Kafka counts bytes, so tiny messages may be more than `prefetch`, and compressed ones more
-bytes when they are read; a batch that is larger than a fetch comes whole.
+Owns the limits of memory: one fetch per partition, all together at most `page_bytes`, and at most
+`prefetch` times 256 bytes. Promises that the consumer ends in a few seconds, whatever the brokers
+do.
+Known limits: Kafka counts bytes, so there may be more than `prefetch` tiny messages, and compressed
+messages need more bytes after unpacking; a batch that is larger than a fetch arrives as a whole.
 """
 
 import asyncio
@@ -18,19 +19,22 @@ from inboxd.brokers.kafka.access import Access
 from inboxd.brokers.kafka.cluster import abort
 from inboxd.settings import MessageSource
 
-# Bytes of a message: so many of them as `prefetch` says are fetched.
-_SMALL = 256
-_LEAST_OF_A_PARTITION = 64 * 1024
-# Partitions that are added to a Kafka topic are noticed after it.
+# The size that `prefetch` assumes: Kafka limits bytes, not messages.
+_SMALL_MESSAGE_BYTES = 256
+_LEAST_BYTES_OF_A_PARTITION = 64 * 1024
+# Time in which added partitions of a Kafka topic may stay unnoticed.
 _METADATA_AGE_MS = 60_000
-# Brokers take a member for dead after it; they allow 6 seconds at least, as they come.
+# Brokers remove a member after the session timeout; by default they allow 6 s or more.
 _SESSION_MS, _HEARTBEAT_MS = 10_000, 3_000
-LEAVING = 1.0
+LEAVE_SECONDS = 1.0
 
 
 def member(access: Access, settings: MessageSource, partitions: int) -> AIOKafkaConsumer:
-    """One that has joined nothing yet; `partitions`: of all its Kafka topics."""
-    held = max(_LEAST_OF_A_PARTITION, min(settings.page_bytes, settings.prefetch * _SMALL))
+    """A consumer that has not joined yet; partitions: the number of all its Kafka topics."""
+    held = max(
+        _LEAST_BYTES_OF_A_PARTITION,
+        min(settings.page_bytes, settings.prefetch * _SMALL_MESSAGE_BYTES),
+    )
     return AIOKafkaConsumer(
         bootstrap_servers=[*access.servers],
         group_id=settings.kafka_group,
@@ -38,7 +42,7 @@ def member(access: Access, settings: MessageSource, partitions: int) -> AIOKafka
         auto_offset_reset="none",
         isolation_level="read_committed",
         fetch_max_bytes=held,
-        max_partition_fetch_bytes=max(_LEAST_OF_A_PARTITION, held // partitions),
+        max_partition_fetch_bytes=max(_LEAST_BYTES_OF_A_PARTITION, held // partitions),
         metadata_max_age_ms=_METADATA_AGE_MS,
         session_timeout_ms=_SESSION_MS,
         heartbeat_interval_ms=_HEARTBEAT_MS,
@@ -47,22 +51,22 @@ def member(access: Access, settings: MessageSource, partitions: int) -> AIOKafka
 
 
 async def commit(consumer: Any, offsets: Mapping[TopicPartition, int]) -> None:
-    """Tell the group, once; aiokafka's own `commit` asks for ever. Raises KafkaError."""
+    """Send offsets to the group once; aiokafka's `commit` retries forever. Raises KafkaError."""
     found = {partition: OffsetAndMetadata(offset, "") for partition, offset in offsets.items()}
     await consumer._coordinator._do_commit_offsets(None, found)
 
 
 async def ended(consumer: AIOKafkaConsumer) -> None:
-    """Leave the group; if its brokers do not answer, end without."""
+    """Leave the group; if its brokers do not answer, only end tasks and connections."""
     stopping = asyncio.create_task(consumer.stop())
-    await asyncio.wait([stopping], timeout=LEAVING)
-    # It may be cancelled, too: by a task that was cancelled for it, in a wait of its own.
+    await asyncio.wait([stopping], timeout=LEAVE_SECONDS)
+    # `stop` waits for tasks that it has cancelled, and may end as cancelled.
     if not stopping.done() or stopping.cancelled() or stopping.exception() is not None:
         await _torn_down(consumer, stopping)
 
 
 async def _torn_down(consumer: Any, stopping: asyncio.Task[None]) -> None:
-    """End tasks and connections one by one: aiokafka has no way that asks no broker."""
+    """End tasks and connections one by one: aiokafka's own way always asks a broker."""
     client, coordinator, fetcher = consumer._client, consumer._coordinator, consumer._fetcher
     tasks = {stopping, client._sync_task}
     if coordinator is not None:
@@ -78,7 +82,7 @@ async def _torn_down(consumer: Any, stopping: asyncio.Task[None]) -> None:
         task.cancel()
     for connection in client._conns.values():
         abort(connection)
-    done, _ = await asyncio.wait(tasks, timeout=LEAVING)
+    done, _ = await asyncio.wait(tasks, timeout=LEAVE_SECONDS)
     for task in done:
         with suppress(asyncio.CancelledError):
             task.exception()

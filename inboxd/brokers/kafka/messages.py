@@ -1,6 +1,6 @@
-"""From a record of Kafka to a message.
+"""Turns records of Kafka into messages.
 
-A tombstone, which has no value, is a message with an empty body.
+A tombstone, which has no value, becomes a message with an empty body.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,14 +12,14 @@ from inboxd.brokers.kafka.batches import CONTENT_TYPE
 
 
 def stream(partition: TopicPartition) -> str:
-    """Its name as a stream."""
+    """The name of a partition's stream."""
     return f"{partition.topic}/{partition.partition}"
 
 
 def messages(
     partition: TopicPartition, records: Sequence[ConsumerRecord], identity: str, max_body: int
 ) -> list[IncomingMessage]:
-    """Those of one partition; identity: of its Kafka topic."""
+    """The records of one partition as messages; identity: of its Kafka topic."""
     name = stream(partition)
     found = []
     for record in records:
@@ -44,7 +44,7 @@ def messages(
 
 
 def _headers(pairs: Sequence[tuple[str, bytes | None]]) -> Mapping[str, str]:
-    """The last one of a name counts."""
+    """Of several headers with one name, the last counts."""
     try:
         return {name.lower(): value.decode() for name, value in pairs if value is not None}
     except UnicodeDecodeError:

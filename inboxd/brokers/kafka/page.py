@@ -1,4 +1,4 @@
-"""A page that is published: which of its messages are not told yet."""
+"""A page that is being published: its batches that have no result yet."""
 
 from collections.abc import Sequence
 
@@ -10,15 +10,13 @@ from inboxd.errors import MessageRefused
 
 
 class KafkaPage:
-    """What is published by one call, and not told yet."""
-
     def __init__(self, messages: Sequence[OutgoingMessage], tell: Tell) -> None:
         self.messages = messages
         self.tell = tell
         self.lines: Lines = {}
 
     def told(self, partition: TopicPartition, refusal: MessageRefused | None = None) -> None:
-        """The first batch of a partition is confirmed, or refused."""
+        """Report the first batch of a partition as confirmed or refused."""
         line = self.lines[partition]
         for place in line.popleft().places:
             self.tell(place, refusal)
@@ -26,6 +24,6 @@ class KafkaPage:
             del self.lines[partition]
 
     def refuse(self, partition: TopicPartition, refusal: MessageRefused) -> None:
-        """Nothing of a partition can be published."""
+        """Refuse all batches of a partition."""
         while partition in self.lines:
             self.told(partition, refusal)

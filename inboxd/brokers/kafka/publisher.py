@@ -1,18 +1,18 @@
-"""Publishes to Kafka topics: each page as a few record batches, one of a partition at a time.
+"""Publishes to Kafka topics: each page as a few record batches, one per partition at a time.
 
-A producer with an id of its own, and sequences, as Kafka's idempotent one (`acks=all`): an attempt
-whose answer was lost is repeated, for as long as a connection gets to be there, and the broker
-knows the repetition. aiokafka's own producer is not used: it repeats without an end, sends what
-waits when it is closed, and goes on counting behind a batch that was refused, which the broker
-takes for a loss.
+Works like Kafka's idempotent producer (`acks=all`), with a producer id and sequences: an attempt
+whose answer was lost is repeated, up to the time limit of a connection, and the broker recognises
+the repetition. aiokafka's own producer is not used: it repeats without end, sends queued data when
+it is closed, and after a refused batch continues with the next sequence, which the broker takes for
+a loss.
 
-Promises that a sequence is spent by a confirmation only; that what one Kafka topic does not take
-holds up no other; that a Kafka topic is missing only if no broker has known it for as long as a
-connection gets to be there, since one that starts knows none; and that after a cancellation, or any
-other error, nothing is sent any more.
-Known limits: a publisher that is opened anew has another id, so what the one before had sent
-unconfirmed is there twice; batches are not compressed; a broker that may create topics does so.
-*See:* `batches`, `verdict`, `cluster`; `events/relays/`, which uses it.
+Promises that only a confirmation uses up a sequence; that a refusal by one Kafka topic delays no
+other topic; that a Kafka topic counts as missing only if no broker has known it for the time limit
+of a connection, since a starting broker knows no topics; and that nothing is sent after a
+cancellation or any other error.
+Known limits: a reopened publisher has a new id, so batches that were sent before and not confirmed
+may exist twice; batches are not compressed; a broker that may create topics does so. *See:*
+`batches`, `verdict`, `cluster`; `events/relays/`, which uses it.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -51,36 +51,34 @@ _ALL_REPLICAS = -1
 _REPLICATION_MS = 30_000
 _NO_TRANSACTION = 2**31 - 1
 _SEQUENCES = 2**31
-_BACKOFF = 0.1
-# A Kafka topic that is being created has leaders within it.
-_CREATION = 1.0
-# Partitions that are added to a Kafka topic are used after it.
-_LOOKED_UP = 60.0
-# A request is sent when it holds so many bytes.
-_MOST_OF_A_REQUEST = 8 * 1024 * 1024
-# What an answer means for a batch that may be written.
+_BACKOFF_SECONDS = 0.1
+# Time for a new Kafka topic to get its leaders.
+_CREATION_SECONDS = 1.0
+# Seconds for which added partitions of a Kafka topic may stay unused.
+_LOOK_UP_SECONDS = 60.0
+# A request takes further batches until it has more bytes than this.
+_REQUEST_BYTES = 8 * 1024 * 1024
+# Verdicts on a batch that an earlier attempt may have written.
 _OF_UNCLEAR = {
     BatchVerdict.REPEATED: BatchVerdict.CONFIRMED,
     BatchVerdict.SPLIT: BatchVerdict.FENCED,
     BatchVerdict.REFUSED: BatchVerdict.FENCED,
 }
-# Why a Kafka topic is missing, and stays so.
+# Final reasons for a missing Kafka topic.
 _FINAL = (InvalidTopicError, TopicAuthorizationFailedError)
-# A broker says that of a topic that it does not know yet, too.
+# A broker also answers this for a topic that it does not know yet.
 _UNKNOWN = UnknownTopicOrPartitionError
 
 
 @dataclass(frozen=True, slots=True)
 class _Trouble:
-    """Why something was not confirmed; final: it will not be, by this producer."""
+    """Why a batch was not confirmed. final: this producer cannot publish the batch."""
 
     why: str
     final: bool = False
 
 
 class KafkaPublisher:
-    """A producer of one cluster."""
-
     def __init__(self, cluster: KafkaCluster, producer: tuple[int, int]) -> None:
         self._access = cluster.access
         self._cluster = cluster
@@ -91,7 +89,6 @@ class KafkaPublisher:
         self._looked_up = monotonic()
 
     async def publish(self, messages: Sequence[OutgoingMessage], tell: Tell) -> None:
-        """As the contract says."""
         page = KafkaPage(messages, tell)
         try:
             topics = {message.to for message in messages}
@@ -106,13 +103,12 @@ class KafkaPublisher:
             raise
 
     async def close(self) -> None:
-        """As the contract says."""
         await self._cluster.close()
 
     async def _publish_to(
         self, page: KafkaPage, topics: set[str], missing: Mapping[str, type[Exception]]
     ) -> None:
-        """Publish what goes to these topics, and refuse it where they are missing."""
+        """Publish the messages for these topics; refuse those whose topic is missing."""
         if refused := topics & missing.keys():
             for place, message in enumerate(page.messages):
                 if message.to in refused:
@@ -123,25 +119,28 @@ class KafkaPublisher:
         await self._publish(page)
 
     async def _find(self, topics: set[str]) -> dict[str, type[Exception]]:
-        """Know the leaders of these topics, or why they are missing. Raises BrokerUnavailable."""
+        """Look up leaders that are not known; return why topics are missing.
+
+        Raises BrokerUnavailable.
+        """
         missing: dict[str, type[Exception]] = {
             topic: InvalidTopicError for topic in topics if not is_valid(topic)
         }
         wanted = topics - missing.keys()
-        if monotonic() - self._looked_up < _LOOKED_UP:
+        if monotonic() - self._looked_up < _LOOK_UP_SECONDS:
             wanted -= self._cluster.leaders.keys()
         else:
             self._looked_up = monotonic()
         if wanted:
-            missing |= await self._look_up(wanted, (*_FINAL, _UNKNOWN), _CREATION)
+            missing |= await self._look_up(wanted, (*_FINAL, _UNKNOWN), _CREATION_SECONDS)
         return missing
 
     async def _look_up(
         self, topics: set[str], final: Collection[type[Exception]], within: float
     ) -> dict[str, type[Exception]]:
-        """Which are missing after so many seconds, or sooner if that is final, and why.
+        """Look up topics until `within` seconds are over; return why some are missing.
 
-        Raises BrokerUnavailable.
+        Returns earlier if all reasons are final. Raises BrokerUnavailable.
         """
         began, again = monotonic(), False
         while True:
@@ -155,11 +154,11 @@ class KafkaPublisher:
                 settled = all(why in final for why in missing.values())
                 if settled or monotonic() - began > within:
                     return missing
-            await sleep(_BACKOFF)
+            await sleep(_BACKOFF_SECONDS)
             again = True
 
     async def _publish(self, page: KafkaPage) -> None:
-        """Until nothing is left. Raises BrokerUnavailable."""
+        """Send batches until none is left. Raises BrokerUnavailable."""
         began: float | None = None
         while page.lines:
             trouble = await self._send_first_batches(page)
@@ -170,18 +169,18 @@ class KafkaPublisher:
             if trouble.final:
                 raise self._access.unavailable(trouble.why)
             late = monotonic() - began > self._access.patience
-            await sleep(_BACKOFF)
+            await sleep(_BACKOFF_SECONDS)
             refused = await self._look_up_again(page, (*_FINAL, _UNKNOWN) if late else _FINAL)
             if late and not refused:
                 raise self._access.unavailable(trouble.why)
 
     async def _look_up_again(self, page: KafkaPage, final: Collection[type[Exception]]) -> bool:
-        """Leaders may have changed, Kafka topics may be gone; whether something was refused."""
+        """Look up changed leaders and lost topics; return whether any batch was refused."""
         topics = {partition.topic for partition in page.lines}
         try:
             missing = await self._cluster.look_up(topics, elsewhere=True)
         except LOST:
-            return False  # as the next attempt will find
+            return False  # the next attempt will report the failure
         refused = False
         for partition, line in [*page.lines.items()]:
             why = missing.get(partition.topic)
@@ -191,7 +190,7 @@ class KafkaPublisher:
         return refused
 
     async def _send_first_batches(self, page: KafkaPage) -> _Trouble | None:
-        """Those of all partitions, to all brokers side by side."""
+        """Send the first batches of all partitions, to all brokers concurrently."""
         troubles: list[_Trouble] = []
         by_broker: dict[int, list[TopicPartition]] = {}
         for partition in page.lines:
@@ -212,13 +211,13 @@ class KafkaPublisher:
     async def _send(
         self, page: KafkaPage, broker: int, partitions: Iterable[TopicPartition]
     ) -> list[_Trouble]:
-        """Send their first batches to the broker that leads them, and obey its answer."""
+        """Send first batches to the broker that leads their partitions, and handle its answer."""
         sent: dict[TopicPartition, KafkaBatch] = {}
         size = 0
         for partition in partitions:
             batch = sent[partition] = page.lines[partition][0]
             size += len(batch.numbered(self._producer, self._sequences.get(partition, 0)))
-            if size > _MOST_OF_A_REQUEST:
+            if size > _REQUEST_BYTES:
                 break
         try:
             answer = await self._cluster.send(broker, _request(sent))
@@ -230,17 +229,18 @@ class KafkaPublisher:
         for topic, answers in answer.topics:
             for number, code, *_ in answers:
                 partition = TopicPartition(topic, number)
-                troubles += self._obey(page, partition, sent.pop(partition), code)
-        troubles += [_Trouble(f"{_named(partition)} was not answered") for partition in sent]
+                troubles += self._handle(page, partition, sent.pop(partition), code)
+        troubles += [_Trouble(f"no answer for {_named(partition)}") for partition in sent]
         return troubles
 
-    def _obey(
+    def _handle(
         self, page: KafkaPage, partition: TopicPartition, batch: KafkaBatch, code: int
     ) -> list[_Trouble]:
-        """Do what the answer to the first batch of a partition means."""
+        """Handle the answer to the first batch of a partition."""
         found = verdict(code)
         if batch.unclear:
-            # Its sequence may be spent, and would then hide another batch.
+            # An earlier attempt may have used its sequence: a new batch with that sequence would be
+            # dropped.
             found = _OF_UNCLEAR.get(found, found)
         match found:
             case BatchVerdict.CONFIRMED:
@@ -253,16 +253,16 @@ class KafkaPublisher:
                 self._split(page, partition, batch, code)
             case BatchVerdict.ELSEWHERE | BatchVerdict.AGAIN:
                 batch.unclear |= found is BatchVerdict.AGAIN
-                return [_Trouble(f"{_named(partition)} was answered {meaning(code)}")]
+                return [_Trouble(f"{_named(partition)}: the broker answered {meaning(code)}")]
             case BatchVerdict.REPEATED | BatchVerdict.FENCED:
-                why = f"{_named(partition)} takes nothing more of this producer: {meaning(code)}"
+                why = f"{_named(partition)} takes nothing more from this producer: {meaning(code)}"
                 return [_Trouble(why, final=True)]
         return []
 
     def _split(
         self, page: KafkaPage, partition: TopicPartition, batch: KafkaBatch, code: int
     ) -> None:
-        """Look for the message that a batch was refused for; alone, it is refused."""
+        """Halve a refused batch to find the refused message; a message alone is refused."""
         if len(batch.places) == 1:
             size = len(page.messages[batch.places[0]].body)
             page.told(partition, refused_message(partition.topic, code, size))
@@ -275,7 +275,7 @@ class KafkaPublisher:
 
 
 async def open_publisher(name: str, broker: Broker) -> KafkaPublisher:
-    """Connect, and get a producer's id. Raises BrokerUnavailable or SettingsError."""
+    """Connect, and get a producer id. Raises BrokerUnavailable or SettingsError."""
     cluster = await open_cluster(await access_to(name, broker))
     try:
         return KafkaPublisher(cluster, await _producer(cluster))
@@ -285,7 +285,7 @@ async def open_publisher(name: str, broker: Broker) -> KafkaPublisher:
 
 
 async def _producer(cluster: KafkaCluster) -> tuple[int, int]:
-    """An id and its epoch. Raises BrokerUnavailable."""
+    """A producer id and its epoch. Raises BrokerUnavailable."""
     access, began = cluster.access, monotonic()
     while True:
         try:
@@ -297,10 +297,10 @@ async def _producer(cluster: KafkaCluster) -> tuple[int, int]:
             return answer.producer_id, answer.producer_epoch
         if not why.retriable or monotonic() - began > access.patience:
             raise access.unavailable(
-                f"it gives no producer's id: {meaning(answer.error_code)}; a user needs "
+                f"it assigns no producer id: {meaning(answer.error_code)}; the user needs "
                 "IDEMPOTENT_WRITE on the cluster, or WRITE on a Kafka topic."
             )
-        await sleep(_BACKOFF)
+        await sleep(_BACKOFF_SECONDS)
 
 
 def _request(batches: Mapping[TopicPartition, KafkaBatch]) -> ProduceRequest:

@@ -1,6 +1,6 @@
-"""The ids of Kafka topics (KIP-516): one that is created anew under its name has another.
+"""Ids of Kafka topics (KIP-516): a topic that is deleted and created again has another id.
 
-aiokafka asks for metadata of version 5 at most, which have none: here is version 10, of Kafka 2.8.
+aiokafka requests metadata of version 5 at most, which has no ids; this is version 10, of Kafka 2.8.
 """
 
 from collections.abc import Iterable, Sequence
@@ -30,16 +30,12 @@ _TAGS = ("tags", TaggedFields)
 
 
 class _Id(AbstractType):
-    """16 bytes."""
-
     @classmethod
     def encode(cls, value: UUID) -> bytes:
-        """As it is sent."""
         return value.bytes
 
     @classmethod
     def decode(cls, data: BytesIO) -> UUID:
-        """As it was sent."""
         return UUID(bytes=data.read(16))
 
 
@@ -107,7 +103,6 @@ class _TopicIds(Request[_Question]):
         self._topics = [(_NONE, topic, tags) for topic in topics]
 
     def build(self, struct: type[_Question]) -> _Question:
-        """As aiokafka has it built."""
         return struct(
             topics=self._topics,
             allow_auto_topic_creation=False,
@@ -118,7 +113,7 @@ class _TopicIds(Request[_Question]):
 
 
 async def topic_ids(cluster: KafkaCluster, names: Sequence[str]) -> dict[str, str]:
-    """Those of the ones that are there; none of older brokers. Raises as `KafkaCluster.ask`."""
+    """Ids of existing topics; none from older brokers. Raises as `KafkaCluster.ask`."""
     try:
         answer: Any = await cluster.ask(_TopicIds(names))
     except (IncompatibleBrokerVersion, NotImplementedError):

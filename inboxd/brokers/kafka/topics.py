@@ -1,7 +1,7 @@
-"""What the brokers have of Kafka topics: partitions, ids, and from where to where.
+"""The state of Kafka topics at their brokers: partitions, ids and offsets.
 
-Asked by connections of its own, which end with it: aiokafka's consumer, asked for offsets, leaves
-connections open when one of several brokers fails.
+Opens connections of its own and closes them: aiokafka's consumer leaves connections open if one of
+several brokers fails.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -30,13 +30,13 @@ _OLDEST, _END = -2, -1
 
 @dataclass(frozen=True, slots=True)
 class Offsets:
-    """What a broker has of a partition: its oldest message, and where the next one will be."""
+    """The oldest offset of a partition, and the offset of its next message."""
 
     oldest: int
     end: int
 
     def __contains__(self, offset: int) -> bool:
-        """Whether one can go on there."""
+        """Whether reading can continue at this offset."""
         return self.oldest <= offset <= self.end
 
     def __str__(self) -> str:
@@ -45,12 +45,10 @@ class Offsets:
 
 @dataclass(frozen=True, slots=True)
 class KafkaTopics:
-    """Some that are there."""
-
     partitions: int
-    """Of all of them."""
+    """The number of partitions of all topics."""
     ids: Mapping[str, str]
-    """By their names; `UNKNOWN` of brokers that know none."""
+    """By topic; `UNKNOWN` from brokers without ids."""
     offsets: Mapping[TopicPartition, Offsets]
     """Of the partitions that were asked for."""
 
@@ -58,9 +56,9 @@ class KafkaTopics:
 async def kafka_topics(
     access: Access, names: Sequence[str], partitions: Collection[TopicPartition] | None = ()
 ) -> KafkaTopics:
-    """What there is now of all these. Raises BrokerUnavailable, also where one is missing.
+    """The current state of topics. Raises BrokerUnavailable, also if one is missing.
 
-    partitions: those whose offsets are asked for; None: all of them.
+    partitions: the partitions whose offsets are wanted; None: all of them.
     """
     cluster = await open_cluster(access)
     try:
@@ -95,7 +93,7 @@ def _all_partitions(cluster: KafkaCluster, names: Sequence[str]) -> list[TopicPa
 async def _offsets(
     cluster: KafkaCluster, partitions: Collection[TopicPartition], which: int
 ) -> dict[TopicPartition, int]:
-    """Raises one of `LOST`."""
+    """which: `_OLDEST` or `_END`. Raises one of `LOST`."""
     by_broker: dict[int, dict[str, list[tuple[int, int]]]] = {}
     for topic, partition in partitions:
         broker = cluster.leader(topic, partition)

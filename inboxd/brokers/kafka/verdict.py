@@ -1,8 +1,8 @@
-"""What a broker's answer means for the messages of a batch.
+"""Interprets a broker's answer to a batch.
 
-Promises that whatever a broker may have written is never a refusal; that only what would be refused
-again, however often it is published, is refused for good; and that a message is blamed only if it
-was alone in its batch.
+Promises that a batch that might be written is never refused; that a message is refused for good
+only if every attempt would be refused; and that a message is blamed only if it was alone in its
+batch.
 """
 
 import re
@@ -19,21 +19,19 @@ _INVALID_RECORD = 87  # KIP-467; aiokafka does not know it
 
 
 class BatchVerdict(Enum):
-    """On a batch."""
-
     CONFIRMED = auto()
     REPEATED = auto()
-    """It was written at an earlier attempt."""
+    """An earlier attempt wrote it."""
     ELSEWHERE = auto()
-    """This broker does not have its partition, and wrote nothing."""
+    """This broker does not lead its partition, and wrote nothing."""
     AGAIN = auto()
-    """It may be written, or not."""
+    """Whether it is written is not known."""
     SPLIT = auto()
-    """One of its messages is refused, or all of them are too large together."""
+    """One of its messages is refused, or all are too large together."""
     REFUSED = auto()
-    """Its topic is."""
+    """Its Kafka topic is refused."""
     FENCED = auto()
-    """The broker takes nothing more of this producer."""
+    """The broker accepts nothing more from this producer."""
 
 
 _VERDICTS = {
@@ -55,31 +53,28 @@ _VERDICTS = {
 
 
 def verdict(code: int) -> BatchVerdict:
-    """Of an error code of Kafka."""
+    """code: a Kafka error's code."""
     if code == _INVALID_RECORD:
         return BatchVerdict.SPLIT
     return _VERDICTS.get(errors.for_code(code), BatchVerdict.AGAIN)
 
 
 def meaning(code: int) -> str:
-    """An error code in words."""
     if code == _INVALID_RECORD:
         return "INVALID_RECORD"
     return f"{errors.for_code(code).message} ({code})"
 
 
 def is_too_large(code: int) -> bool:
-    """Whether a batch was refused for its size."""
     return code in (TOO_LARGE, _ALL_TOO_LARGE)
 
 
 def is_valid(topic: str) -> bool:
-    """Whether a Kafka topic may have this name."""
     return _VALID.fullmatch(topic) is not None and topic not in (".", "..")
 
 
 def refused_topic(topic: str, error: type[Exception]) -> MessageRefused:
-    """Why nothing can be published to a Kafka topic."""
+    """Why no message can be published to a Kafka topic."""
     if error is errors.InvalidTopicError:
         return MessageRefused(
             f"{topic!r} is not a valid name of a Kafka topic: correct `to` of the relay.",
@@ -98,12 +93,12 @@ def refused_topic(topic: str, error: type[Exception]) -> MessageRefused:
 
 
 def refused_message(topic: str, code: int, size: int) -> MessageRefused:
-    """Why one message of this many bytes is refused for good."""
-    advice = "The Kafka topic's settings say what it takes; one that is compacted wants keys."
+    """Why one message of `size` bytes is refused for good."""
+    advice = "Check the settings of the Kafka topic; a compacted topic requires keys."
     if is_too_large(code):
         advice = "Raise max.message.bytes of the Kafka topic, or emit smaller events."
     return MessageRefused(
-        f"the Kafka topic {topic!r} does not take this message of {size} bytes: {meaning(code)}. "
+        f"the Kafka topic {topic!r} refuses this message of {size} bytes: {meaning(code)}. "
         f"{advice}",
         for_good=True,
     )

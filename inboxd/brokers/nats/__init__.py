@@ -1,9 +1,10 @@
 """NATS JetStream: relays publish to its subjects, sources of messages consume its streams.
 
-`publisher` and `consumer` are the two faces, `looking` looks beside them; `connection` is what all
-have, `protocol` how messages look there, `jetstream` the requests to its API, `resumption` whether
-a stream can be gone on with. Known limits: no JetStream domains, no accounts by NKEY or JWT; more
-than one subject of a stream needs NATS 2.10.
+`publisher` and `consumer` implement the contract, `looking` inspects streams without consuming;
+`connection` is common to all three, `protocol` is the wire format of messages, `jetstream` has the
+requests to its API, `resumption` decides whether the reading of a stream can continue. Known
+limits: no JetStream domains, no accounts by NKEY or JWT; several subjects of one stream need NATS
+2.10.
 """
 
 from inboxd.brokers.nats.looking import look_at_streams

@@ -1,20 +1,20 @@
-"""Consumes a JetStream stream from behind its stored position on, each message once into the inbox.
+"""Consumes a JetStream stream from behind its stored position, each message once into the inbox.
 
-The position decides; an acknowledgement frees room, and what the stream need not keep any more. A
-consumer is made anew by each opening (`opening`), to start behind the stored position: so what
-another reader had and did not store comes again at once and in its place, and a reader that was
-left behind, since its lease was lost or its process hung, is told that its consumer is gone.
+The stored position decides where reading begins; an acknowledgement makes room for more messages,
+and allows the stream to delete the message. Each opening makes the consumer anew (`opening`), to
+start behind the stored position: messages that another reader received and did not store come again
+at once, in order. An outdated reader, whose lease was lost or whose process hung, notices that its
+consumer is gone.
 
-Promises: messages are handed over in the order of the stream, none left out, and none twice. A
-redelivery (AckWait) is of a message that was handed over and is being stored still: it is passed
-over here. What comes from before the stored position, since its acknowledgement was lost, is
-acknowledged here. Deliveries are numbered: when one is missing it was lost on its way, and all is
-read again. At most `prefetch` messages are not stored yet, and one more: no more are asked for. Nor
-are more bytes than those of two pages (`page_bytes`), unless a message that is larger is the only
-one. There is one request at a time, since the server tells the bytes of each apart. The server owes
-a sign of life every few seconds; without one it is unavailable. What a stream loses before it was
-handed over is a `StreamLost`.
-*See:* `resumption`, for what is lost; `inbound/messages/`, which stores.
+Promises: messages are handed over in the stream's order, without gaps, and each once. A redelivery
+(AckWait) is a message that is still being stored: it is skipped. Messages up to the stored
+position, whose acknowledgement was lost, are acknowledged here. Deliveries are numbered: a missing
+number means a lost delivery, and reading starts again. At most `prefetch` + 1 messages are
+requested before they are stored. Together they have at most the bytes of two pages (`page_bytes`),
+unless a single larger message is the only one. One request is under way at a time, since the server
+counts the bytes of each request separately. The server must send a heartbeat every few seconds, or
+it counts as unavailable. If a stream loses messages before they are handed over, `StreamLost` is
+raised. *See:* `resumption`, which finds losses; `inbound/messages/`, which stores.
 """
 
 from collections import deque
@@ -51,21 +51,19 @@ from inboxd.brokers.nats.resumption import FollowedStream, Note, identity
 from inboxd.errors import BrokerUnavailable
 from inboxd.settings import MessageSource
 
-# Requests end by themselves, and are made again.
+# A request ends after this time, and is repeated.
 _REQUEST_SECONDS = 30.0
 _HEARTBEAT_SECONDS = 5.0
 _CLOSE_SECONDS = 1
-# How often the consumer's description may say that nothing came.
+# Minimum seconds between two notes in the consumer's description that nothing came.
 _NOTE_SECONDS = 60.0
 _HEARTBEAT, _REQUEST_ENDED, _CONFLICT, _NO_RESPONDERS = 100, 408, 409, 503
-# Of a request, not of the consumer.
+# These end a request, not the consumer.
 _ASK_AGAIN = ("Leadership Change", "Batch Completed")
 _NO_ROOM = "Message Size Exceeds MaxBytes"
 
 
 class _Arrived(NamedTuple):
-    """A message as it came."""
-
     at: Delivered
     subject: bytes
     reply: bytes
@@ -75,8 +73,6 @@ class _Arrived(NamedTuple):
 
 
 class NatsConsumer:
-    """A consumer over one connection."""
-
     def __init__(
         self,
         connection: NatsConnection,
@@ -87,7 +83,7 @@ class NatsConsumer:
         note: Note,
         settings: MessageSource,
     ) -> None:
-        """Read what comes behind what was noted. config: what the durable consumer was made of."""
+        """Read behind the position of `note`. config: the durable consumer's configuration."""
         self._connection = connection
         self._followed = followed
         self._stream = stream
@@ -102,15 +98,15 @@ class NatsConsumer:
         self._newest = self._through = self._nothing = self._noted = note.nothing
         self._noted_at = monotonic()
         self._handed = self._stored = (note.position, 0)
-        """Position and delivery of the last message that was."""
+        """Position and delivery of the last message that was handed over, or stored."""
         self._heard = monotonic()
         self._max_body = settings.max_body
         self._most, self._most_bytes = settings.prefetch, 2 * settings.page_bytes
         self._unstored = deque[int]()
-        """How many bytes are held of each message that was not stored yet, in their order."""
+        """The bytes of each message that is held and not stored yet, in order."""
         self._unstored_bytes = 0
         self._asked_for = self._asked_bytes = 0
-        """What the request that is under way may still bring."""
+        """How many messages and bytes the current request may still bring."""
 
     async def start(self) -> None:
         """Ask for messages. Raises BrokerUnavailable."""
@@ -122,7 +118,7 @@ class NatsConsumer:
         await self._wait(within)
         page = list(islice(self._arrived, most))
         through = page[-1].at.position if page else max(self._through, self._nothing)
-        if through - self._through > len(page):  # a filter, or something was removed
+        if through - self._through > len(page):  # the messages before were filtered out or removed
             now = await stream_of(self._connection, self._stream.name)
             self._followed.check(now, self._through, self._stream.created)
         for _ in page:
@@ -135,7 +131,7 @@ class NatsConsumer:
         return [self._message(each) for each in page]
 
     async def acknowledge(self, messages: Sequence[IncomingMessage]) -> None:
-        """Acknowledge them: one by one where the stream wants that, else the last for all."""
+        """Acknowledge each message if the stream is a work queue, else the last one for all."""
         if not messages:
             return
         self._check()
@@ -149,7 +145,7 @@ class NatsConsumer:
         self._ask()
 
     async def lag(self) -> int | None:
-        """How many the server has, and those that came and were not received."""
+        """Number of messages at the server, and of arrived messages that were not received."""
         try:
             durable = await durable_of(
                 self._connection, self._stream.name, self._config["durable_name"]
@@ -159,20 +155,20 @@ class NatsConsumer:
         return None if durable is None else durable.waiting + len(self._arrived)
 
     async def close(self) -> None:
-        """Send the acknowledgements that are under way, and close. Does not raise."""
+        """Send pending acknowledgements, and close. Does not raise."""
         with move_on_after(_CLOSE_SECONDS, shield=True), suppress(Exception):
             await self._connection.flush(timeout=_CLOSE_SECONDS)
         await self._connection.end()
 
     def arrived(self, subject: bytes, reply: bytes, body: bytes, headers: bytes | None, /) -> None:
-        """A message, or what the server says of a request."""
+        """Handle a message, or the server's status of a request."""
         self._heard = monotonic()
         if not reply:
             self._status(headers)
             return
         at = delivered(reply)
         if at.delivery != self._delivery + 1:
-            self._fail(f"delivery {self._delivery + 1} is missing: all is read again.")
+            self._fail(f"delivery {self._delivery + 1} is missing: reading starts again.")
             return
         self._delivery = at.delivery
         size = len(body) + len(headers or b"")
@@ -185,17 +181,17 @@ class NatsConsumer:
         elif at.position <= self._begun_behind:
             self._left_over.append(_Arrived(at, subject, reply, b"", None, None))
             self._news.set()
-        if self._asked_bytes == 0:  # that ends a request, and the server does not say so
+        if self._asked_bytes == 0:  # the request has ended without a status that tells so
             self._asked_for = 0
         if self._asked_for <= 0:
             self._ask()
 
     def forbidden(self, what: str) -> None:
-        """Nothing comes without it."""
-        self._fail(f"{what}: let the broker's user do this.")
+        """Fail, since no messages come without this permission."""
+        self._fail(f"{what}: grant the broker's user this permission.")
 
     def lost(self) -> None:
-        """Wake who waits."""
+        """Wake a `receive` that waits: the connection is lost."""
         self._news.set()
 
     def _hold(
@@ -218,12 +214,12 @@ class NatsConsumer:
             self._ask()
         elif code == _CONFLICT and words == _NO_ROOM:
             self._asked_for = 0
-            if not self._unstored:  # else there is more room when something is stored
+            if not self._unstored:  # else the next stored message makes room
                 self._ask(larger=True)
         else:
             gone = code == _NO_RESPONDERS or words == "Consumer Deleted"
             self._fail(
-                f"consumer {self._config['durable_name']} of stream {self._stream.name} hands over "
+                f"consumer {self._config['durable_name']} of stream {self._stream.name} delivers "
                 + (
                     "nothing more: it was deleted, or another worker reads it now."
                     if gone
@@ -232,16 +228,16 @@ class NatsConsumer:
             )
 
     def _heartbeat(self, found: Mapping[str, str]) -> None:
-        """Nothing is there for us up to where the server looked, if all came that it sent."""
+        """If all deliveries came, no message for us is left up to the server's position."""
         if int(found["nats-last-consumer"]) != self._delivery:
-            self._fail("deliveries are missing: all is read again.")
+            self._fail("deliveries are missing: reading starts again.")
         self._nothing = int(found["nats-last-stream"])
 
     def _ask(self, *, larger: bool = False) -> None:
-        """Ask for what there is room for, unless something is asked for already.
+        """Request as many messages as there is room for, unless a request is under way.
 
-        Without room for a message for one, so that the consumer's end is told. larger: for one that
-        has more bytes than there is room for.
+        Without room, request one message, so that the server reports the consumer's end. larger:
+        request one message of any size.
         """
         room, bytes_ = self._most - len(self._unstored), self._most_bytes - self._unstored_bytes
         if self._asked_for > 0 or room < 0 or bytes_ <= 0:
@@ -269,7 +265,7 @@ class NatsConsumer:
         )
 
     async def _wait(self, within: float) -> None:
-        """Until there is a message, or the time is over."""
+        """Wait until there is a message, or the time is over."""
         end = monotonic() + within
         self._check()
         await self._acknowledge_left_over()
@@ -289,7 +285,7 @@ class NatsConsumer:
             raise self._trouble
         if self._asked_for > 0 and monotonic() - self._heard > _silence():
             raise self._connection.unavailable(
-                f"no sign of life within {_silence():g} s, so it hangs: all is read again."
+                f"no heartbeat within {_silence():g} s, so it hangs: reading starts again."
             )
 
     def _fail(self, why: str) -> None:
@@ -297,14 +293,17 @@ class NatsConsumer:
         self._news.set()
 
     async def _acknowledge_left_over(self) -> None:
-        """What a work queue has though it is stored; noted first, since no identity says it."""
+        """Acknowledge stored messages that came again.
+
+        Before that, note their deliveries, which no stored identity has.
+        """
         while self._left_over:
             those, self._left_over = self._left_over, []
             await self._describe(Note(self._stored[0], those[-1].at.delivery, self._noted))
             self._connection.write(b"".join([b"PUB %b 0\r\n\r\n" % each.reply for each in those]))
 
     async def _note_nothing(self) -> None:
-        """Let the description say that nothing came, for a filter that lets little pass."""
+        """Note in the description that nothing came, in case a filter lets few messages pass."""
         if (
             self._followed.filtered
             and self._stream.retention == LIMITS
@@ -334,5 +333,5 @@ class NatsConsumer:
 
 
 def _silence() -> float:
-    """How long a server that works may say nothing."""
+    """The longest silence of a working server, in seconds."""
     return 3 * _HEARTBEAT_SECONDS

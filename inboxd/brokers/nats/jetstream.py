@@ -1,4 +1,4 @@
-"""Requests to JetStream's API: streams and consumers, as far as relays and sources need them."""
+"""Requests to JetStream's API: streams and consumers, for relays and sources."""
 
 from base64 import b64decode
 from collections.abc import Mapping
@@ -13,42 +13,39 @@ from inboxd.brokers.nats.connection import NatsConnection, cause_of, said
 
 LIMITS, INTEREST, WORK_QUEUE = "limits", "interest", "workqueue"
 _NOT_FOUND = 404
-# JetStream's number of the error that it is not enabled for the account.
+# JetStream's error number: it is not enabled for the account.
 _NOT_ENABLED = 10039
-# What is in nobody's hand any more after this, if we end in between.
+# JetStream deletes a consumer of `hold_interest` after this time, if this process ends before
+# deleting it.
 _HELD_NANOSECONDS = 300 * 10**9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NatsStream:
-    """A stream, as it is now."""
-
     name: str
     created: str
-    """When, as the server writes it: another stream of its name has another."""
+    """Time of creation as the server writes it: another stream of its name has another."""
     retention: str
     first: int
-    """The position of its first message, or of what will be."""
+    """The position of its first message, or of the next one if it is empty."""
     last: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NatsDurable:
-    """A durable consumer of a stream, as it is now."""
-
     created: str
     description: str
     subjects: tuple[str, ...]
-    """Those that it lets pass; none: all."""
+    """Subjects whose messages it delivers; empty: all."""
     acknowledged: int
-    """Up to which of its deliveries all are."""
+    """Number of the last delivery up to which all are acknowledged."""
     waiting: int
-    """How many messages were not delivered yet."""
+    """The number of messages that were not delivered yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NatsKept:
-    """A message as its stream keeps it."""
+    """A message as it is stored in its stream."""
 
     subject: str
     headers: bytes | None
@@ -57,7 +54,7 @@ class NatsKept:
 
 
 async def stream_of(connection: NatsConnection, name: str) -> NatsStream | None:
-    """The stream of a name, if there is one. Raises BrokerUnavailable."""
+    """None: there is no such stream. Raises BrokerUnavailable."""
     answer = await _ask(connection, f"STREAM.INFO.{name}")
     if answer is None:
         return None
@@ -72,13 +69,13 @@ async def stream_of(connection: NatsConnection, name: str) -> NatsStream | None:
 
 
 async def durable_of(connection: NatsConnection, stream: str, name: str) -> NatsDurable | None:
-    """The consumer of a name, if there is one. Raises BrokerUnavailable."""
+    """None: there is no such consumer. Raises BrokerUnavailable."""
     answer = await _ask(connection, f"CONSUMER.INFO.{stream}.{name}")
     return None if answer is None else _durable(answer)
 
 
 async def message_at(connection: NatsConnection, stream: str, position: int) -> NatsKept | None:
-    """The message at a position, if the stream has it still. Raises BrokerUnavailable."""
+    """None: the stream has no message there. Raises BrokerUnavailable."""
     answer = await _ask(connection, f"STREAM.MSG.GET.{stream}", {"seq": position})
     if answer is None:
         return None
@@ -95,7 +92,7 @@ async def message_at(connection: NatsConnection, stream: str, position: int) -> 
 async def make_durable(
     connection: NatsConnection, stream: str, config: Mapping[str, Any]
 ) -> NatsDurable:
-    """Make it, or change its description. Raises BrokerUnavailable."""
+    """Make a durable consumer, or change its description. Raises BrokerUnavailable."""
     answer = await _ask(
         connection,
         f"CONSUMER.DURABLE.CREATE.{stream}.{config['durable_name']}",
@@ -107,7 +104,7 @@ async def make_durable(
 
 
 async def hold_interest(connection: NatsConnection, stream: str, config: Mapping[str, Any]) -> str:
-    """Make a consumer of this moment, for which the stream keeps what comes; its name."""
+    """Make a temporary consumer, so that the stream keeps new messages; returns its name."""
     answer = await _ask(
         connection,
         f"CONSUMER.CREATE.{stream}",
@@ -119,7 +116,7 @@ async def hold_interest(connection: NatsConnection, stream: str, config: Mapping
 
 
 async def delete_consumer(connection: NatsConnection, stream: str, name: str) -> None:
-    """Delete it, if it is there. Raises BrokerUnavailable."""
+    """Delete a consumer, if it exists. Raises BrokerUnavailable."""
     await _ask(connection, f"CONSUMER.DELETE.{stream}.{name}")
 
 
@@ -136,9 +133,9 @@ def _durable(answer: Mapping[str, Any]) -> NatsDurable:
 
 
 async def stream_that_takes(connection: NatsConnection, subject: str) -> str | None:
-    """The stream of the user's account that takes a subject, if there is one.
+    """The stream of the user's account that takes a subject. Raises BrokerUnavailable.
 
-    None also where the account has no JetStream. Raises BrokerUnavailable.
+    None: no stream does, or the account has no JetStream.
     """
     answer = await _ask(connection, "STREAM.NAMES", {"subject": subject}, absent=_NOT_ENABLED)
     return next(iter((answer or {}).get("streams") or ()), None)
@@ -151,9 +148,9 @@ async def _ask(
     *,
     absent: int = 0,
 ) -> dict[str, Any] | None:
-    """What JetStream answers; None: there is no such thing. Raises BrokerUnavailable.
+    """JetStream's answer; None: not found. Raises BrokerUnavailable.
 
-    absent: the number of an error that says so, too.
+    absent: the number of another error that means "not found".
     """
     try:
         data = await connection.ask(f"$JS.API.{what}", b"" if body is None else orjson.dumps(body))

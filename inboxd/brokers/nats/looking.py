@@ -1,8 +1,8 @@
-"""Looks at a JetStream stream beside whoever consumes it: nothing is opened, made or acknowledged.
+"""Looks up the state of a JetStream stream, without opening, making or acknowledging anything.
 
-Known limits: of a stream that drops what is acknowledged no stored message can be looked at; of one
-with a filter, how many wait is what its consumer was not handed yet.
-*See:* `resumption`, which judges; `opening`, for who consumes.
+Known limits: a stream that drops acknowledged messages has no stored message to show; with a
+filter, waiting messages are counted by its consumer. *See:* `resumption`, which checks positions;
+`opening`, which opens a consumer.
 """
 
 from collections.abc import Mapping, Sequence
@@ -95,9 +95,9 @@ async def _latest(
     settings: MessageSource,
     most: int,
 ) -> list[IncomingMessage]:
-    """Those that are followed, of the last positions."""
+    """The messages at the last positions that the source follows."""
     found: list[IncomingMessage] = []
-    if stream.retention != LIMITS or not at.identity:  # an operator's word is no stored message
+    if stream.retention != LIMITS or not at.identity:  # else an operator set the position
         return found
     for position in range(max(stream.first, at.position - most + 1), at.position + 1):
         there = await message_at(connection, stream.name, position)

@@ -1,4 +1,4 @@
-"""From what NATS hands over to a message."""
+"""Turns a delivery of NATS into a message."""
 
 from inboxd.brokers.contract import IncomingMessage, LeftOutBody
 from inboxd.brokers.nats.protocol import headers_of
@@ -15,7 +15,7 @@ def message(
     sent_at: float | None,
     token: object = None,
 ) -> IncomingMessage:
-    """One of a stream; block: its headers, as they came; content: of `kept`."""
+    """block: the headers as received; content: the result of `kept`."""
     headers = headers_of(block)
     body, left_out = content
     return IncomingMessage(

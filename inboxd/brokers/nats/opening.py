@@ -1,10 +1,10 @@
 """Opens a consumer of a JetStream stream, behind the stored position.
 
-Owns the order of that. The consumer of before is looked at first: what it has acknowledged is then
-stored for certain. To ask what is stored shuts an older reader out, so nothing is added. Then it is
-judged, so that what is lost stays as it is; and last the consumer is made anew, by which an older
-reader learns that it is out. A stream that keeps only what somebody is interested in has another
-consumer meanwhile.
+Owns the order of the steps. First look up the existing consumer: messages that it has acknowledged
+are certainly stored. Then ask for the stored position, which shuts out an older reader, so that the
+position no longer changes. Then check for losses, before anything is changed. Last make the
+consumer anew, by which an older reader notices that it is shut out. A stream that keeps messages
+only while a consumer exists gets a temporary consumer in between.
 """
 
 from typing import Any
@@ -26,15 +26,15 @@ from inboxd.brokers.nats.reaching import connect
 from inboxd.brokers.nats.resumption import FollowedStream, Note
 from inboxd.settings import Broker, MessageSource
 
-# What is not acknowledged comes again by another opening; in the same one it is passed over.
+# Unacknowledged messages come again at the next opening; redeliveries before that are skipped.
 _ACK_WAIT_NANOSECONDS = 22 * 3600 * 10**9
-_FILTERS = (2, 10)  # the version since when there may be several
+_FILTERS = (2, 10)  # the NATS version that allows several
 
 
 async def open_consumer(
     name: str, broker: Broker, source: str, settings: MessageSource, stored: Stored
 ) -> NatsConsumer:
-    """Connect, and go on with the stream. Raises BrokerUnavailable or StreamLost."""
+    """Connect, and continue the stream. Raises BrokerUnavailable or StreamLost."""
     connection = await connect(name, broker)
     try:
         return await _Opening(connection, source, settings, stored).consumer()
@@ -44,8 +44,6 @@ async def open_consumer(
 
 
 class _Opening:
-    """One opening, of one consumer."""
-
     def __init__(
         self, connection: NatsConnection, source: str, settings: MessageSource, stored: Stored
     ) -> None:
@@ -59,14 +57,14 @@ class _Opening:
         )
 
     async def consumer(self) -> NatsConsumer:
-        """Look, ask, judge, and begin."""
         connection, name = self._connection, self._stream_name
         stream = await stream_of(connection, name)
         if stream is None:
             raise self._followed.missing(await self._stored(name))
         if stream.retention == WORK_QUEUE and self._settings.begin == "newest":
             raise connection.unavailable(
-                f"all of {name} is to be done, since it is a work queue: set begin to oldest."
+                f"{name} is a work queue, which must be read from its oldest message: set begin to "
+                "oldest."
             )
         durable = await durable_of(connection, name, self._durable_name)
         stored = await self._stored(name, StreamPosition(stream.last, stream.created))
@@ -98,7 +96,7 @@ class _Opening:
             "max_deliver": -1,
             "max_ack_pending": self._settings.prefetch,
         }
-        if stream.retention == WORK_QUEUE:  # it has only what was not acknowledged, one by one
+        if stream.retention == WORK_QUEUE:  # messages leave it one by one, by acknowledgement
             config |= {"deliver_policy": "all", "ack_policy": "explicit"}
         else:
             config |= {
@@ -117,7 +115,7 @@ class _Opening:
         version = self._connection.connected_server_version
         if (version.major, version.minor) < _FILTERS:
             raise self._connection.unavailable(
-                "it knows only one subject of a stream: name one in nats_subjects, or have NATS "
-                "2.10."
+                "this server allows one subject per consumer: name one in nats_subjects, or use "
+                "NATS 2.10."
             )
         return {"filter_subjects": list(subjects)}

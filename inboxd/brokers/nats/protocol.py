@@ -1,10 +1,10 @@
-"""How messages look on a connection to NATS: written, and read.
+"""Writes and reads the wire format of NATS messages.
 
-Promises that nothing of a message ends its line or its headers, and so reaches the server as a
-command; that a header which tells the server what to do (`Nats-…`) is ours alone, and the content
-type too: an event's own are left out; that `Nats-Msg-Id` names the event and the subject, since a
-stream drops a message whose id it has seen, whatever its subject, and relays may publish one event
-to several.
+Promises that no part of a message can end its line or its headers, and so reach the server as a
+command; that only inboxd sets the content type and headers that instruct the server (`Nats-…`):
+those of the event are left out; that `Nats-Msg-Id` names the event and the subject, since a stream
+drops a message with a known id under any subject, and relays may publish one event to several
+subjects.
 """
 
 import re
@@ -16,16 +16,16 @@ from inboxd.errors import MessageRefused
 
 _SUBJECT = re.compile(r"[^\x00-\x20\x7f.*>\ud800-\udfff]+(?:\.[^\x00-\x20\x7f.*>\ud800-\udfff]+)*")
 _SERVERS_OWN = ("$", "_INBOX.")
-_LONGEST_LINE = 4000  # with more than 4,096 bytes it ends the connection
+_LONGEST_LINE = 4000  # bytes; above 4,096 the server closes the connection
 _NAMES = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]*")
 _OURS = ("nats-", "content-type")
-_PLAIN_TOKENS = 9  # of an acknowledgement's subject; more have a domain and an account
+_PLAIN_TOKENS = 9  # of an acknowledgement's subject, without a domain and an account
 
 
 def publication(message: OutgoingMessage, reply: str, most: int) -> bytes:
-    """A message as it is sent; its answer is to go to `reply`. Raises MessageRefused.
+    """The bytes that publish a message; its answer goes to `reply`. Raises MessageRefused.
 
-    most: bytes that the server takes at once.
+    most: the server's limit of a message, in bytes.
     """
     subject, body = message.to, message.body
     if not _SUBJECT.fullmatch(subject) or subject.startswith(_SERVERS_OWN):
@@ -59,8 +59,8 @@ def _head(message: OutgoingMessage) -> bytes:
     names = "".join([*own, *attributes])
     if not _NAMES.fullmatch(names) or "" in own or not message.content_type.isprintable():
         raise MessageRefused(
-            "the name of a header, or the content type, is not valid in NATS: let what emits the "
-            "event use letters, digits and hyphens.",
+            "the name of a header, or the content type, is not valid in NATS: emit the event with "
+            "letters, digits and hyphens only.",
             for_good=True,
         )
     lines = [
@@ -75,7 +75,7 @@ def _head(message: OutgoingMessage) -> bytes:
 
 
 def headers_of(block: bytes | None) -> dict[str, str]:
-    """Those of a message that came, by their names in lower case."""
+    """The headers of a received message; names are in lower case."""
     if not block:
         return {}
     try:
@@ -91,7 +91,7 @@ def headers_of(block: bytes | None) -> dict[str, str]:
 
 
 def decoded(line: bytes) -> str:
-    """As UTF-8, or else as Latin-1."""
+    """Decode as UTF-8, or else as Latin-1."""
     try:
         return line.decode()
     except UnicodeDecodeError:
@@ -99,7 +99,7 @@ def decoded(line: bytes) -> str:
 
 
 def is_meant(subject: str, pattern: str) -> bool:
-    """Whether a pattern, with wildcards perhaps, means a subject."""
+    """Whether a pattern, which may have wildcards, matches a subject."""
     words, wanted = subject.split("."), pattern.split(".")
     for at, word in enumerate(wanted):
         if word == ">":
@@ -110,14 +110,14 @@ def is_meant(subject: str, pattern: str) -> bool:
 
 
 class ServerStatus(NamedTuple):
-    """What a server says instead of a message; code 0: it is a message."""
+    """The server's status instead of a message; code 0: a message."""
 
     code: int
     words: str
 
 
 def status_of(block: bytes | None) -> ServerStatus:
-    """Read it of the headers."""
+    """block: the headers as received."""
     if not block or not block.startswith(b"NATS/1.0 "):
         return ServerStatus(0, "")
     code, _, words = block[9:].partition(b"\r\n")[0].decode("latin-1").strip().partition(" ")
@@ -125,17 +125,17 @@ def status_of(block: bytes | None) -> ServerStatus:
 
 
 class Delivered(NamedTuple):
-    """What the subject of an acknowledgement says of its message."""
+    """A delivery, as the subject of its acknowledgement describes it."""
 
     position: int
     delivery: int
-    """How manieth of the consumer's deliveries it is."""
+    """The delivery's number, counted per consumer."""
     nanoseconds: int
-    """When it was stored."""
+    """The time at which the message was stored."""
 
 
 def delivered(reply: bytes) -> Delivered:
-    """Read it; raises ValueError."""
+    """reply: the acknowledgement's subject. Raises ValueError."""
     tokens = reply.split(b".")
     at = 5 if len(tokens) == _PLAIN_TOKENS else 7
     return Delivered(int(tokens[at]), int(tokens[at + 1]), int(tokens[at + 2]))

@@ -1,19 +1,19 @@
-"""Publishes to NATS JetStream, each message confirmed by the stream that took it.
+"""Publishes to NATS JetStream; each message is confirmed by the stream that took it.
 
-Promises: messages go out in the order given, without a wait for one another; each names its event
-and its subject (`Nats-Msg-Id`), so that a stream keeps one of a repetition within its window
-(`duplicates`), and that is a confirmation too. A page that is cancelled or fails cuts the
-connection: nothing of it is sent later.
-NATS says the same ("no responders") of a subject that no stream takes, of a stream that has no
-leader, and while it starts or stops. So JetStream is asked which stream takes that subject: only if
-none does is the message refused; else, and where that is not known in time, the broker is
-unavailable, which spends no attempt.
-Known limits: a user who may not ask that (`$JS.API.STREAM.NAMES`) gets the refusal in both cases,
-and so does one whose account has no JetStream, or reaches the stream of another account; where a
-service subscribes to a subject that no stream takes, no answer comes at all, and the time limit of
-the relay ends it. In an account that has leaf nodes and no JetStream the server leaves the answer
-to whoever is beyond them, so mostly nobody answers: as long as the user may ask, what no stream
-takes counts as an outage there, since a JetStream that hangs looks the same.
+Promises: messages are sent in the given order, without waiting for one another; each message names
+its event and its subject (`Nats-Msg-Id`), so that a stream stores a repetition within its window
+(`duplicates`) only once, which counts as a confirmation. A page that is cancelled or fails cuts the
+connection: nothing of it is sent later. NATS gives the same answer ("no responders") for a subject
+that no stream takes, for a stream without a leader, and while it starts or stops. So JetStream is
+asked which stream takes the subject. Without such a stream the message is refused; with one, or if
+no answer comes in time, the broker is unavailable, which spends no attempt.
+Known limits: the message is refused in all these cases if the user is not allowed to ask
+(`$JS.API.STREAM.NAMES`), if the user's account has no JetStream, or if the stream belongs to
+another account. If a service subscribes to a subject that no stream takes, no answer comes at all,
+and the time limit of the relay ends the wait. In an account with leaf nodes and without JetStream,
+the server leaves the answer to the servers beyond them, and mostly no answer comes: as long as the
+user may ask, a subject that no stream takes counts as an outage there, since a hanging JetStream
+looks the same.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,38 +31,38 @@ from inboxd.settings import Broker
 
 _CHUNK_BYTES = 64 * 1024
 _NO_RESPONDERS = 503
-_TOO_LARGE = 10054  # for the stream; JetStream's number of that error
+_TOO_LARGE = 10054  # JetStream's error number: message larger than the stream allows
 _ASKING = "$js.api.stream.names"
-# Subjects that JetStream is asked about at the same time.
+# The number of subjects that JetStream is asked about at the same time.
 _SIDE_BY_SIDE = 20
 
 
 class _Unconfirmed:
-    """Messages of one `publish`, until each is told of."""
+    """The messages of one `publish` that have no result yet."""
 
     def __init__(self, messages: Sequence[OutgoingMessage], tell: Tell, first: int) -> None:
         self.messages = messages
         self.first = first
-        """The number of its first message: answers have one."""
+        """The number of its first message; each answer has its message's number."""
         self.open = len(messages)
         self.unanswered: dict[str, list[int]] = {}
-        """By subject, the places of those for which nobody was there to answer."""
+        """By subject: the indexes of messages that were answered "no responders"."""
         self.ended = anyio.Event()
         self._tell = tell
         self._answered = bytearray(len(messages))
 
     def tell(self, place: int, error: Exception | None) -> None:
-        """Tell what became of a message, unless that was done."""
+        """Report a message's result, unless it has one."""
         if self._answer(place):
             self._tell(place, error)
 
-    def nobody_answers(self, place: int) -> None:
-        """Leave it to `refuse_unanswered` what that means."""
+    def no_responders(self, place: int) -> None:
+        """Note a message without responders: `refuse_unanswered` or an error follows."""
         if self._answer(place):
             self.unanswered.setdefault(self.messages[place].to, []).append(place)
 
     def refuse_unanswered(self, subject: str) -> None:
-        """Tell of those that were sent there that no stream takes them."""
+        """Refuse the unanswered messages to a subject, since no stream takes it."""
         refusal = _untaken(subject)
         for place in self.unanswered[subject]:
             self._tell(place, refusal)
@@ -78,18 +78,16 @@ class _Unconfirmed:
 
 
 class NatsPublisher:
-    """A publisher over one connection."""
-
     def __init__(self, connection: NatsConnection) -> None:
-        """Use a connection that hands over its inbox to this."""
+        """connection: must hand over its inbox to this publisher."""
         self._connection = connection
         self._reply = f"{connection.inbox}."
         self._may_ask = True
         self._asking = anyio.CancelScope()
-        self._page = _Unconfirmed((), _nobody, 0)
+        self._page = _Unconfirmed((), _ignore, 0)
 
     async def publish(self, messages: Sequence[OutgoingMessage], tell: Tell) -> None:
-        """Publish them, and wait for all answers. Raises BrokerUnavailable."""
+        """Publish, and wait for all answers. Raises BrokerUnavailable."""
         if not messages:
             return
         self._connection.check()
@@ -107,7 +105,6 @@ class NatsPublisher:
             raise
 
     async def close(self) -> None:
-        """Cut the connection."""
         await self._connection.end()
 
     async def _send(self, page: _Unconfirmed) -> None:
@@ -129,9 +126,9 @@ class NatsPublisher:
         await self._connection.drain()
 
     async def _explain_silence(self, page: _Unconfirmed) -> None:
-        """Refuse what no stream takes, as soon as that is known.
+        """Refuse messages that no stream takes, as soon as that is known.
 
-        Raises BrokerUnavailable if a stream takes it, or if that is not known in time.
+        Raises BrokerUnavailable if a stream takes one, or if that is not known in time.
         """
         unknown = dict.fromkeys(page.unanswered)
         troubles: list[BrokerUnavailable] = []
@@ -148,10 +145,10 @@ class NatsPublisher:
         elif unknown and not troubles:
             troubles.append(
                 self._connection.unavailable(
-                    f"JetStream does not say within {patience:g} s which stream takes "
-                    f"{next(iter(unknown))!r}: it hangs. Or the account has leaf nodes and no "
-                    "JetStream, where nobody says it: then deny the user "
-                    "$JS.API.STREAM.NAMES, so that what no stream takes is refused."
+                    f"JetStream did not answer within {patience:g} s which stream takes "
+                    f"{next(iter(unknown))!r}: it hangs, or the account has leaf nodes and no "
+                    "JetStream; in that case deny the user $JS.API.STREAM.NAMES, so that messages "
+                    "which no stream takes are refused."
                 )
             )
         if troubles:
@@ -164,7 +161,7 @@ class NatsPublisher:
         unknown: dict[str, None],
         troubles: list[BrokerUnavailable],
     ) -> None:
-        """Take subject by subject out of the unknown ones; does not raise BrokerUnavailable."""
+        """Look up each subject and remove it from `unknown`; collect errors in `troubles`."""
         for subject in subjects:
             try:
                 taker = await stream_that_takes(self._connection, subject)
@@ -184,11 +181,11 @@ class NatsPublisher:
         )
 
     def arrived(self, subject: bytes, _reply: bytes, body: bytes, headers: bytes | None, /) -> None:
-        """An answer to a message; what no stream says is none."""
+        """Handle the answer to a message; ignore answers that are not from a stream."""
         page = self._page
         place = int(subject[len(self._reply) :]) - page.first
         if status_of(headers).code == _NO_RESPONDERS:
-            page.nobody_answers(place)
+            page.no_responders(place)
             return
         try:
             answer = orjson.loads(body)
@@ -201,22 +198,24 @@ class NatsPublisher:
                 page.tell(place, None)
 
     def forbidden(self, what: str) -> None:
-        """Refuse what was published to the subject that it names, in lower case."""
+        """Refuse messages to the subject that `what` names, in lower case."""
         if _ASKING in what:
             self._may_ask = False
             self._asking.cancel()
         page = self._page
         for place, message in enumerate(page.messages):
             if f'publish to "{message.to}"'.lower() in what:
-                page.tell(place, MessageRefused(f"{what}: let the broker's user publish to it."))
+                page.tell(
+                    place, MessageRefused(f"{what}: allow the broker's user to publish to it.")
+                )
 
     def lost(self) -> None:
-        """Wake who waits for answers."""
+        """Wake a `publish` that waits: the connection is lost."""
         self._page.ended.set()
 
 
 async def open_publisher(name: str, broker: Broker) -> NatsPublisher:
-    """Connect. Raises BrokerUnavailable."""
+    """Connect, and listen for answers. Raises BrokerUnavailable."""
     connection = await connect(name, broker)
     publisher = NatsPublisher(connection)
     try:
@@ -242,5 +241,5 @@ def _refused(stream: object, error: dict[str, object]) -> MessageRefused:
     )
 
 
-def _nobody(place: int, error: Exception | None) -> None:
-    """Nothing was published yet."""
+def _ignore(place: int, error: Exception | None) -> None:
+    """Ignore results before the first page."""

@@ -1,7 +1,7 @@
-"""How a NATS server is reached: which one, with which TLS and which user.
+"""Reaches a NATS server: chooses the server, TLS and user.
 
-Owns the words for one that cannot be: the broker's name in the settings, the server, the cause, the
-remedy. Promises that the secret is in none of them.
+Owns the errors for an unreachable server: the broker's name in the settings, the server, the cause,
+the remedy. Promises that no error contains the secret.
 """
 
 import ssl
@@ -14,11 +14,11 @@ from inboxd.brokers.nats.connection import NatsConnection, TlsDiffers, cause_of
 from inboxd.errors import BrokerUnavailable, SettingsError
 from inboxd.settings import Broker
 
-_PING_SECONDS = 20  # two that are not answered, and the connection is lost
+_PING_SECONDS = 20  # after two pings without an answer the connection is lost
 
 
 async def connect(name: str, broker: Broker) -> NatsConnection:
-    """A connection to the first server that can be reached. Raises BrokerUnavailable."""
+    """Connect to the first server that can be reached. Raises BrokerUnavailable."""
     try:
         context = await to_thread.run_sync(tls.context, broker)
         secret = await to_thread.run_sync(broker.secret)
@@ -53,7 +53,7 @@ async def _connect(
         name="inboxd",
         error_cb=connection.note,
         allow_reconnect=False,
-        # The first connection counts as one; without a wait between its two attempts.
+        # nats-py counts the first connection as one, and must not wait before the second attempt.
         max_reconnect_attempts=1,
         reconnect_time_wait=0,
         connect_timeout=max(1, round(connection.patience)),
@@ -68,12 +68,11 @@ async def _connect(
 
 
 def _why(error: BaseException, connection: NatsConnection, section: str) -> str:
-    """The cause, and the remedy."""
     if isinstance(error, NoServersError) and connection.trouble is not None:
         error = connection.trouble
     cause = cause_of(error)
-    if "authorization" in cause.lower():  # the protocol's own word: it has no numbers for errors
-        return f"it does not let us in ({cause}): correct user and password of {section}."
+    if "authorization" in cause.lower():  # a word of the protocol; there are no numbers
+        return f"login failed ({cause}): correct user and password of {section}."
     if isinstance(error, ssl.SSLError | TlsDiffers):
         return f"{cause}: correct tls, tls_ca or tls_cert of {section}."
     if isinstance(error, TimeoutError):

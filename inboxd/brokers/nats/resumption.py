@@ -1,21 +1,22 @@
-"""Whether a stream can be gone on with behind a stored position, or something would be left out.
+"""Decides whether reading can continue behind a stored position without gaps.
 
-Owns the identity that is stored beside a position, and what a durable consumer's description says.
-Promises that what was removed from a stream before it was stored is never passed over in silence:
+Owns the identity that is stored beside a position, and the note in a durable consumer's
+description. Promises that messages which a stream removed before they were stored are never skipped
+silently. They can be removed
 
-- by its limits, or a purge: the stream begins behind what follows the position. With a filter, what
-  is gone may have been for others, so the description says now and then up to where nothing came.
-- by an acknowledgement that an older database does not know of, where the stream drops what all
-  have acknowledged: the consumer has acknowledged more deliveries than were stored. So the identity
-  has the delivery, there.
-- with the stream: there is another one of its name, or one from a backup, which ends too early.
+- by limits or a purge: the stream then begins later than the message after the position. With a
+  filter, the removed messages may have been for other consumers, so the description notes at
+  intervals the position up to which nothing came.
+- by an acknowledgement that a restored older database does not know, if the stream drops messages
+  that all consumers have acknowledged: the consumer has acknowledged more deliveries than were
+  stored. So the identity contains the delivery there.
+- with the stream: another stream has its name, or a stream from a backup, which ends too early.
 
-A position without an identity is an operator's word, and taken as it is; a work queue then drops
-what is not behind it. Known limits: a stream that drops what is acknowledged, and has limits too,
-may drop by these what was not consumed, which is not seen with a filter; one that keeps few
-messages of each subject drops others by design, and is lost once its first message is behind what
-follows the position.
-*See:* `consumer`, which asks.
+A position without an identity was set by an operator, and is not checked; a work queue then drops
+the messages up to it. Known limits: if a stream drops acknowledged messages and also has limits,
+the limits may drop messages that were not consumed, which is not noticed with a filter; a stream
+that keeps few messages per subject drops others by design, and counts as lost when its first
+message is later than the one after the position. *See:* `consumer`, which uses it.
 """
 
 import re
@@ -30,10 +31,10 @@ _NOTE = re.compile(r"inboxd has stored up to (\d+) \(delivery (\d+)\); nothing c
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What the description of a durable consumer says.
+    """The note in a durable consumer's description.
 
-    delivery: up to which of its own all were at or before the position; nothing: up to where
-    nothing else came.
+    delivery: all deliveries up to this number were of messages up to `position`; nothing: the
+    position up to which nothing else came.
     """
 
     position: int
@@ -48,13 +49,13 @@ class Note:
 
 
 def note_of(durable: NatsDurable | None) -> Note | None:
-    """What its description says; None: it is not one of ours, or there is none."""
+    """The note in its description; None: it has no note of inboxd."""
     found = None if durable is None else _NOTE.fullmatch(durable.description)
     return None if found is None else Note(*map(int, found.groups()))
 
 
 def identity(stream: NatsStream, durable: NatsDurable, delivery: int) -> str:
-    """What is stored beside the position of a message that came by a delivery."""
+    """The identity that is stored with the position of a message."""
     if _keeps(stream):
         return stream.created
     return f"{stream.created} {durable.created} {delivery}"
@@ -62,7 +63,7 @@ def identity(stream: NatsStream, durable: NatsDurable, delivery: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FollowedStream:
-    """A stream, for the source that follows it."""
+    """A stream, and the source that follows it."""
 
     name: str
     source: str
@@ -71,13 +72,13 @@ class FollowedStream:
 
     @property
     def filtered(self) -> bool:
-        """Whether it follows some subjects of it only."""
+        """Whether the source follows only some of its subjects."""
         return bool(self.subjects)
 
     def missing(self, stored: StreamPosition | None) -> StreamLost | BrokerUnavailable:
-        """The error for there being no such stream."""
+        """The error for a stream that does not exist."""
         if stored is not None:
-            return self.lost(f"position {stored.position} is stored, and there is none")
+            return self.lost(f"position {stored.position} is stored, but the stream does not exist")
         return BrokerUnavailable(
             f"{self.place}: there is no stream {self.name}: make it, or correct nats_stream."
         )
@@ -85,15 +86,16 @@ class FollowedStream:
     def resumed(
         self, stream: NatsStream, durable: NatsDurable | None, stored: StreamPosition
     ) -> int:
-        """Up to where nothing is left out, if it goes on from there. Raises StreamLost."""
+        """The position from which reading continues without gaps. Raises StreamLost."""
         at = f"position {stored.position} is stored"
         created = stored.identity.partition(" ")[0]
         if created and created != stream.created:
             raise self.lost(
-                f"{at} of the one made at {created}, and this one was made at {stream.created}"
+                f"{at} of the stream created at {created}, but this one was created at "
+                f"{stream.created}"
             )
         if stream.last < stored.position:
-            raise self.lost(f"{at}, and it ends at {stream.last}, as one from a backup does")
+            raise self.lost(f"{at}, but it ends at {stream.last}: it may be from a backup")
         if not created:
             return max(stored.position, stream.first - 1)
         self._check_acknowledged(stream, durable, stored)
@@ -102,21 +104,21 @@ class FollowedStream:
         return through
 
     def noted_behind(self, position: int, durable: NatsDurable | None) -> int | None:
-        """Up to where nothing came behind a position, as its consumer noted; None: it did not."""
+        """The noted end up to which nothing came behind a position; None: it has no note."""
         note = note_of(durable)
         if durable is None or note is None or durable.subjects != self.subjects:
             return None
         return note.nothing if note.position == position else None
 
     def check(self, stream: NatsStream | None, through: int, created: str = "") -> None:
-        """Raise StreamLost if something is gone that may have followed `through`.
+        """Raise StreamLost if messages behind `through` might be gone.
 
-        created: of the stream that it was.
+        created: the creation time of the stream that was read.
         """
         if stream is None or (created and stream.created != created):
             raise self.lost("it was deleted")
         if self.filtered and not _keeps(stream):
-            return  # what others have acknowledged is gone too
+            return  # messages that other consumers have acknowledged are gone, too
         if stream.first > through + 1:
             raise self.lost(
                 f"it begins at {stream.first} now: what followed position {through} was removed, "
@@ -127,12 +129,14 @@ class FollowedStream:
         self, stream: NatsStream, durable: NatsDurable | None, stored: StreamPosition
     ) -> None:
         if _keeps(stream) or (stream.retention == WORK_QUEUE and not self.filtered):
-            return  # it shows by the first position
+            return  # the stream's first position shows a loss
         _, _, came_by = stored.identity.partition(" ")
         if durable is None:
             if came_by:
-                raise self.lost("its consumer is gone, for which it kept what is not stored yet")
-            return  # nothing came yet since it was begun
+                raise self.lost(
+                    "its consumer is gone, and with it messages that were not stored yet"
+                )
+            return  # no message was stored since reading began
         note = note_of(durable)
         made, _, delivery = came_by.partition(" ")
         if made == durable.created:
@@ -143,12 +147,12 @@ class FollowedStream:
             most = -1
         if durable.acknowledged > most:
             raise self.lost(
-                f"position {stored.position} is stored, and more than that was acknowledged, so it "
-                "was dropped: the database is from a backup"
+                f"position {stored.position} is stored, but later messages were acknowledged, and "
+                "so dropped: the database is from a backup"
             )
 
     def lost(self, why: str) -> StreamLost:
-        """The error for what does not pass; `why` names the cause."""
+        """The error for a loss; `why` names the cause."""
         return StreamLost(
             f"source {self.source!r}, stream {self.name} of {self.place}: {why}. Say where to go "
             f"on: inboxd messages reset {self.source} {self.name} --to oldest|newest|POSITION."
@@ -156,5 +160,5 @@ class FollowedStream:
 
 
 def _keeps(stream: NatsStream) -> bool:
-    """Whether it keeps what is acknowledged."""
+    """Whether the stream keeps acknowledged messages."""
     return stream.retention == LIMITS

@@ -1,14 +1,13 @@
 """RabbitMQ: messages are published to exchanges, and consumed from one queue, or one stream.
 
-`publisher` and `consumer`, or `stream`, are the two faces of `contract`, `looking` looks beside
-them;
-`connection` is what all stand on, and `servers` opens it; `amqp` and `incoming` turn messages into
-bytes, and back.
+`publisher`, and `consumer` or `stream`, implement `contract`; `looking` inspects without consuming.
+`connection` is their base, and `servers` opens it; `amqp` writes messages as bytes, `incoming`
+reads them.
 
-Why not aio-pika: it cannot be told to drop what it has not sent; it gives a whole connection up at
-a message that it cannot decode (a timestamp in nanoseconds is enough), so one such message would
-hold its queue for good; and it costs several times as much a message. Of what it stands on, pamqp
-is kept: it knows the methods of AMQP 0.9.1.
+aio-pika is not used: it cannot drop unsent data; it closes the connection at a message that it
+cannot decode (for example a timestamp in nanoseconds), so one such message would block its queue
+for good; and it needs several times as long per message. Only its dependency pamqp is used, which
+has the methods of AMQP 0.9.1.
 """
 
 from inboxd.brokers.rabbitmq.looking import look_at_streams

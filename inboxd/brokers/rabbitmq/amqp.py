@@ -1,7 +1,7 @@
-"""What is sent for each message, as bytes of AMQP 0.9.1: written by hand, because it is what costs.
+"""Writes the bytes of AMQP 0.9.1 for each message; written by hand, since they cost the most time.
 
-Promises that a message that AMQP has no room for is a MessageRefused for good, before anything of
-it is sent. *See:* `connection`, for all other methods; `brokers/cloud_events.py`, for the headers.
+Promises that a message which does not fit AMQP raises MessageRefused before any of it is sent.
+*See:* `connection`, for all other methods; `brokers/cloud_events.py`, for the headers.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from inboxd.brokers.contract import OutgoingMessage
 from inboxd.errors import MessageRefused
 
 PREFIX = "cloudEvents:"
-CHANNEL = 1  # the only one
+CHANNEL = 1  # the only channel
 METHOD, HEADER, BODY, HEARTBEAT = 1, 2, 3, 8  # kinds of AMQP frames
 END = 0xCE
-HEAD = 7  # bytes of an AMQP frame before what it holds
-OVERHEAD = 8  # and with the one behind it
-FRAME = struct.Struct(">BHI")  # an AMQP frame's head: its kind, its channel, the size of the rest
+HEAD = 7  # bytes of an AMQP frame before its payload
+OVERHEAD = 8  # bytes of an AMQP frame in addition to its payload
+FRAME = struct.Struct(">BHI")  # an AMQP frame's head: kind, channel, size of the payload
 
-_SHORT = 255  # most bytes of a "short string"
-_RESERVED = ("CC", "BCC")  # headers by which RabbitMQ routes: a text there closes the channel
-_CONTENT = struct.Struct(">BHIHHQ")  # the same, and the head of a message's properties
+_SHORT = 255  # maximum bytes of a "short string"
+_RESERVED = ("CC", "BCC")  # RabbitMQ routes by these headers: a string in them closes the channel
+_CONTENT = struct.Struct(">BHIHHQ")  # a frame's head, and the head of a message's properties
 _CONTENT_SIZE = 12
 _LONG = struct.Struct(">I")
 _STAMP = struct.Struct(">Q")
@@ -38,12 +38,12 @@ _PERSISTENT = b"\x02"
 
 
 def stamp(seconds: float) -> bytes:
-    """A time, as `published` takes it."""
+    """A time in the form that `published` takes."""
     return _STAMP.pack(int(seconds))
 
 
 def published(message: OutgoingMessage, at: bytes, frame_max: int) -> bytes:
-    """That by which it is published: mandatory, and persistent. Raises MessageRefused."""
+    """The frames that publish a message: mandatory, and persistent. Raises MessageRefused."""
     headers = cloud_events.headers(message, PREFIX)
     pieces: list[bytes] = []
     for name, value in headers.items():
@@ -51,7 +51,7 @@ def published(message: OutgoingMessage, at: bytes, frame_max: int) -> bytes:
         pieces += (_header_name(name), _LONG.pack(len(text)), text)
     table = b"".join(pieces)
     kind = message.attributes.get("type", "").encode()
-    typed = 0 < len(kind) <= _SHORT  # a copy: what has no room for it is in the headers
+    typed = 0 < len(kind) <= _SHORT  # a copy of a header; left out if too long
     properties = b"".join(
         (
             _TYPED if typed else _UNTYPED,
@@ -68,7 +68,7 @@ def published(message: OutgoingMessage, at: bytes, frame_max: int) -> bytes:
     if size > frame_max - OVERHEAD:
         raise MessageRefused(
             f"its headers take {size} bytes, and this RabbitMQ takes at most "
-            f"{frame_max - OVERHEAD} (frame_max): let what emits the event send fewer.",
+            f"{frame_max - OVERHEAD} (frame_max): emit the event with fewer headers.",
             for_good=True,
         )
     body = message.body
@@ -82,21 +82,21 @@ def published(message: OutgoingMessage, at: bytes, frame_max: int) -> bytes:
 
 
 def acknowledged(tag: int, *, multiple: bool) -> bytes:
-    """basic.ack: of this delivery; multiple: and of all before it."""
+    """basic.ack of a delivery; multiple: also of all deliveries before it."""
     return method(_BASIC, 80, _TAG.pack(tag) + bytes([multiple]))
 
 
 def declared_passively(queue: str) -> bytes:
-    """queue.declare, passive: whether it is there, and how much is in it."""
+    """queue.declare, passive: asks whether a queue exists, and how many messages it has."""
     return method(50, 10, b"\0\0" + _text(queue) + b"\x01" + _LONG.pack(0))
 
 
 def consumed(
     queue: str, tag: str, *, exclusive: bool = False, offset: int | str | None = None
 ) -> bytes:
-    """basic.consume, with acknowledgements; exclusive: nobody else may consume then.
+    """basic.consume, with acknowledgements; exclusive: no other consumer is allowed.
 
-    offset: where a stream is begun: with that message, with the "first", with the "last" few.
+    offset: where reading of a stream begins: at an offset, its "first" message or its "last" chunk.
     """
     bits = bytes([0b100 if exclusive else 0])
     table = b"" if offset is None else _text("x-stream-offset") + _value(offset)
@@ -105,13 +105,13 @@ def consumed(
 
 
 def method(of: int, number: int, arguments: bytes) -> bytes:
-    """A method of a class, both by their numbers."""
+    """of, number: of the class and of the method."""
     head = FRAME.pack(METHOD, CHANNEL, 4 + len(arguments))
     return head + struct.pack(">HH", of, number) + arguments + _END
 
 
 def _value(value: int | str) -> bytes:
-    """In a table, with its kind."""
+    """A value of a table, behind its kind."""
     if isinstance(value, int):
         return b"l" + _SIGNED.pack(value)
     text = value.encode()
@@ -126,11 +126,11 @@ def _publish(exchange: str, to: str) -> bytes:
 
 @lru_cache(1024)
 def _header_name(name: str) -> bytes:
-    """A header's name, and that a text follows."""
+    """A header's name, and the kind of a value that is a string."""
     if name in _RESERVED:
         raise MessageRefused(
-            f"{name!r} cannot be a header, since RabbitMQ routes by it: let what emits the event "
-            "name it otherwise.",
+            f"RabbitMQ routes by the header {name!r}, so an event must not have it: emit the event "
+            "with another name for it.",
             for_good=True,
         )
     return _short(name, "header") + b"S"
@@ -140,15 +140,15 @@ def _short(text: str, what: str) -> bytes:
     try:
         return _text(text)
     except ValueError:  # too long, or a half of a surrogate pair
-        shown = text if len(text) <= 80 else f"{text[:80]}…"  # noqa: PLR2004 - to be read
+        shown = text if len(text) <= 80 else f"{text[:80]}…"  # noqa: PLR2004 - short enough to read
         raise MessageRefused(
             f"its {what} {shown!r} has more than {_SHORT} bytes, or is not UTF-8: RabbitMQ cannot "
-            "take it. Correct the relay's `to` or `exchange`, or what emits the event.",
+            "take it. Correct the relay's `to` or `exchange`, or the event.",
             for_good=True,
         ) from None
 
 
 def _text(text: str) -> bytes:
-    """A short string. Raises ValueError."""
+    """A short string. Raises ValueError if it is too long."""
     found = text.encode()
     return bytes((len(found),)) + found

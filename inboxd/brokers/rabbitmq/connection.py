@@ -1,8 +1,8 @@
-"""A connection to RabbitMQ with one channel: methods out and in, heartbeats, and how it ends.
+"""A connection to RabbitMQ with one channel: sends and receives methods and heartbeats.
 
-Owns the socket. Promises: whoever waits for something here is told when channel or connection end;
-a server that says nothing for two heartbeats is lost; `abort` drops what was not sent.
-*See:* `servers`, which opens it; `publisher` and `consumer`, which take what comes.
+Owns the socket. Promises: every wait fails when the channel or the connection ends; a server that
+is silent for two heartbeats is lost; `abort` discards unsent data. *See:* `servers`, which opens
+it; `publisher` and `consumer`, which handle received frames.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
 
-# What comes without being asked for: it is taken as it is, since some of it comes for each message.
+# Methods that answer no call; handed over unparsed, since each message causes some.
 _UNASKED = frozenset(
     each.index
     for each in (
@@ -39,19 +39,19 @@ _UNASKED = frozenset(
     )
 )
 _HEARTBEAT = 20  # seconds, unless the server asks for less
-_BEATS = 2  # in each of these
-_FRAME_MAX = 131_072  # bytes, as RabbitMQ has it itself
+_BEATS = 2  # our heartbeats in each such interval
+_FRAME_MAX = 131_072  # bytes; RabbitMQ's default
 _LEAST_FRAME_MAX = 4096
 _NO_LINGER = struct.pack("ii", 1, 0)
 _CLOSE_SECONDS = 1.0
 _UNREADABLE = (ValueError, LookupError, struct.error, PAMQPException)
 
-# Takes what comes on the channel: the kind of AMQP frame, the index of a method, and its content.
+# Handles a frame of the channel: its kind, the index of a method, and its payload.
 Take = Callable[[int, int, bytes], None]
 
 
 class AmqpClosed(Exception):
-    """The server closed the AMQP channel, because of something that was sent on it."""
+    """The server closed the AMQP channel, because of sent data."""
 
     def __init__(self, code: int, text: str) -> None:
         super().__init__(code, text)
@@ -59,12 +59,12 @@ class AmqpClosed(Exception):
 
 
 class AmqpConnection(asyncio.Protocol):
-    """One connection; `take` is given what comes on its channel and is no answer."""
+    """One connection; `take` receives the channel's frames that answer no call."""
 
     def __init__(self, where: str, remedies: Mapping[int, str], patience: float) -> None:
-        """`where` begins each message; `remedies` are those for a server's codes.
+        """where: begins each error; remedies: by the server's error codes.
 
-        patience: seconds that the server gets to answer.
+        patience: time limit for each answer of the server, in seconds.
         """
         self.take: Take = lambda _kind, _index, _payload: None
         self.frame_max = _LEAST_FRAME_MAX
@@ -78,29 +78,29 @@ class AmqpConnection(asyncio.Protocol):
         self._paused = False
         self._resumed: asyncio.Future[None] | None = None
         self._beat: asyncio.TimerHandle | None = None
-        self._silent = 0  # beats since something came
+        self._silent = 0  # beats since the last received data
 
-    # ------------------------------------------------------------------ what is asked and sent
+    # ------------------------------------------------------------------ sending
 
     def check(self) -> None:
-        """Raise what ended channel or connection, if something did."""
+        """Raise the error that ended the channel or connection, if one did."""
         if self._ended is not None:
             raise self._ended
 
     def send(self, data: bytes) -> None:
-        """Send this behind what was sent before. Raises what ended channel or connection."""
+        """Send data behind earlier data. Raises the error that ended the channel or connection."""
         self.check()
         self._write(data)
 
     async def writable(self) -> None:
-        """Wait until the server has taken nearly all that was sent."""
+        """Wait until the server has taken nearly all sent data."""
         self.check()
         if self._paused:
             self._resumed = self.promise()
             await self._resumed
 
     async def call(self, method: Frame | bytes, channel: int = amqp.CHANNEL) -> Frame:
-        """Send this and wait for its answer. Raises AmqpClosed or BrokerUnavailable."""
+        """Send a method and wait for its answer. Raises AmqpClosed or BrokerUnavailable."""
         answer: asyncio.Future[Frame] = self.promise()
         self._answers.append(answer)
         self._write(method if isinstance(method, bytes) else frame.marshal(method, channel))
@@ -119,7 +119,7 @@ class AmqpConnection(asyncio.Protocol):
         await self.call(commands.Channel.Open())
 
     def promise(self) -> asyncio.Future[Any]:
-        """A future that fails when channel or connection end. Raises what ended them already."""
+        """A future that fails when channel or connection end. Raises if either has ended."""
         self.check()
         made: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._promises.add(made)
@@ -127,24 +127,24 @@ class AmqpConnection(asyncio.Protocol):
         return made
 
     def unavailable(self, what: str) -> BrokerUnavailable:
-        """An error that names this server."""
+        """The error for this server; `what` continues a sentence that begins with its name."""
         return BrokerUnavailable(f"{self._where} {what}.")
 
-    # ------------------------------------------------------------------ how it begins and ends
+    # ------------------------------------------------------------------ begin and end
 
     async def greeting(self) -> None:
-        """Wait for what the server says first. Raises BrokerUnavailable."""
+        """Wait for the server's first method. Raises BrokerUnavailable."""
         try:
             start = cast(commands.Connection.Start, await self._greeting)
         except BrokerUnavailable as error:
             raise BrokerUnavailable(
-                f"{error} Is it the port of AMQP, and are tls, tls_cert and tls_key right?"
+                f"{error} Check that this is the port of AMQP, and tls, tls_cert and tls_key."
             ) from None
         if "PLAIN" not in start.mechanisms.split():
-            raise self.unavailable(f"lets nobody in by a password, but by {start.mechanisms}")
+            raise self.unavailable(f"offers no login by password, only by {start.mechanisms}")
 
     async def log_in(self, start_ok: commands.Connection.StartOk, virtual_host: str) -> None:
-        """Say who we are, agree on sizes and heartbeats, open the virtual host and a channel."""
+        """Log in, agree on sizes and heartbeats, open the virtual host and a channel."""
         tune = cast(commands.Connection.Tune, await self.call(start_ok, 0))
         self.frame_max = min(tune.frame_max or _FRAME_MAX, _FRAME_MAX)
         heartbeat = min(tune.heartbeat or _HEARTBEAT, _HEARTBEAT)
@@ -155,39 +155,38 @@ class AmqpConnection(asyncio.Protocol):
         await self.open_channel()
 
     def beat(self, every: float) -> None:
-        """Show that we live, and see whether the server does, every so often."""
+        """Send a heartbeat now and after each interval; a silent server is lost."""
         self._silent += 1
         if self._silent > 2 * _BEATS:
-            self._lose(self.unavailable("says nothing any more"))
+            self._lose(self.unavailable("has sent nothing for two heartbeats"))
             return
         self._write(frame.marshal(Heartbeat(), 0))
         self._beat = asyncio.get_running_loop().call_later(every, self.beat, every)
 
     async def close(self) -> None:
-        """Close it as AMQP has it, so that all arrives that was sent; it takes 1 s at most."""
+        """Close in the way of AMQP, so that all sent data arrives; it takes 1 s at most."""
         try:
             with anyio.move_on_after(_CLOSE_SECONDS):
                 await self.call(commands.Connection.Close(200, "", 0, 0), 0)
         except (BrokerUnavailable, AmqpClosed):
-            pass  # it has ended
+            pass  # already ended
         finally:
             self.abort()
 
     def abort(self) -> None:
-        """End it at once: what was not sent is not sent any more."""
+        """End the connection at once, and discard unsent data."""
         self._lose(self.unavailable("is not connected any more"))
 
     def _lose(self, error: BrokerUnavailable) -> None:
-        """Nothing can be hoped for from this connection any more."""
         if self._transport is not None and not self._transport.is_closing():
-            # What the system still holds of what was sent would arrive later, too.
+            # Else the system would still send its buffered data.
             raw = self._transport.get_extra_info("socket")
             raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
             self._transport.abort()
         self._end(error)
 
     def _end(self, error: Exception) -> None:
-        """Tell all who wait that channel or connection have ended; the connection's end counts."""
+        """Fail all waits; the end of the connection overrides the end of the channel."""
         if self._ended is None or isinstance(self._ended, AmqpClosed):
             self._ended = error
         self._answers.clear()
@@ -203,32 +202,29 @@ class AmqpConnection(asyncio.Protocol):
     def _kept(self, promise: asyncio.Future[Any]) -> None:
         self._promises.discard(promise)
         if not promise.cancelled():
-            promise.exception()  # whether or not somebody waits for it
+            promise.exception()  # marked as read, so that asyncio does not log it
 
-    # ------------------------------------------------------------------ what comes
+    # ------------------------------------------------------------------ receiving
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Greet the server: it speaks next."""
+        """Send the protocol's header: the server answers first."""
         self._transport = cast(asyncio.Transport, transport)
         self._answers.append(self._greeting)
         self._write(b"AMQP\0\0\x09\x01")
 
     def pause_writing(self) -> None:
-        """The server does not take what was sent."""
         self._paused = True
 
     def resume_writing(self) -> None:
-        """It has taken nearly all."""
         self._paused = False
         if self._resumed is not None and not self._resumed.done():
             self._resumed.set_result(None)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The connection is gone, whoever ended it."""
         self._end(self.unavailable(f"closed the connection{_why(exc)}"))
 
     def data_received(self, data: bytes) -> None:
-        """Take the AMQP frames that are there as a whole, and keep the rest."""
+        """Handle complete frames, and keep the remaining bytes."""
         self._silent = 0
         data = self._rest + data if self._rest else data
         at, size = 0, len(data)
@@ -270,7 +266,7 @@ class AmqpConnection(asyncio.Protocol):
                 _log.info("RabbitMQ takes messages again", server=self._where)
             case _ if self._answers:
                 answer = self._answers.popleft()
-                if not answer.done():  # nobody waits for it any more
+                if not answer.done():  # else its caller no longer waits
                     answer.set_result(method)
 
     def _closed(self, code: int, text: str) -> BrokerUnavailable:
@@ -281,7 +277,7 @@ class AmqpConnection(asyncio.Protocol):
 
 
 def _why(error: Exception | None) -> str:
-    """In brackets; nothing: it was closed without an error."""
+    """The cause in brackets; "" if the connection was closed without an error."""
     if isinstance(error, ssl.SSLError):
         return f" ({error.reason or 'TLS failed'})"
     if isinstance(error, OSError):

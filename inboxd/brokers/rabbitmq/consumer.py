@@ -1,12 +1,12 @@
-"""The consumer: messages of one queue in, acknowledged when they are stored.
+"""Consumes the messages of one queue, and acknowledges them when they are stored.
 
 Promises, beside `contract`: at most `prefetch` messages are held, each with at most `max_body`
-bytes; nobody else consumes the queue meanwhile, so it is read in order. RabbitMQ sees to that for a
-classic queue (`exclusive`), and for one with `x-single-active-consumer`; for a quorum queue without
-that RabbitMQ does not, so whoever finds another consumer there gives way. Known limits: a message
-that is not acknowledged when the connection ends comes again, behind others perhaps; RabbitMQ
-counts no bytes (a `prefetch_size` is not implemented); queues of the type `stream` are refused,
-since an acknowledgement stores nothing there: `stream` reads these.
+bytes; no other consumer reads the queue at the same time, so it is read in order. RabbitMQ ensures
+this for a classic queue (`exclusive`), and for a queue with `x-single-active-consumer`. For a
+quorum queue without that argument it does not, so a reader that finds another consumer there gives
+way. Known limits: a message that is not acknowledged when the connection ends comes again, perhaps
+behind others; RabbitMQ counts no bytes (it does not implement `prefetch_size`); queues of the type
+`stream` are refused, since an acknowledgement stores nothing there: `stream` reads these.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from inboxd.errors import BrokerUnavailable, StreamLost
 from inboxd.settings import Broker, MessageSource
 
 _TAG = "inboxd"
-_MOST_PREFETCHED = 65_535  # AMQP has two bytes for it
+_MOST_PREFETCHED = 65_535  # AMQP's limit: two bytes
 _FORBIDDEN, _NOT_THERE, _LOCKED, _PRECONDITION = 403, 404, 405, 406
 
 
 async def open_consumer(
     name: str, broker: Broker, source: str, settings: MessageSource, stored: Stored
 ) -> RabbitMQConsumer:
-    """The only consumer of the source's queue. Raises BrokerUnavailable."""
-    del stored  # a queue has no positions: RabbitMQ knows what was acknowledged
+    """Connect as the only consumer of the source's queue. Raises BrokerUnavailable."""
+    del stored  # a queue has no positions: RabbitMQ remembers acknowledgements
     connection = await connect(name, broker, f"inboxd, source {source}")
     queue = settings.rabbitmq_queue or ""
     consumer = RabbitMQConsumer(connection, queue, source, settings.max_body)
@@ -50,29 +50,27 @@ async def open_consumer(
 
 
 class RabbitMQConsumer:
-    """See `Consumer`."""
-
     setting = "rabbitmq_queue"
-    """By which the source names it."""
+    """The setting in which the source names it."""
 
     def __init__(self, connection: AmqpConnection, queue: str, source: str, max_body: int) -> None:
         self._connection, self._queue, self._source = connection, queue, source
         self._max_body = max_body
         connection.take = self._take
         self._held = deque[IncomingMessage]()
-        self._came: asyncio.Future[None] | None = None  # done when something has come
+        self._came: asyncio.Future[None] | None = None  # done when a message has come
         self._cancelled = False
-        self._acknowledged = 0  # up to which delivery all are
-        # Of the message that is coming.
+        self._acknowledged = 0  # all deliveries up to this one are acknowledged
+        # The message whose frames are coming.
         self._delivery = (0, False, "")
         self._properties = incoming.AmqpProperties()
         self._parts: list[bytes] = []
         self._size = self._missing = 0
         self._hash: hashlib._Hash | None = None
-        """Of the body, if that is not kept."""
+        """Hashes a body that is not kept."""
 
     async def begin(self, prefetch: int) -> None:
-        """Consume, and alone. Raises BrokerUnavailable."""
+        """Become the only consumer. Raises BrokerUnavailable."""
         with self._explained():
             if await self._consumers():
                 raise self._in_use()
@@ -81,8 +79,8 @@ class RabbitMQConsumer:
             except AmqpClosed as closed:
                 if closed.code != _FORBIDDEN:
                     raise
-                # It is a queue of which RabbitMQ lets one alone be active. Or somebody was faster,
-                # or we may not read it: the same code for all three.
+                # Three causes have this code: RabbitMQ allows one active consumer on this queue;
+                # another consumer was faster; the user is not allowed to read the queue.
                 await self._consume_beside(prefetch)
             consumers = await self._consumers()
         if consumers > 1:
@@ -94,7 +92,6 @@ class RabbitMQConsumer:
             )
 
     async def receive(self, most: int, within: float) -> Sequence[IncomingMessage]:
-        """See `Consumer`."""
         with self._explained():
             self._connection.check()
             if not self._held and not self._cancelled:
@@ -106,7 +103,7 @@ class RabbitMQConsumer:
         return [self._held.popleft() for _ in range(min(most, len(self._held)))]
 
     async def acknowledge(self, messages: Sequence[IncomingMessage]) -> None:
-        """See `Consumer`; if some are left out, each by itself."""
+        """Acknowledge all at once, or one by one if deliveries between them are not included."""
         if not messages:
             return
         tags = [cast(int, message.token) for message in messages]
@@ -119,22 +116,24 @@ class RabbitMQConsumer:
             self._connection.send(written)
 
     async def lag(self) -> int | None:
-        """How many messages are ready in the queue; what is held here is not."""
+        """The number of ready messages in the queue, without the messages held here."""
         with self._explained():
             return (await self._declare()).message_count
 
     async def close(self) -> None:
-        """See `Consumer`."""
         await self._connection.close()
 
-    # ------------------------------------------------------------------ what is asked
+    # ------------------------------------------------------------------ requests
 
     async def _consume(self, prefetch: int, *, exclusive: bool) -> None:
         await self._connection.call(commands.Basic.Qos(prefetch_count=prefetch))
         await self._connection.call(amqp.consumed(self._queue, _TAG, exclusive=exclusive))
 
     async def _consume_beside(self, prefetch: int) -> None:
-        """Consume as others may, too. Raises BrokerUnavailable if somebody has it for himself."""
+        """Consume without `exclusive`.
+
+        Raises BrokerUnavailable if another consumer has the queue.
+        """
         await self._connection.open_channel()
         try:
             await self._consume(prefetch, exclusive=False)
@@ -154,7 +153,7 @@ class RabbitMQConsumer:
         return (await self._declare()).consumer_count or 0
 
     async def _gone(self) -> NoReturn:
-        """RabbitMQ has ended our consumption: say why."""
+        """Raise the reason why RabbitMQ has ended our consumption."""
         try:
             await self._declare()
         except AmqpClosed as closed:
@@ -168,7 +167,7 @@ class RabbitMQConsumer:
             f"has ended our consumption of queue {self._queue!r}: its node stops, or it moves"
         )
 
-    # ------------------------------------------------------------------ what comes
+    # ------------------------------------------------------------------ receiving
 
     def _take(self, kind: int, index: int, payload: bytes) -> None:
         if kind == amqp.BODY:
@@ -216,7 +215,7 @@ class RabbitMQConsumer:
         if self._came is not None and not self._came.done():
             self._came.set_result(None)
 
-    # ------------------------------------------------------------------ what is wrong
+    # ------------------------------------------------------------------ errors
 
     @property
     def _where(self) -> str:
@@ -224,20 +223,20 @@ class RabbitMQConsumer:
 
     def _in_use(self) -> BrokerUnavailable:
         return self._connection.unavailable(
-            f"has another consumer of queue {self._queue!r}, and only one at a time keeps its "
-            "order: nothing is to be done if that is another worker of this inbox; stop it if not"
+            f"has another consumer of queue {self._queue!r}, and only a single consumer keeps its "
+            "order: stop that one, unless it is another worker of this inbox"
         )
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """A channel that was closed, as one line that says what to do."""
+        """Turn a closed channel into an error of one line with the remedy."""
         try:
             yield
         except AmqpClosed as closed:
             raise self._closed(closed) from closed
 
     def _closed(self, closed: AmqpClosed) -> BrokerUnavailable:
-        if closed.code == _LOCKED:  # another connection has declared the queue for itself
+        if closed.code == _LOCKED:  # the queue is exclusive to another connection
             return self._in_use()
         if closed.code == _NOT_THERE:
             return self._connection.unavailable(
@@ -246,7 +245,7 @@ class RabbitMQConsumer:
             )
         remedy = ""
         if closed.code == _FORBIDDEN:
-            remedy = f": let the user read queue {self._queue!r}"
+            remedy = f": allow the user to read queue {self._queue!r}"
         elif closed.code == _PRECONDITION:
             remedy = f": raise RabbitMQ's consumer_timeout, or lower prefetch of {self._where}"
         return self._connection.unavailable(f"closed the channel ({closed.text}){remedy}")

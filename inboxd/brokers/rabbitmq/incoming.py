@@ -1,9 +1,8 @@
-"""What comes of each message, from bytes of AMQP 0.9.1.
+"""Reads messages from bytes of AMQP 0.9.1.
 
-Promises that what cannot be read of a message's properties is left out, and never an error: such a
+Promises that unreadable properties of a message are left out without an error: after an error the
 message would come again and again. Known limit: tables and lists in headers, such as `x-death`, are
-left out.
-*See:* `amqp`, for what is sent; `consumer` and `publisher`, which read.
+left out. *See:* `amqp`, which writes; `consumer` and `publisher`, which read.
 """
 
 from __future__ import annotations
@@ -14,19 +13,18 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
 
-_NUMBER = struct.Struct(">Q")  # of a delivery
+_NUMBER = struct.Struct(">Q")  # a delivery's number
 _STAMP = struct.Struct(">Q")
 _LONG = struct.Struct(">I")
-_CONTENT = struct.Struct(">HHQH")  # a class, a weight, the size of the body, flags
+_CONTENT = struct.Struct(">HHQH")  # class, weight, size of the body, flags
 
 
 @dataclass(slots=True)
 class AmqpProperties:
-    """The properties of a message that came. time: seconds since the epoch.
+    """The properties of a received message. time: seconds since the epoch.
 
-    headers: names in lower case; AMQP's own properties that are texts are among them, such as
-    `type` and `content-type`, and go before headers of the same names, which RabbitMQ does not
-    check.
+    headers: names in lower case. They include AMQP's own string properties, such as `type` and
+    `content-type`, which override headers of the same names, since RabbitMQ does not check headers.
     """
 
     headers: dict[str, str] = field(default_factory=dict)
@@ -34,7 +32,7 @@ class AmqpProperties:
 
 
 def delivery(payload: bytes) -> tuple[int, bool, str]:
-    """Of basic.deliver: its tag, whether it came before, its routing key."""
+    """basic.deliver: its tag, whether the message came before, its routing key."""
     at = 5 + payload[4]  # behind the consumer's tag
     (tag,) = _NUMBER.unpack_from(payload, at)
     again = payload[at + 8] & 1
@@ -44,8 +42,8 @@ def delivery(payload: bytes) -> tuple[int, bool, str]:
 
 
 def returned(payload: bytes) -> tuple[str, str, str]:
-    """Of basic.return: why, the exchange, the routing key."""
-    at, texts = 6, []  # behind a code that the text has too
+    """basic.return: the reason, the exchange, the routing key."""
+    at, texts = 6, []  # behind a code, which the reason repeats
     for _ in range(3):
         behind = at + 1 + payload[at]
         texts.append(_decoded(payload[at + 1 : behind]))
@@ -55,13 +53,13 @@ def returned(payload: bytes) -> tuple[str, str, str]:
 
 
 def confirmation(payload: bytes) -> tuple[int, bool]:
-    """Of basic.ack and basic.nack: a delivery's number, and whether all before it are meant."""
+    """basic.ack, basic.nack: a delivery's number, and whether it includes all before it."""
     (tag,) = _NUMBER.unpack_from(payload, 4)
     return tag, bool(payload[12] & 1)
 
 
 def content(payload: bytes) -> tuple[int, AmqpProperties]:
-    """Of a header: the size of the body, and the properties."""
+    """A content header: the size of the body, and the properties."""
     _, _, size, flags = _CONTENT.unpack_from(payload)
     found = AmqpProperties()
     texts: dict[str, str] = {}
@@ -69,13 +67,13 @@ def content(payload: bytes) -> tuple[int, AmqpProperties]:
     try:
         for name in _present(flags):
             at = _property(payload, at, name, found, texts)
-    except (IndexError, struct.error):  # it ends before it should
+    except (IndexError, struct.error):  # the properties are cut short
         pass
     found.headers.update(texts)
     return size, found
 
 
-# By their flags, from the highest one on.
+# In the order of their flags, the highest first.
 _PROPERTIES = (
     "content-type",
     "content-encoding",
@@ -102,7 +100,7 @@ def _present(flags: int) -> tuple[str, ...]:
 def _property(
     payload: bytes, at: int, name: str, found: AmqpProperties, texts: dict[str, str]
 ) -> int:
-    """Read one; where the next one begins."""
+    """Read a property; returns where the next one begins."""
     if name == "headers":
         (size,) = _LONG.unpack_from(payload, at)
         at += 4
@@ -120,9 +118,9 @@ def _property(
 
 
 def _table(payload: bytes, at: int, stop: int) -> Iterator[tuple[str, str]]:
-    """The headers that are texts, or can be written as one; those behind an unknown kind are not.
+    """Headers whose values are, or can be written as, strings; up to a header of an unknown kind.
 
-    Raises IndexError or struct.error where it ends before it should.
+    Raises IndexError or struct.error if the table is cut short.
     """
     while at < stop:
         behind = at + 1 + payload[at]
@@ -144,7 +142,7 @@ def _table(payload: bytes, at: int, stop: int) -> Iterator[tuple[str, str]]:
 
 
 def _seconds(given: int) -> float | None:
-    """A timestamp: in seconds, as AMQP has it, or in milliseconds, as many send it."""
+    """A timestamp in seconds, as AMQP defines it, or in milliseconds, as many send it."""
     if given <= 0xFFFFFFFF:  # noqa: PLR2004 - until the year 2106
         return float(given)
     return given / 1000 if given <= 0xFFFFFFFF * 1000 else None

@@ -1,6 +1,6 @@
-"""Looks at a queue or a stream beside whoever consumes it: nothing is taken, or stored.
+"""Looks up the state of a queue or a stream, without consuming or storing.
 
-A queue has no positions, so only what waits there is told.
+A queue has no positions, so only the number of its waiting messages is known.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,7 +39,7 @@ async def _queue(name: str, broker: Broker, source: str, settings: MessageSource
         answer = await connection.call(amqp.declared_passively(queue))
     except AmqpClosed as closed:
         raise connection.unavailable(
-            f"does not let us look at queue {queue!r} ({closed.text}): declare it, or correct "
+            f"does not allow us to look at queue {queue!r} ({closed.text}): declare it, or correct "
             f"rabbitmq_queue of [inbound.messages.{source}]"
         ) from closed
     finally:
@@ -66,7 +66,7 @@ async def _stream(
     begin = 0 if oldest is None else oldest
     end = begin - 1 if newest is None or newest.position is None else newest.position
     latest: Sequence[IncomingMessage] = ()
-    if at is not None and at.identity and not lost:  # an operator's word is no stored message
+    if at is not None and at.identity and not lost:  # else an operator set the position
         first = max(begin, at.position - most + 1)
         latest = await followed.between(first, at.position) if first <= at.position else ()
     return SeenStream(

@@ -1,4 +1,4 @@
-"""Opens what a source names: a queue, or a stream."""
+"""Opens the queue or the stream of a source."""
 
 from inboxd.brokers.contract import Consumer, Stored
 from inboxd.brokers.rabbitmq import consumer, stream

@@ -1,16 +1,18 @@
-"""The publisher: messages out, each confirmed by RabbitMQ or refused.
+"""Publishes messages; RabbitMQ confirms or refuses each.
 
-Owns which confirmation is whose. Promises, beside `contract`:
+Matches confirmations to messages. Promises, beside `contract`:
 
-- each message is persistent and mandatory: what no queue takes is refused, not lost;
-- what AMQP has no room for is refused before anything of it is sent, and the rest goes on (R4.14);
-- a message for which RabbitMQ closes the channel is refused alone: the channel is opened again,
-  and what was not confirmed is published once more, so some of it may be there twice. Which one it
-  is, is found by halving: RabbitMQ says it in words alone, which are not its protocol. What is as
-  wrong as that one, by its exchange, is refused with it; what is as large is published alone.
+- each message is persistent and mandatory: a message that no queue takes is refused, not lost;
+- a message that does not fit AMQP is refused before any of it is sent, and the other messages are
+published (R4.14);
+- a message for which RabbitMQ closes the channel is refused without the other messages: the channel
+is opened again, and unconfirmed messages are published once more, so some of them may exist twice.
+Halving finds the message at fault: RabbitMQ names it only in words, which are not part of the
+protocol. Messages with the same wrong exchange are refused with it; messages of its size or more
+are published one by one.
 
-Confirmations count the deliveries of their channel. A message that comes back has no number, but
-those come back in the order in which they were sent, each before its confirmation.
+Confirmations count the deliveries of their channel. A returned message has no number, but returns
+come in the order of sending, each before the message's confirmation.
 """
 
 from __future__ import annotations
@@ -32,16 +34,16 @@ from inboxd.settings import Broker
 
 _PIECE = 64 * 1024  # bytes that are sent at once
 _TOO_LARGE, _FORBIDDEN, _NOT_THERE, _PRECONDITION = 311, 403, 404, 406
-# What RabbitMQ closes a channel with for the sake of a message: its exchange, or what it has.
+# Codes with which RabbitMQ closes a channel because of a message: its exchange, or its content.
 _TO_BLAME = (_TOO_LARGE, _FORBIDDEN, _NOT_THERE, _PRECONDITION)
 _NACKED = (
     "RabbitMQ could not take it: a queue that it goes to is full (overflow: reject-publish), or "
-    "has failed. See the queues of its exchange."
+    "has failed. Check the queues of its exchange."
 )
 
 
 async def open_publisher(name: str, broker: Broker) -> RabbitMQPublisher:
-    """A connection of its own, by which messages are published. Raises BrokerUnavailable."""
+    """Open a connection for publishing. Raises BrokerUnavailable."""
     connection = await connect(name, broker, "inboxd, publisher")
     publisher = RabbitMQPublisher(connection)
     try:
@@ -53,24 +55,21 @@ async def open_publisher(name: str, broker: Broker) -> RabbitMQPublisher:
 
 
 class RabbitMQPublisher:
-    """See `Publisher`."""
-
     def __init__(self, connection: AmqpConnection) -> None:
         self._connection = connection
         connection.take = self._take
         self._page = Published((), lambda _place, _refusal: None)
-        self._last = 0  # the number of the last delivery on this channel
-        self._suspicious = math.inf  # bytes: bodies of so many may be what RabbitMQ refused before
-        self._suspect = False  # whether one of these is published now, by itself
+        self._last = 0  # number of the last delivery on this channel
+        self._suspicious = math.inf  # bytes; RabbitMQ may refuse bodies of this size or more
+        self._suspect = False  # whether such a body is being published, alone
         self._returned: tuple[str, str, str] | None = None
 
     async def prepare(self) -> None:
-        """Have a channel that is new confirm what is published on it."""
+        """Set a new channel to confirm published messages."""
         self._last = 0
         await self._connection.call(commands.Confirm.Select())
 
     async def publish(self, messages: Sequence[OutgoingMessage], tell: Tell) -> None:
-        """See `Publisher`; a message that closes the channel takes none of the others with it."""
         page = Published(messages, tell)
         most = len(messages)
         try:
@@ -79,7 +78,7 @@ class RabbitMQPublisher:
                     await self._publish(page, most)
                     most *= 2
                     if self._suspect:
-                        self._suspicious = math.inf  # it was not the size
+                        self._suspicious = math.inf  # its size was not the reason
                 except AmqpClosed as closed:
                     most = self._halve(closed, page)
                     await self._connection.open_channel()
@@ -89,11 +88,10 @@ class RabbitMQPublisher:
             raise
 
     async def close(self) -> None:
-        """See `Publisher`."""
         await self._connection.close()
 
     async def _publish(self, page: Published, most: int) -> None:
-        """Publish the first of what is left of it, and wait until they are told."""
+        """Publish the first `most` remaining messages, and wait for their results."""
         page.begin(self._last + 1)
         self._page = page
         pieces, size = [], 0
@@ -113,7 +111,7 @@ class RabbitMQPublisher:
             await page.whole
 
     def _written(self, page: Published, most: int) -> Iterator[tuple[int, bytes]]:
-        """The first of what is left, as it is sent; what cannot be is refused."""
+        """The first remaining messages, as bytes; a message that cannot be sent is refused."""
         now, frame_max = amqp.stamp(time.time()), self._connection.frame_max
         self._suspect = False
         for place in page.places()[:most]:
@@ -131,7 +129,7 @@ class RabbitMQPublisher:
                 self._suspect = True
                 return
 
-    # ------------------------------------------------------------------ what comes
+    # ------------------------------------------------------------------ receiving
 
     def _take(self, kind: int, index: int, payload: bytes) -> None:
         if index == commands.Basic.Ack.index:
@@ -154,12 +152,12 @@ class RabbitMQPublisher:
             self._page.refuse(properties.headers.get("message-id", ""), to, refusal)
             self._returned = None
 
-    # ------------------------------------------------------------------ a closed channel
+    # ------------------------------------------------------------------ after a closed channel
 
     def _halve(self, closed: AmqpClosed, page: Published) -> int:
-        """How many are published next; one that was alone is refused, and those like it.
+        """How many to publish next; a message that was alone is refused, with similar messages.
 
-        Raises BrokerUnavailable for what no message can be to blame for.
+        Raises BrokerUnavailable if no message can be the reason.
         """
         if closed.code not in _TO_BLAME or not page.awaited:
             raise self._connection.unavailable(f"closed the channel ({closed.text})") from closed
@@ -178,7 +176,7 @@ class RabbitMQPublisher:
 
 
 def _is_like(other: OutgoingMessage, message: OutgoingMessage, code: int) -> bool:
-    """Whether what RabbitMQ has against a message, it has against another one."""
+    """Whether the reason for refusing `message` applies to `other`, too."""
     if other.exchange != message.exchange:
         return False
     return code == _NOT_THERE or (code == _FORBIDDEN and other.to == message.to)
@@ -190,58 +188,58 @@ def _refusal(closed: AmqpClosed, message: OutgoingMessage) -> MessageRefused:
             "create the exchange, let the user write to it, or correct `exchange` of the relay."
         )
         return MessageRefused(
-            f"RabbitMQ does not take it ({closed.text}): {remedy}",
+            f"RabbitMQ refuses it ({closed.text}): {remedy}",
             unroutable=closed.code == _NOT_THERE,
         )
     return MessageRefused(
-        f"RabbitMQ does not take it, whose body has {len(message.body)} bytes ({closed.text}): if "
-        "that is too much, raise max_message_size, or let what emits the event send less.",
+        f"RabbitMQ refuses it ({closed.text}); its body has {len(message.body)} bytes: if that is "
+        "too much, raise max_message_size, or emit smaller events.",
         for_good=True,
     )
 
 
 class Published:
-    """The messages of one call: which of them were told, and which delivery was which of them."""
+    """The messages of one call: their results, and the message of each delivery."""
 
     def __init__(self, messages: Sequence[OutgoingMessage], tell: Tell) -> None:
         self.messages = messages
-        self.left = len(messages)  # how many were not told
-        self.awaited = 0  # how many of those that were sent were not told
-        self.whole: asyncio.Future[None] | None = None  # done when none is awaited
+        self.left = len(messages)  # number without a result
+        self.awaited = 0  # number of sent ones without a result
+        self.whole: asyncio.Future[None] | None = None  # done when no result is awaited
         self._tell = tell
         self._told = bytearray(len(messages))
         self.begin(1)
 
     def begin(self, first: int) -> None:
-        """Its deliveries begin with this number, on a new channel perhaps."""
+        """Note that deliveries begin with this number, perhaps on a new channel."""
         self._first = first
         self.awaited = 0
-        self._out = bytearray(len(self.messages))  # 1: it was sent, and not told
-        self._sent: list[int] = []  # the place of each delivery's message
-        self._refused: dict[int, MessageRefused] = {}  # by delivery: the confirmation comes still
-        self._confirmed = self._looked = 0  # up to which delivery
+        self._out = bytearray(len(self.messages))  # 1: sent, without a result
+        self._sent: list[int] = []  # index of each delivery's message
+        self._refused: dict[int, MessageRefused] = {}  # by delivery; not confirmed yet
+        self._confirmed = self._looked = 0  # all deliveries up to this one are
 
     @property
     def any_sent(self) -> bool:
-        """Whether a delivery has begun since `begin`."""
+        """Whether a message was sent since `begin`."""
         return bool(self._sent)
 
     def places(self) -> list[int]:
-        """Where those stand that were not told."""
+        """The indexes of messages without a result."""
         return [place for place, told in enumerate(self._told) if not told]
 
     def unconfirmed(self) -> list[int]:
-        """Where those stand that were sent and not told."""
+        """The indexes of messages that were sent and have no result."""
         return [place for place in self._sent if self._out[place]]
 
     def sent(self, place: int) -> None:
-        """The next delivery is this message."""
+        """Note that the next delivery is this message."""
         self._sent.append(place)
         self._out[place] = 1
         self.awaited += 1
 
     def tell(self, place: int, refusal: MessageRefused | None) -> None:
-        """Tell what became of a message, once."""
+        """Report the result of a message, once."""
         if self._told[place]:
             return
         self._told[place] = 1
@@ -253,7 +251,7 @@ class Published:
             self.whole.set_result(None)
 
     def confirm(self, number: int, multiple: bool, refusal: MessageRefused | None) -> None:  # noqa: FBT001
-        """A delivery was confirmed or refused; multiple: and all that were not, before it."""
+        """Handle a confirmation; multiple: also for unconfirmed deliveries before it."""
         stop = number - self._first + 1
         start = self._confirmed if multiple else stop - 1
         for delivery in range(max(start, 0), min(stop, len(self._sent))):
@@ -262,7 +260,10 @@ class Published:
             self._confirmed = stop
 
     def refuse(self, id: str, to: str, refusal: MessageRefused) -> None:
-        """The next message of this id and routing key came back. Raises ValueError: it was none."""
+        """Refuse the next message with this id and routing key.
+
+        Raises ValueError if no such message is left.
+        """
         for delivery in range(self._looked, len(self._sent)):
             message = self.messages[self._sent[delivery]]
             if message.id == id and message.to == to:

@@ -1,7 +1,7 @@
-"""From a broker's settings to a connection: its servers in turn, TLS, the login.
+"""Opens a connection by a broker's settings: its servers in turn, TLS, the login.
 
-Promises one clear error for all that can be wrong, without the password: it names the broker, the
-server, the cause and the remedy.
+Promises one clear error for anything wrong: it names the broker, the server, the cause and the
+remedy, not the password.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from inboxd.brokers.rabbitmq.connection import AmqpConnection
 from inboxd.errors import BrokerUnavailable, SettingsError
 from inboxd.settings import Broker
 
-_GUEST = "guest"  # RabbitMQ's own user and password, where none is given
+_GUEST = "guest"  # RabbitMQ's default user and password
 
-# What is understood here; without the first one a refused login is a connection that just ends.
+# Our capabilities; without the first one, RabbitMQ ends the connection at a refused login without a
+# reason.
 _CAPABILITIES = {
     "authentication_failure_close": True,
     "basic.nack": True,
@@ -34,9 +35,9 @@ _CAPABILITIES = {
 
 
 async def connect(name: str, broker: Broker, role: str) -> AmqpConnection:
-    """A connection with an open channel to the first server that lets us in.
+    """Connect to the first server that accepts the login, and open a channel.
 
-    role: what RabbitMQ calls the connection. Raises BrokerUnavailable.
+    role: the connection's name at RabbitMQ. Raises BrokerUnavailable.
     """
     try:
         password = await to_thread.run_sync(broker.secret)
@@ -67,7 +68,7 @@ async def _logged_in(
     where, user = f"[brokers.{name}]", broker.user or _GUEST
     remedies = {
         403: f"correct user ({user!r}) or password of {where}",
-        530: f"let {user!r} into the virtual host, or correct virtual_host of {where}",
+        530: f"allow {user!r} to use the virtual host, or correct virtual_host of {where}",
     }
     patience = broker.connect_timeout.total_seconds()
     connection = AmqpConnection(f"broker {name!r} at {server}", remedies, patience)
@@ -88,7 +89,7 @@ async def _logged_in(
 
 @contextmanager
 def _explained(connection: AmqpConnection, where: str) -> Iterator[None]:
-    """What cannot be reached, as one line that says what to do."""
+    """Turn the error of a failed connection into one line with the remedy."""
     try:
         yield
     except TimeoutError as error:
@@ -102,14 +103,11 @@ def _explained(connection: AmqpConnection, where: str) -> Iterator[None]:
         ) from error
     except ssl.SSLError as error:
         raise connection.unavailable(
-            f"does not do TLS with us ({cause_of(error)}): correct servers or tls of {where}"
+            f"fails at TLS ({cause_of(error)}): correct servers or tls of {where}"
         ) from error
     except OSError as error:
         raise connection.unavailable(
             f"cannot be reached ({cause_of(error)}): start it, or correct servers of {where}"
         ) from error
-    except (
-        ValueError,
-        OverflowError,
-    ) as error:  # a port, or what AMQP has no room for
+    except (ValueError, OverflowError) as error:  # a port or a text that does not fit AMQP
         raise connection.unavailable(f"cannot be used ({error}): correct {where}") from error

@@ -1,18 +1,17 @@
 """Consumes a RabbitMQ stream (`x-queue-type: stream`) over AMQP 0.9.1, from its stored position on.
 
-RabbitMQ takes any offset and goes on where it can: with the oldest message, or at the end. So a
-stream is begun *with* the message that was stored last, which is looked at and not handed over:
-whether it is there, and whether it is the same one, since AMQP tells of no identity of a stream.
-An identity here is of a message: its fingerprint, so that what stands at an offset of another
-stream is another event.
+RabbitMQ accepts any offset and continues at a possible one: with the oldest message, or at the end.
+So reading begins *with* the last stored message, which is checked and not handed over: it must
+exist and be the same message, since AMQP gives a stream no identity. The identity here is a
+message's fingerprint, so a message at the same offset of another stream is another event.
 
-Promises: what RabbitMQ removed behind the stored position, also while it is read, and a stream that
-was made anew or ends before the position are a StreamLost. An acknowledgement lets more come, and
-stores nothing. Known limits: offsets have gaps where RabbitMQ keeps records of its own, so how far
-a source is behind is not known; who reads alone is said by the lease of the source, not by
-RabbitMQ; of a stream that lost all up to the position and no more, nothing tells whether it is the
-same one; "newest" is what had come about a moment after the stream was asked for.
-*See:* `consumer`, for queues; `inbound/messages/`, which stores.
+Promises: if RabbitMQ removed messages behind the stored position, also while it is read, or if the
+stream was made anew or ends before the position, a StreamLost is raised. An acknowledgement only
+makes room for more messages. Known limits: offsets have gaps at RabbitMQ's own records, so the lag
+of a source is not known; a single reader is ensured by the source's lease, not by RabbitMQ; if a
+stream lost exactly the messages up to the position, nothing shows whether it is the same stream;
+"newest" is the last message that came until shortly after the look-up. *See:* `consumer`, for
+queues; `inbound/messages/`, which stores.
 """
 
 from __future__ import annotations
@@ -38,9 +37,9 @@ if TYPE_CHECKING:
 
 _TAG = "inboxd"
 _OFFSET = "x-stream-offset"
-_MOST_PREFETCHED = 65_535  # AMQP has two bytes for it
+_MOST_PREFETCHED = 65_535  # AMQP's limit: two bytes
 _NOT_THERE, _PRECONDITION = 404, 406
-# What is asked for at a time where the end is looked for, and seconds without any more.
+# Search for a stream's end: messages per request, and seconds without a message that mean the end.
 _LOOKED_AT, _QUIET = 1000, 0.25
 _NOTHING_YET: Final = -1
 
@@ -48,7 +47,7 @@ _NOTHING_YET: Final = -1
 async def open_consumer(
     name: str, broker: Broker, source: str, settings: MessageSource, stored: Stored
 ) -> RabbitMQStreamConsumer:
-    """Go on with the stream. Raises BrokerUnavailable or StreamLost."""
+    """Continue a stream. Raises BrokerUnavailable or StreamLost."""
     followed = FollowedRabbitMQStream(name, broker, source, settings)
     at = await stored(followed.name)
     if at is None:
@@ -61,7 +60,7 @@ async def open_consumer(
 
 
 class FollowedRabbitMQStream:
-    """A stream, for the source that follows it; each look at it is a connection of its own."""
+    """A stream, and the source that follows it; each look-up uses a new connection."""
 
     def __init__(
         self, broker_name: str, broker: Broker, source: str, settings: MessageSource
@@ -75,7 +74,7 @@ class FollowedRabbitMQStream:
         self._patience = broker.connect_timeout.total_seconds()
 
     async def resumed(self, at: StreamPosition | None) -> RabbitMQStreamConsumer:
-        """What hands over all behind a position; None: all. Raises StreamLost."""
+        """A consumer of all messages behind a position; None: of all. Raises StreamLost."""
         consumer = await self._connected()
         try:
             await self._check_there(consumer, at)
@@ -89,7 +88,7 @@ class FollowedRabbitMQStream:
         return consumer
 
     async def oldest(self) -> int | None:
-        """The position of its first message; None: it has none. Raises BrokerUnavailable."""
+        """The position of its first message; None: it is empty. Raises BrokerUnavailable."""
         consumer = await self._connected()
         try:
             await consumer.begin_at("first", 1)
@@ -99,11 +98,11 @@ class FollowedRabbitMQStream:
         return page[0].position if page else None
 
     async def newest(self) -> IncomingMessage | None:
-        """Its last message; None: it has none. Raises BrokerUnavailable."""
+        """Its last message; None: it is empty. Raises BrokerUnavailable."""
         consumer, found, within = await self._connected(), None, self._patience
         try:
             await consumer.begin_at("last", _LOOKED_AT)
-            with anyio.move_on_after(2 * self._patience):  # more may come all the time
+            with anyio.move_on_after(2 * self._patience):  # new messages may keep coming
                 while page := await consumer.receive(_LOOKED_AT, within):
                     await consumer.acknowledge(page)
                     found, within = page[-1], _QUIET
@@ -112,7 +111,7 @@ class FollowedRabbitMQStream:
         return found
 
     async def between(self, first: int, last: int) -> list[IncomingMessage]:
-        """Those from one position to another, as far as they come in time."""
+        """Messages from one position to another that come in time."""
         consumer = await self._connected()
         found: list[IncomingMessage] = []
         try:
@@ -128,7 +127,7 @@ class FollowedRabbitMQStream:
         return [each for each in found if each.position is not None and each.position <= last]
 
     def lost(self, at: int, why: str) -> StreamLost:
-        """The error for what does not pass; `why` names the cause."""
+        """The error for a loss; `why` names the cause."""
         return StreamLost(
             f"source {self._source!r}, stream {self.name} of broker {self._broker_name!r}: "
             f"position {at} is stored, and {why}. Say where to go on: inboxd messages reset "
@@ -146,12 +145,12 @@ class FollowedRabbitMQStream:
         self, consumer: RabbitMQStreamConsumer, at: StreamPosition | None
     ) -> None:
         if at is not None and not await consumer.is_there():
-            raise self.lost(at.position, "there is none")
+            raise self.lost(at.position, "the stream does not exist")
 
     async def _check_last(self, consumer: RabbitMQStreamConsumer, at: StreamPosition) -> None:
-        """Whether the last message that was stored is where it was."""
+        """Check that the last stored message is where it was. Raises StreamLost."""
         if at.position == _NOTHING_YET:
-            return  # what comes first is told from a jump
+            return  # the first message is checked for a gap
         page = await consumer.receive(1, self._patience, checks=False)
         if not page:
             newest = await self.newest()
@@ -172,7 +171,7 @@ class FollowedRabbitMQStream:
             raise self._removed(at.position, message.position)
 
     async def _check_jump(self, handed: int) -> None:
-        """Whether there is nothing between what was handed over and what came then."""
+        """Raise StreamLost if messages behind `handed` were removed."""
         oldest = await self.oldest()
         if oldest is None or oldest > handed + 1:
             raise self._removed(handed, oldest)
@@ -183,8 +182,6 @@ class FollowedRabbitMQStream:
 
 
 class RabbitMQStreamConsumer(RabbitMQConsumer):
-    """See `Consumer`."""
-
     setting = "rabbitmq_stream"
 
     def __init__(
@@ -195,7 +192,7 @@ class RabbitMQStreamConsumer(RabbitMQConsumer):
         max_body: int,
         check_jump: Callable[[int], Awaitable[None]],
     ) -> None:
-        """check_jump: raises StreamLost if something is gone behind a position."""
+        """check_jump: raises StreamLost if messages behind a position are gone."""
         super().__init__(connection, queue, source, max_body)
         self.handed: int | None = None
         """The position of the last message that was handed over, or stored before."""
@@ -203,7 +200,7 @@ class RabbitMQStreamConsumer(RabbitMQConsumer):
         self._is_a_queue = False
 
     async def is_there(self) -> bool:
-        """Whether there is such a stream, or a queue. Raises BrokerUnavailable."""
+        """Whether a stream or queue of this name exists. Raises BrokerUnavailable."""
         with self._explained():
             try:
                 await self._declare()
@@ -214,7 +211,7 @@ class RabbitMQStreamConsumer(RabbitMQConsumer):
         return True
 
     async def begin_at(self, offset: int | str, prefetch: int) -> None:
-        """Let what there is from an offset on come. Raises BrokerUnavailable."""
+        """Start the delivery at an offset. Raises BrokerUnavailable."""
         with self._explained():
             await self._connection.call(commands.Basic.Qos(prefetch_count=prefetch))
             try:
@@ -227,10 +224,10 @@ class RabbitMQStreamConsumer(RabbitMQConsumer):
     async def receive(
         self, most: int, within: float, *, checks: bool = True
     ) -> Sequence[IncomingMessage]:
-        """See `Consumer`; checks: whether none may be missing since the one before."""
+        """See `Consumer`; checks: raise StreamLost if messages before the page are missing."""
         page = await super().receive(most, within)
         if self._is_a_queue:
-            raise self._is_no_stream("hands over messages without offsets of")
+            raise self._is_no_stream("delivers messages without offsets of")
         if not page or not checks:
             return page
         last = page[-1].position or 0
@@ -240,7 +237,7 @@ class RabbitMQStreamConsumer(RabbitMQConsumer):
         return page
 
     async def acknowledge(self, messages: Sequence[IncomingMessage]) -> None:
-        """See `Consumer`: so many more may come."""
+        """Make room for the same number of further messages; nothing is stored."""
         if messages and isinstance(tag := messages[-1].token, int):
             with self._explained():
                 self._connection.send(amqp.acknowledged(tag, multiple=True))
@@ -249,24 +246,23 @@ class RabbitMQStreamConsumer(RabbitMQConsumer):
         """Not known: offsets have gaps."""
 
     def put_back(self, message: IncomingMessage) -> None:
-        """Hand it over, before all others."""
+        """Hand the message over before all other messages."""
         self._held.appendleft(message)
 
     def _is_no_stream(self, does: str) -> BrokerUnavailable:
-        """The error for a queue that is named as a stream; does: how the server shows it."""
+        """The error for a queue that is named as a stream; does: how the server shows that."""
         return self._connection.unavailable(
-            f"{does} {self._queue!r}, so it is no stream: name it by rabbitmq_queue in "
+            f"{does} {self._queue!r}, so it is not a stream: name it by rabbitmq_queue in "
             f"{self._where}, not by rabbitmq_stream"
         )
 
     def silent(self, position: int) -> Exception:
-        """The error for a message that there is, and that did not come."""
+        """The error for an existing message that did not come."""
         return self._connection.unavailable(
             f"did not hand over position {position} of {self._queue!r} in time"
         )
 
     def abort(self) -> None:
-        """End it at once."""
         self._connection.abort()
 
     def _complete(self) -> None:
@@ -280,14 +276,14 @@ class RabbitMQStreamConsumer(RabbitMQConsumer):
 
 
 def _beginning(at: StreamPosition | None) -> int | str:
-    """With which message: the last one that was stored, unless that is somebody's word."""
+    """Begin with the last stored message, or behind it if an operator set the position."""
     if at is None or at.position == _NOTHING_YET:
         return "first"
     return at.position if at.identity else at.position + 1
 
 
 def _fingerprint(message: IncomingMessage) -> str:
-    """Of a message, the same whenever it comes: another one at its offset has another."""
+    """A message's identity: equal at each delivery, and different for another message."""
     content = message.body if message.left_out is None else message.left_out.sha256.encode()
     found = hashlib.sha256(f"{message.id}\0{message.sent_at}\0".encode())
     found.update(content)

@@ -1,5 +1,5 @@
-"""Where commands come from: `lanes`, `limited` (queues with limits, and ordering keys), `suspects`.
+"""Sources of commands: `lanes`, `limited` (queues with limits, and ordering keys), `suspects`.
 
-Each is a source (`source`). `limited` finds keys by `key_finder`, and what it leases of a key runs
-in a row by `key_runs`.
+Each implements `source`. `limited` finds keys with `key_finder`; commands of one key that it leases
+together run one after the other, by `key_runs`.
 """

@@ -1,10 +1,10 @@
-"""Which keys of a queue may have something to run.
+"""Finds the keys of a queue that may have something to run.
 
-Owns the round of a queue's keys, and how far this worker has looked for more. New rows are found by
-time, from where the last look ended; keys that others freed are found by looks from the first key
-on, a page of them at a time. Promises that looks from the first key on never take more than a small
-share of the time. Known limit: with very many blocked keys such a look takes seconds, and so does
-finding a key that an operator freed. *See:* `limited`, which claims of these keys.
+Owns the round of a queue's keys, and the cursors of two searches. One finds new rows by time, from
+its cursor on. The other walks all keys from the first one, a page at a time, and finds keys that
+other workers have freed; it takes only a small share of the time. Known limit: with very many
+blocked keys a walk takes seconds, and so does finding a key that an operator freed. *See:*
+`limited`, which claims from these keys.
 """
 
 from collections import Counter
@@ -20,35 +20,35 @@ from inboxd.store.connections import Connection
 from inboxd.store.limits import Claimed, KeyedSighting
 from inboxd.store.statements import Statements
 
-# Keys that one look reads, and that a round holds before no more are looked for.
+# Keys that one search reads; a walk pauses while the round holds this many.
 _PAGE = 1_000
-# Looks from the first key on take this share of the time at most.
+# Maximum share of the time for walks of all keys.
 _LOOK_SHARE = 1 / 20
-# New rows are looked for so often, in seconds, while there are keys enough, and for this share of
-# the time at most, but never later; a look that brings a whole page is not the last.
-_LEARN, _LEARN_SHARE, _LONGEST_LEARN = 0.05, 1 / 50, 0.25
+# Search for new rows while there are enough keys: shortest interval in seconds, maximum share of
+# the time, longest interval. After a full page the interval is the shortest.
+_LEARN_SECONDS, _LEARN_SHARE, _LONGEST_LEARN_SECONDS = 0.05, 1 / 50, 0.25
 
 
 class KeyFinder:
-    """The keys of one queue, as this worker knows them."""
+    """The keys of one queue that this worker knows."""
 
     def __init__(
         self, queue: str, sql: Statements, admission: Admission, key_runs: KeyRuns
     ) -> None:
-        """Find keys of `queue` of which less runs here than may."""
-        # Whose turn it is; how many rows a key had to give at the last claim.
+        """Find keys of `queue` that may have more commands here."""
+        # The keys in turn; mean number of rows that a key gave at the last claim.
         self.turns = KeyRoundRobin()
         self.of_each = 1.0
-        # Whether there is a look from the first key on.
+        # Whether a walk of all keys is under way.
         self.looking = False
         self._queue = queue
         self._sql = sql
         self._admission = admission
         self._key_runs = key_runs
-        # How far each type's new rows were read, and when they are read again at the latest.
+        # By type, how far the new rows were read; time of the next reading.
         self._arrivals: dict[str, Lane] = {}
         self._next_learn = 0.0
-        # Where the look from the first key on is, since when, and when the next one is due.
+        # The walk: the last key read, the time of its begin, the time of the next walk.
         self._after: str | None = None
         self._look_began = 0.0
         self._next_look = 0.0
@@ -64,7 +64,7 @@ class KeyFinder:
         return monotonic() < self._next_learn
 
     def on_sighting(self, line: KeyedSighting) -> None:
-        """A survey saw the queue's commands of one type: look for what is due of them."""
+        """Note the commands of one type that a survey saw; start a walk if some are due."""
         now = monotonic()
         if line.type not in self._arrivals:
             self._arrivals[line.type] = Lane((self._queue, line.type), line.seen_at)
@@ -73,17 +73,17 @@ class KeyFinder:
             self.looking, self._after, self._look_began = True, None, now
 
     async def find(self, connection: Connection, types: Sequence[str], room: int) -> None:
-        """Look for keys with rows of these types, if those of the round may leave room."""
+        """Find keys with rows of these types, if the keys of the round might not fill the room."""
         await self._on_arrivals(connection, types, room)
         await self._look(connection)
 
     def add(self, keys: Iterable[str]) -> None:
-        """These may have something: their turn comes after that of all others."""
+        """Add keys that may have something to run, at the end of the round."""
         self.turns.add(key for key in keys if not self._key_runs.full(QueueKey(self._queue, key)))
 
     def gave(self, keys: Sequence[str], claimed: Claimed, *, cut: bool) -> None:
-        """A claim asked these keys; cut: it may not have come to the turn of the last of them."""
-        # Somebody asks those just now: their turn comes after that of all others.
+        """Note a claim's result for these keys; cut: it may not have reached the last keys."""
+        # Other workers are claiming from these keys: put them at the end of the round.
         self.add(claimed.passed)
         passed = set(claimed.passed)
         keys = [key for key in keys if key not in passed]
@@ -97,7 +97,7 @@ class KeyFinder:
             self.of_each = max(1.0, given.total() / len(keys))
 
     async def _on_arrivals(self, connection: Connection, types: Sequence[str], room: int) -> None:
-        """The keys of rows that are new, or due again."""
+        """Find the keys of rows that are new, or due again."""
         now = monotonic()
         if len(self.turns) * self.of_each >= room and now < self._next_learn:
             return
@@ -106,14 +106,16 @@ class KeyFinder:
         for row in rows:
             if row["run_at"] is not None:
                 self._arrivals[row["type"]].advance(row["run_at"], row["id"])
-        pause = _LEARN
+        pause = _LEARN_SECONDS
         if len(rows) < _PAGE:
-            pause = min(max(_LEARN, (monotonic() - now) / _LEARN_SHARE), _LONGEST_LEARN)
+            pause = min(
+                max(_LEARN_SECONDS, (monotonic() - now) / _LEARN_SHARE), _LONGEST_LEARN_SECONDS
+            )
         self._next_learn = now + pause
         self.add(dict.fromkeys(row["key"] for row in rows))
 
     async def _look(self, connection: Connection) -> None:
-        """Read the next keys of a look from the first one on."""
+        """Read the next page of a walk of all keys."""
         if not self.looking or len(self.turns) >= _PAGE:
             return
         bounds = self._admission.bounds(self._queue)

@@ -1,13 +1,13 @@
-"""Runs of commands of one ordering key that were leased together: one starts as another ends.
+"""Runs of keys: commands of one ordering key that were leased together start one after the other.
 
-Owns what is leased of a key and has not started. Promises (promise 5) that of a strict key nothing
-starts before what stood ahead of it has succeeded; when that did not, the rest of the run goes back
-into its line, as if it had never been leased. A run may be lengthened while it goes on, so that
-what comes next of its line is leased before the last of it ends; what is leased so after something
-was taken out of the run stands behind that, and goes back as well. Known limit: a run is kept on
-one worker, so a slow command holds up the rest of its run there; the rest is given back when that
-lasts. Runs of commands that take longer than some milliseconds are short, and are not lengthened.
-*See:* `runners`, which starts what this says.
+Owns the commands of keys that are leased and have not started. Promises (promise 5) that a command
+of a strict key starts only after the command ahead of it has succeeded; if that one did not
+succeed, the remaining commands of the run return to their line, as if they had never been leased. A
+run may be lengthened: the next commands of its line are leased before its last command ends. If
+commands were removed from the run before that claim's answer, the new commands stand behind them,
+and return as well. Known limit: a run stays on one worker, so a slow command delays the remaining
+ones; after a while they are given back. Runs of commands that take longer than some milliseconds
+are short, and are not lengthened. *See:* `runners`, which starts these rows.
 """
 
 from collections import Counter, defaultdict, deque
@@ -20,7 +20,7 @@ from typing import NamedTuple
 from inboxd.model.key_round_robin import RUN
 from inboxd.store.rows import ClaimedCommand
 
-# Seconds for which the rest of a run waits behind one command.
+# Seconds for which the remaining commands of a run may wait behind one command.
 _TOO_LATE = 1.0
 
 
@@ -37,49 +37,47 @@ class _Run:
     strict: bool
     rest: deque[ClaimedCommand]
     started_at: float
-    # How many rows it was given when it was last asked for.
+    # Number of rows that the last claim brought for the run.
     given: int
-    # How many of its rows have started and not ended.
+    # Number of its rows that run.
     running: int = 0
-    # Nothing failed or was taken out of it: what stands behind it in its line is next.
+    # False once a row failed or was removed: later commands of the line cannot follow.
     whole: bool = True
 
     @property
     def may_grow(self) -> bool:
-        """Whether what comes next of its line may run after it, and is worth a claim of its own."""
+        """Whether the line's next commands may follow this run, and are worth a claim."""
         return self.strict and self.whole and self.given >= RUN
 
 
 @dataclass(slots=True)
 class KeyRuns:
-    """All runs of a worker."""
-
-    # How many of one key may run at a time, by queue.
+    # How many commands of one key may run at a time, by queue.
     at_once: Callable[[str], int]
-    # The run of each row that has started.
+    # The run of each running row, by the row's id.
     _runs: dict[int, _Run] = field(default_factory=dict)
-    # How many of each key run here.
+    # Number of running commands by key.
     _running: Counter[QueueKey] = field(default_factory=Counter)
-    # Runs for which more was asked; such a run waits for the answer even when it has nothing left.
+    # Runs for which more rows are being claimed; such a run waits for the answer even without rows.
     _expecting: dict[QueueKey, _Run] = field(default_factory=dict)
-    # Runs that left a place of their key, with the number of outcomes handed over by then: their
-    # keys are asked again once those are written. The numbers only grow.
+    # Runs that freed a place of their key, with the number of outcomes handed over by then: the key
+    # is asked again when these outcomes are written. The numbers only grow.
     ended: deque[tuple[_Run, int]] = field(default_factory=deque)
 
     def __bool__(self) -> bool:
         return bool(self._runs)
 
     def full(self, key: QueueKey) -> bool:
-        """Whether so many of a key run here that no more may."""
+        """Whether no more commands of a key may run here."""
         return self._running[key] >= self.at_once(key.queue)
 
     def begin(
         self, rows: Sequence[ClaimedCommand], handed_over: int
     ) -> tuple[list[ClaimedCommand], list[ClaimedCommand]]:
-        """Runs of what was leased, in order, or more of those that expect it.
+        """Begin runs with leased rows, which are in order, or lengthen the runs that expect them.
 
-        Returns those that start at once, and those that go back into their lines. handed_over: how
-        many outcomes were by now.
+        Returns rows that start at once, and rows that go back into their lines. handed_over: the
+        number of outcomes by now.
         """
         lines = defaultdict[tuple[str, str], deque[ClaimedCommand]](deque)
         for row in rows:
@@ -109,9 +107,9 @@ class KeyRuns:
         return first, back
 
     def expect(self, queue: str, left: int, most: int) -> list[str]:
-        """So many keys whose runs may be lengthened, and wait for what comes from now on.
+        """At most `most` keys of a queue whose runs may be lengthened; they expect the next rows.
 
-        They have at most so many rows left, or have ended and their outcomes are not written.
+        These runs have at most `left` rows left, or have ended with outcomes not yet written.
         """
         open_ = {run.key: run for run, _ in self.ended if not self._running[run.key]}
         open_ |= {run.key: run for run in self._all() if len(run.rest) <= left}
@@ -126,9 +124,9 @@ class KeyRuns:
         return [run.key.key for run in chosen]
 
     def expect_no_more(self, handed_over: int) -> None:
-        """Nothing comes for those that still wait, or an answer was lost.
+        """The claim brought nothing for the runs that still expect rows, or its answer was lost.
 
-        They are not lengthened any more: what a lost answer leased stands behind them.
+        They are not lengthened any more: rows of a lost answer stand behind them.
         """
         while self._expecting:
             _, run = self._expecting.popitem()
@@ -139,10 +137,10 @@ class KeyRuns:
     def end(
         self, row: ClaimedCommand, handed_over: int, *, well: bool
     ) -> tuple[ClaimedCommand | None, list[ClaimedCommand]]:
-        """A row ended, well or not: what starts instead, and what goes back into its line.
+        """A row ended; returns the row that starts next, and rows that go back into their line.
 
-        handed_over: how many outcomes were by now, that of this row among them; those that go back
-        come next.
+        well: it succeeded. handed_over: the number of outcomes by now, with this row's; those of
+        the rows that go back come next.
         """
         run = self._runs.pop(row["id"], None)
         if run is None:
@@ -159,13 +157,13 @@ class KeyRuns:
         return None, back
 
     def stale(self) -> list[ClaimedCommand]:
-        """What has waited too long behind its run's first: it goes back into its line."""
+        """Remove rows that have waited too long behind a row of their run."""
         now = monotonic()
         runs = [run for run in self._all() if run.rest and now - run.started_at > _TOO_LATE]
         return [row for run in runs for row in _emptied(run)]
 
     def give_back(self, which: Callable[[ClaimedCommand], bool]) -> list[ClaimedCommand]:
-        """Those of these rows that have not started, and what stands behind them."""
+        """Remove these rows, if they have not started, and the rows behind them."""
         back = []
         for run in self._all():
             kept = list(takewhile(lambda row: not which(row), run.rest))
@@ -175,7 +173,7 @@ class KeyRuns:
         return back
 
     def remove(self, ids: frozenset[int]) -> list[ClaimedCommand]:
-        """Those among these rows that have not started: they do not start any more."""
+        """Remove the given rows that have not started."""
         removed = []
         for run in self._all():
             for row in [row for row in run.rest if row["id"] in ids]:
@@ -184,9 +182,9 @@ class KeyRuns:
         return removed
 
     def written(self, through: int) -> Iterator[QueueKey]:
-        """The keys to ask again: the database knows by now that something of theirs has ended.
+        """Keys to ask again: the outcomes of their ended runs are written.
 
-        through: how many of the outcomes that were handed over are written.
+        through: number of written outcomes.
         """
         while self.ended and self.ended[0][1] <= through:
             yield self.ended.popleft()[0].key
@@ -199,7 +197,7 @@ class KeyRuns:
         return row
 
     def _leave(self, run: _Run, handed_over: int) -> None:
-        """One of a run's places is free: it has nothing left for it."""
+        """Free the place of an ended row, since its run has no further row to start."""
         self._running[run.key] -= 1
         if not self._running[run.key]:
             del self._running[run.key]
@@ -210,7 +208,7 @@ class KeyRuns:
 
 
 def _emptied(run: _Run) -> list[ClaimedCommand]:
-    """Take out what has not started."""
+    """Remove all rows that have not started."""
     rows = list(run.rest)
     if rows:
         run.rest.clear()

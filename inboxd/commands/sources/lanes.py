@@ -1,7 +1,7 @@
-"""Commands of queues without limits over all workers, from their lanes.
+"""Commands of queues without limits over all workers, claimed from their lanes.
 
-Owns the cursors of these lanes. Promises that all lanes of a level are asked in one claim, the one
-that waited longest first. *See:* `inboxd.store.commands.claim`, `inboxd.commands.runners`.
+Owns the cursors of these lanes. Promises that one claim asks all lanes of a level, the longest
+waiting first. *See:* `inboxd.store.commands.claim`, `inboxd.commands.runners`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,33 +19,31 @@ from inboxd.store.rows import ClaimedCommand
 
 
 class PlainLanes:
-    """The lanes of one worker."""
-
-    # What has no room waits for a command to end, not for a time.
+    # Always None: a queue without room waits for a command's end, not for a time.
     again: float | None = None
 
     def __init__(self, parts: Parts, admission: Admission, order: PriorityOrder) -> None:
-        """Claim for the worker of `parts` what `admission` admits, by the levels of `order`."""
+        """Claim commands that `admission` admits, by the levels of `order`."""
         self._parts = parts
         self._admission = admission
         self._order = order
         self._lanes = Lanes()
 
     def forget(self) -> None:
-        """Look at each lane from its beginning again."""
+        """Rewind all lanes to their beginnings."""
         self._lanes.forget()
 
-    async def survey(self, connection: Connection, seen: Sightings) -> Survey:  # noqa: ARG002 - it was seen
-        """Rewind the lanes that have something due."""
+    async def survey(self, connection: Connection, seen: Sightings) -> Survey:  # noqa: ARG002 - the survey's rows are in `seen`
+        """Rewind the lanes that have due rows."""
         mine = self._admission.served(seen.lanes, limited=False)
         return Survey(self._lanes.sweep(mine), soonest(each.next for each in mine))
 
     def asks(self) -> list[Ask]:
         """One claim for all lanes of a level."""
-        limited = self._admission.limited  # may have grown since the survey
+        limited = self._admission.limited  # the set may have grown since the survey
         known = [lane for lane in self._lanes.ordered() if lane.key[0] not in limited]
         lanes = self._admission.open(known)
-        # Few are leased of what is probed: such a lane is asked by itself.
+        # A probed lane has a claim of its own, since only a few of its commands may be leased.
         probed = [lane for lane in lanes if self._room_of(lane) is not None]
         alone = [ask for lane in probed for ask in self._order.together([lane])]
         if probed:
@@ -56,7 +54,7 @@ class PlainLanes:
         return self._admission.probe_room(str(lane.key[0]), str(lane.key[1]))
 
     async def claim(self, ask: Ask, most: int) -> list[ClaimedCommand]:
-        """Lease from those lanes whose queue still has room."""
+        """Lease from the lanes whose queue still has room."""
         lanes = list(ask.lanes)
         while lanes:
             room = self._admission.rooms(str(lane.key[0]) for lane in lanes)
@@ -64,7 +62,7 @@ class PlainLanes:
             rows = await self._claim(asked, room, most) if asked else []
             if rows or not asked:
                 return rows
-            # Nothing was there: what they would have had is for the others.
+            # These lanes were empty: other lanes may use their room.
             lanes = [lane for lane in lanes if lane not in asked]
         return []
 

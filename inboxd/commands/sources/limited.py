@@ -1,11 +1,10 @@
 """Claims from queues with limits over all workers, and from the lines of ordering keys.
 
-Owns what this worker knows of such queues: their keys (`key_finder`), and when a full one may
-be asked again. Promises that a queue that lets nothing run costs the others nothing: it is left
-alone until a time, or until something of it has ended here. Where nobody else waits for a turn, the
-keys that this worker runs are asked for more while the rest of theirs runs or is being written, so
-that claims, runs and settlements of one key overlap.
-*See:* `inboxd.store.limits.claim`, `key_runs`.
+Owns the keys of such queues (`key_finder`), and the times at which full queues are asked again.
+Promises that a queue from which nothing may run costs other queues nothing: it is not asked for a
+time, or until one of its commands has ended here. If no other key waits for a turn, more commands
+of the keys that run here are claimed before the first ones are settled, so that claims, runs and
+settlements of one key overlap. *See:* `inboxd.store.limits.claim`, `key_runs`.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -30,35 +29,36 @@ from inboxd.store.limits import Claimed, Wanted
 from inboxd.store.pools import borrow
 from inboxd.store.rows import ClaimedCommand
 
-# A full queue is asked again after so many seconds; the wait doubles.
+# Seconds until a full queue is asked again: the first wait, doubled up to the longest.
 _FULL, _LONGEST_FULL = 0.05, 1.0
-# Commands of one key that are leased together end within so many seconds.
+# Commands of one key that are leased together should end within this many seconds.
 _RUN_SECONDS = 0.1
-# A claim is over soon: so often in a row one waits for another's, which is shorter than looking at
-# everything before one sleeps.
-_PATIENCE = 10
-# A rate bounds claims; below so many a second, starts are kept close to them.
+# How often in a row a contended claim is retried: another worker's claim ends soon, and a retry
+# costs less than a survey.
+_CONTENDED_RETRIES = 10
+# Claims count against a rate. Below this rate per second, commands are claimed only when they can
+# start.
 _HIGH_RATE = 1_000
-# The runs of keys are looked at again after so many seconds, while there are any.
+# Seconds until the next survey while keys have runs here.
 _LOOK_AGAIN = 1.0
 
 
 @dataclass(slots=True)
 class _Known:
-    """One queue, as this worker knows it."""
+    """This worker's knowledge of one queue."""
 
     keys: KeyFinder
     lanes_first: bool = False
-    # Why and until when nothing of it can run; the wait so far.
+    # Why none of its commands can run, until when, and the last wait in seconds.
     held_back: str | None = None
     until: float = 0.0
     wait: float = _FULL
-    # How often in a row somebody else was claiming from it.
-    in_vain: int = 0
+    # Number of successive claims that met a claim of another worker.
+    contended: int = 0
 
 
 class LimitedQueues:
-    """All queues that are claimed by `claim_limited`: those with limits, and those with keys."""
+    """Queues from which `claim_limited` claims: those with limits, and those with keys."""
 
     def __init__(
         self,
@@ -68,46 +68,46 @@ class LimitedQueues:
         admission: Admission,
         order: PriorityOrder,
     ) -> None:
-        """Claim for the worker of `parts` what `admission` admits, by the levels of `order`.
+        """Claim commands that `admission` admits, by the levels of `order`.
 
-        settler: writes the outcomes.
+        settler: writes their outcomes.
         """
         self._parts = parts
         self._settler = settler
         self._key_runs = key_runs
         self._admission = admission
         self._order = order
-        # Those of the queues with limits: what has no key waits there.
+        # Lanes of queues with limits, for commands without a key.
         self._lanes = Lanes()
         self._known: dict[str, _Known] = {}
-        # The queues that could be asked in this page.
+        # The queues that this page could ask.
         self._asked: frozenset[str] = frozenset()
-        # Some queue was full when it was asked last.
+        # Whether the last claim from any queue found it full.
         self._any_full = False
-        # When the last rows of a line were claimed, by the database's clock.
+        # Time of the last claim from a line, by the database's clock.
         self._claimed_until: float | None = None
-        # When it was last told which queues may be asked.
+        # Time of the last call of `ready`.
         self._told_at = 0.0
 
     def reload(self) -> None:
-        """The limits have changed: every queue may be asked at once."""
+        """The limits have changed: ask every queue at once."""
         for known in self._known.values():
             known.held_back, known.until = None, 0.0
 
     def forget_lanes(self) -> None:
-        """Look at each lane from its beginning again."""
+        """Rewind all lanes to their beginnings."""
         self._lanes.forget()
 
     def forget(self) -> None:
-        """The connection was lost: another server may answer next, and a claim may be unknown."""
+        """Forget the server, since the connection was lost; a claim may have committed."""
         self._lanes.forget()
         self._known.clear()
         self._key_runs.expect_no_more(self._settler.handed_over)
 
     # ------------------------------------------------------------------------------------ looks
 
-    async def survey(self, connection: Connection, seen: Sightings) -> Survey:  # noqa: ARG002 - it was seen
-        """Rewind the lanes that have something due; look for keys whose lines have."""
+    async def survey(self, connection: Connection, seen: Sightings) -> Survey:  # noqa: ARG002 - the survey's rows are in `seen`
+        """Rewind lanes with due rows; search for the keys of due lines."""
         lanes = self._admission.served(seen.lanes, limited=True)
         lines = [line for line in seen.lines if self._admission.serves(line.queue, line.type)]
         for line in lines:
@@ -120,11 +120,11 @@ class LimitedQueues:
     # ----------------------------------------------------------------------------------- claims
 
     def asks(self) -> list[Ask]:
-        """One claim for each queue that may have something, with its lanes."""
+        """One claim, with its lanes, for each queue that may have something to run."""
         limited = self._admission.limited
         lanes: dict[str, list[Lane]] = {}
         for lane in self._admission.open(self._lanes.ordered()):
-            if lane.key[0] in limited:  # may have shrunk since the survey
+            if lane.key[0] in limited:  # the set may have shrunk since the survey
                 lanes.setdefault(str(lane.key[0]), []).append(lane)
         asks = [
             self._order.alone(queue, lanes.get(queue, ()))
@@ -147,11 +147,12 @@ class LimitedQueues:
             room = min(room, probes)
         if bounds.rate is None or bounds.rate / bounds.period >= _HIGH_RATE:
             return room
-        # What is claimed can start at once: it waits for no room, out of the rate's sight.
+        # A claimed command must start at once: if commands waited for room, their starts would
+        # exceed the rate.
         return min(room, self._admission.startable)
 
     def ready(self, lanes: Mapping[str, Sequence[Lane]]) -> list[str]:
-        """The queues that may have something to run now; `lanes`: those that are claimed here."""
+        """The queues that may have something to run now; lanes: the lanes of queues with limits."""
         now = self._told_at = monotonic()
         lines = (q for q, known in self._known.items() if known.keys.has_lines)
         asked = dict.fromkeys([*lanes, *lines])
@@ -207,13 +208,13 @@ class LimitedQueues:
     async def _want(
         self, connection: Connection, ask: Ask, known: _Known, room: int
     ) -> Wanted | None:
-        """What to ask for; None: there is nothing."""
+        """The next useful claim from a queue; None: there is nothing to claim."""
         queue, lanes, types = ask.queue, ask.lanes, self._admission.types(ask.queue)
         longest = max(1, int(_RUN_SECONDS / self._admission.prefetch.took))
         may_follow = self._admission.follows(queue)
         if self._admission.keeps_order(queue) and not may_follow:
-            longest = 1  # the others of a key would only be given back
-        # Who has just looked for other keys and has none goes on with those that run here.
+            longest = 1  # further commands of a key would be given back
+        # If a search has just found no other key, continue with the keys that run here.
         following = (
             self._going_on(queue, room, longest)
             if may_follow and not known.keys.turns and known.keys.has_just_learnt
@@ -230,7 +231,7 @@ class LimitedQueues:
             of_each = share(room, len(following), longest)
             return Wanted(room, types, lanes, first, following, of_each, self._claimed_until)
         of_each = share(room, len(known.keys.turns), longest)
-        # Twice as many as should do: what others hold has nothing to give.
+        # Twice as many keys as should suffice: keys that other workers hold give nothing.
         keys = known.keys.turns.take(min(room, ceil(2 * room / known.keys.of_each)))
         return Wanted(room, types, lanes, first, keys, of_each)
 
@@ -242,14 +243,14 @@ class LimitedQueues:
         if claimed.rows:
             self._claimed_until = claimed.at
         known.held_back = claimed.held_back
-        known.in_vain = known.in_vain + 1 if claimed.held_back == "busy" else 0
+        known.contended = known.contended + 1 if claimed.held_back == "busy" else 0
         if claimed.held_back is not None:
             known.until = monotonic() + (known.wait if claimed.again is None else claimed.again)
             if claimed.held_back == "full":
                 known.wait = min(2 * known.wait, _LONGEST_FULL)
                 self._any_full = True
             self._parts.metrics.held_back.labels(queue, claimed.held_back).inc()
-            if not claimed.passed:  # no key was asked
+            if not claimed.passed:  # the claim did not reach the keys
                 known.keys.turns.put_back(keys)
                 return
         else:
@@ -260,7 +261,7 @@ class LimitedQueues:
     # --------------------------------------------------------------------------------- what ends
 
     def retry(self) -> bool:
-        """Something has ended here: a full queue may have room; whether any was full."""
+        """Ask full queues again, since a command has ended; returns whether any queue was full."""
         was_full, self._any_full = self._any_full, False
         if was_full:
             for known in self._known.values():
@@ -270,22 +271,23 @@ class LimitedQueues:
 
     @property
     def contended(self) -> bool:
-        """Whether somebody else was just claiming from a queue of this worker's."""
+        """Whether another worker was just claiming from one of this worker's queues."""
         now = monotonic()
         return any(
-            0 < known.in_vain <= _PATIENCE and known.until > now for known in self._known.values()
+            0 < known.contended <= _CONTENDED_RETRIES and known.until > now
+            for known in self._known.values()
         )
 
     @property
     def again(self) -> float | None:
-        """Seconds until a queue may be asked again, or goes on to be; None: when woken."""
+        """Seconds until a queue may be asked again, or has more; None: only after a wake-up."""
         return self.again_in(self._asked)
 
     def again_in(self, asked: Collection[str]) -> float | None:
-        """The same, of which `asked` could be asked in this page."""
+        """Like `again`; asked: the queues that this page could ask."""
         now, times = monotonic(), []
         for queue, known in self._known.items():
-            if known.until > self._told_at:  # perhaps not any more: others were asked meanwhile
+            if known.until > self._told_at:  # the wait may have ended while other queues were asked
                 times.append(max(0.0, known.until - now))
             elif queue in asked and (known.held_back or known.keys.looking or known.keys.turns):
                 times.append(0.0)

@@ -1,8 +1,9 @@
-"""Where commands come from: what `processing` asks of a source.
+"""Sources of commands: the contract that `processing` uses.
 
-Owns the contract, and the look that all sources judge. There are three: `lanes`, commands of queues
-without limits; `limited`, queues with limits over all workers, and the lines of ordering keys; and
-`suspects`, commands that ran on a worker when it died. *See:* `commands/processing.py`, which asks.
+Owns the contract, and the survey that all sources share. There are three sources: `lanes`, commands
+of queues without limits; `limited`, queues with limits over all workers, and lines of ordering
+keys; and `suspects`, commands that ran on a worker when it died. *See:* `commands/processing.py`,
+which uses them.
 """
 
 import itertools
@@ -22,42 +23,40 @@ from inboxd.store.statements import Statements
 
 @dataclass(frozen=True, slots=True)
 class Sightings:
-    """What was seen from the beginning, once for all sources: every lane, and every line."""
+    """All lanes and lines with commands, read once from the beginning for all sources."""
 
     lanes: Sequence[Sighting]
     lines: Sequence[KeyedSighting]
 
 
 async def look(connection: Connection, sql: Statements) -> Sightings:
-    """Look at everything from the beginning."""
+    """Read all lanes and lines from the beginning."""
     return Sightings(await commands.survey(connection, sql), await limits.survey(connection, sql))
 
 
 class CommandSource(Protocol):
-    """A source of commands."""
-
     @property
     def again(self) -> float | None:
-        """Seconds until it may have what it could not give in this page; None: when woken."""
+        """Seconds until the source may have more rows than now; None: only after a wake-up."""
 
     def forget(self) -> None:
-        """The connection was lost: another server may answer next, and a claim may be unknown."""
+        """Forget the server, since the connection was lost; a claim may have committed."""
 
     async def survey(self, connection: Connection, seen: Sightings) -> Survey:
-        """Judge a look from the beginning: whether anything is due here, and when it will be."""
+        """Take over a survey; returns whether a row is due here, and when the next row is."""
 
     def asks(self) -> list[Ask]:
-        """The claims that are worth making now, each with its level."""
+        """The claims that are useful now, each with its level."""
 
     async def claim(self, ask: Ask, most: int) -> list[ClaimedCommand]:
-        """Lease up to `most` commands; of each queue no more than it has room."""
+        """Lease up to `most` commands, and of each queue at most its room."""
 
 
 def advance(lanes: Sequence[Lane], rows: Sequence[ClaimedCommand]) -> list[Lane]:
-    """Move the lanes, which rows name by number, behind what was claimed of them; which moved."""
+    """Move lanes behind the claimed rows, which hold lane numbers; returns the moved lanes."""
     moved = []
     for number, taken in itertools.groupby(rows, key=lambda row: row["lane"]):
-        if number:  # else from no lane, but from a key's line
+        if number:  # else the row is of a key's line
             lane, last = lanes[number - 1], list(taken)[-1]
             lane.advance(last["run_at"], last["id"])
             moved.append(lane)

@@ -1,6 +1,7 @@
-"""Groups of suspects: what was running together on a worker when it died (ADR 20).
+"""Groups of suspects: commands that ran together on a worker when it died (ADR 20).
 
-Owns in which order groups are tried, and for how long one is watched. Pure. *See:* `suspects`.
+Owns the order in which groups are tried, and the time for which a group is watched. Pure. *See:*
+`suspects`.
 """
 
 from collections.abc import Iterable
@@ -9,32 +10,32 @@ from uuid import UUID
 
 from inboxd.store.commands import Suspected
 
-# Who has come through for so long, in seconds, doubled for each death, may have others beside it:
-# 16 minutes at the most, since a worker rests meanwhile.
-_WHILE = 15.0
+# Seconds for which a group runs before others may run beside it, doubled for each death: at most 16
+# minutes, since the worker starts nothing else in that time.
+_WATCH_SECONDS = 15.0
 _MOST_DOUBLINGS = 6
 
 
 @dataclass(slots=True)
 class SuspectGroup:
-    """What is due of a group, and served here."""
+    """The due commands of a group, those that this worker handles."""
 
     id: UUID
     parts: list[Suspected] = field(default_factory=list)
 
     @property
     def alone(self) -> bool:
-        """Whether it is a single command that is to run alone."""
+        """Whether the group is a single command that must run alone."""
         return any(part.alone for part in self.parts)
 
     @property
     def since(self) -> float:
-        """For how long it has waited, in seconds."""
+        """Seconds that the group has waited."""
         return max(part.since for part in self.parts)
 
 
 def grouped(parts: Iterable[Suspected]) -> list[SuspectGroup]:
-    """The groups that have something due; those that run alone come last."""
+    """Groups with due commands; those that must run alone come last."""
     groups: dict[UUID, SuspectGroup] = {}
     for part in parts:
         if part.oldest is not None:
@@ -43,5 +44,5 @@ def grouped(parts: Iterable[Suspected]) -> list[SuspectGroup]:
 
 
 def time_of(crashes: int) -> float:
-    """How long one is watched that has died so often, in seconds."""
-    return float(_WHILE * 2 ** min(crashes, _MOST_DOUBLINGS))
+    """Seconds for which a group with this many deaths is watched."""
+    return float(_WATCH_SECONDS * 2 ** min(crashes, _MOST_DOUBLINGS))

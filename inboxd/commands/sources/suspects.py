@@ -1,12 +1,12 @@
-"""Suspects: commands that ran on a worker when it died, found out by groups (ADR 20).
+"""Suspects: commands that ran on a worker when it died, tried by groups (ADR 20).
 
-Owns which group this worker runs, and whether it runs one command alone. A group runs side by side,
-beside ordinary commands; the next one is not begun before it has ended or has come through for a
-while, so that a death tells which group it was. Promises that what runs alone has nothing beside it
-here, neither commands nor events, until it has ended or has come through for a while, and then is
-written down as not alone before anything else starts: a death is counted against nobody who was not
-alone. Known limit: who wants to run one alone claims nothing until all that it runs has ended,
-however long that takes.
+Owns the choice of the group that this worker runs, and of the command that it runs alone. The
+commands of a group run concurrently, beside ordinary commands; the next group begins only when this
+one has ended or has run for a while, so that a death points to one group. Promises that no other
+command and no event runs here beside a command that runs alone, until it has ended or has run for a
+while. Then the database marks it as not alone before anything else starts, since a death counts
+only against a command that was alone. Known limit: a worker that wants to run one alone claims
+nothing until all its commands have ended, for any length of time.
 """
 
 from collections.abc import Callable, Sequence
@@ -35,20 +35,18 @@ from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
 
-# Seconds until what could not be taken is looked at again.
+# Seconds until the next try for suspects that could not be leased.
 _AGAIN = 0.5
-# A worker that is busy leaves a suspect that is to run alone to others for so long, in seconds.
+# Seconds for which a busy worker leaves a suspect that must run alone to other workers.
 _PATIENCE = 2.0
-# Groups that one look tries: some may wait for what is before them in their lines, or for room.
+# Groups tried in one search: some may wait for other commands in their lines, or for room.
 _TRIES = 10
-# Who was to run alone and could not, though nothing else ran here (its queue was full, its key was
-# held), is left alone for so many seconds; the wait doubles.
-_VAIN, _LONGEST_VAIN = 1.0, 60.0
+# Back-off of a suspect that could not run alone although nothing else ran here (its queue was full,
+# its key was held): the first in seconds, doubled up to the longest.
+_BACKOFF, _LONGEST_BACKOFF = 1.0, 60.0
 
 
 class Suspects:
-    """The suspects of one worker."""
-
     def __init__(
         self,
         parts: Parts,
@@ -58,7 +56,7 @@ class Suspects:
         admission: Admission,
         on_change: Callable[[], None],
     ) -> None:
-        """Claim what `admission` admits; `on_change`: who waits for room is to look again."""
+        """Claim suspects that `admission` admits; on_change: wakes the processor."""
         self._parts = parts
         self._limited = limited
         self._settler = settler
@@ -66,51 +64,53 @@ class Suspects:
         self._admission = admission
         self._on_change = on_change
         self._look_at = 0.0
-        # The group that runs here, who of it has not ended, and until when it is the only one.
+        # The group that runs here, its commands that have not ended, and the time until which no
+        # other group begins.
         self._group: UUID | None = None
         self._held: set[int] = set()
         self._until = 0.0
-        # Where among the groups the next look begins, if none of those before had anything.
+        # Index of the first group to try in the next search, if the tried groups gave nothing.
         self._first = 0
-        # The command that runs alone; whether this worker empties itself for one.
+        # The command that runs alone; whether this worker stops claiming for such a command.
         self._alone: ClaimedCommand | None = None
         self._wants = False
         self._ending = False
         self._over = anyio.Event()
         self._lease = AloneLease(parts)
-        # Since when one runs alone, and until when it is the turn of all others.
+        # Begin of the time alone, and end of the time that other commands get after it.
         self._alone_at = 0.0
         self._rest_until = 0.0
-        # Until when those are left alone that could not run, and the wait so far.
-        self._vain: dict[UUID, tuple[float, float]] = {}
+        # By group: a suspect that could not run is not tried before this time; the last wait in
+        # seconds.
+        self._backoffs: dict[UUID, tuple[float, float]] = {}
 
     @property
     def exclusive(self) -> bool:
-        """Whether nothing else is to be claimed."""
+        """Whether nothing but suspects may be claimed."""
         return self._wants or self._alone is not None
 
     @property
     def due(self) -> bool:
-        """Whether it is time to look for suspects."""
+        """Whether a search for suspects is due."""
         return self._alone is None and monotonic() >= self._look_at
 
     @property
     def again(self) -> float | None:
-        """In how many seconds they are to be looked for; None: when told."""
+        """Seconds until the next search for suspects; None: only after a wake-up."""
         if self._alone is not None or self._look_at == inf:
             return None
         return max(0.0, self._look_at - monotonic())
 
     def forget(self) -> None:
-        """The connection was lost: a claim may be unknown."""
+        """Search again, since the connection was lost; a claim may have committed."""
         if self._alone is None:
-            self._company()
+            self._admit_others()
         self._look_at = 0.0
 
     # ----------------------------------------------------------------------------------- looks
 
     async def survey(self, connection: Connection, seen: Sightings) -> Survey:
-        """Whether some are due that this worker may take; in how many seconds others may be."""
+        """Whether suspects are due that this worker may lease, and when others may become due."""
         serves = self._admission.serves
         plain = any(lane.key[2] is None for lane in seen.lanes)
         if not plain and not any(
@@ -133,40 +133,42 @@ class Suspects:
         self._on_change()
 
     def events_rest(self) -> None:
-        """No handler of events runs any more: who waited for that may run alone."""
+        """A suspect may run alone, since no event handler runs any more."""
         self._look_now()
 
     # ---------------------------------------------------------------------------------- claims
 
     def asks(self) -> list[Ask]:
-        """One claim, before all others, when it is time to look for them."""
+        """One claim, before all others, if a search for suspects is due."""
         return [Ask(-inf, "")] if self.due else []
 
     async def claim(self, _ask: Ask, most: int) -> list[ClaimedCommand]:
-        """Lease up to `most` commands of one group; or one, that is to run alone."""
-        if not self._wants:  # as after a lost connection
+        """Lease up to `most` commands of one group, or a single command that must run alone."""
+        if not self._wants:  # the lease may still be held after a lost connection
             await self._lease.free()
         async with borrow(self._parts.pool) as connection:
             found = await commands.find_suspects(connection, self._parts.sql)
         serves = self._admission.serves
         groups = grouped(part for part in found if serves(part.queue, part.type))
-        self._vain = {each.id: self._vain[each.id] for each in groups if each.id in self._vain}
+        self._backoffs = {
+            each.id: self._backoffs[each.id] for each in groups if each.id in self._backoffs
+        }
         self._look_at = monotonic() + _AGAIN if groups else inf
         groups = [group for group in groups if self._may_take(group.id)]
         for group in self._in_turn([group for group in groups if not group.alone]):
             if rows := await self._take(group, most):
                 self._first = 0
-                await self._give_up()  # those that run side by side come first
+                await self._give_up()  # groups that run concurrently come first
                 self._hold(group, rows)
                 return rows
         single = [group for group in groups if group.alone and self._may_try(group.id)]
         if single:
             return await self._claim_alone(single[0])
-        await self._give_up()  # somebody else has it
+        await self._give_up()  # another worker runs it
         return []
 
     def _in_turn(self, groups: list[SuspectGroup]) -> list[SuspectGroup]:
-        """So many as one look tries, after those that the last one tried in vain."""
+        """At most `_TRIES` groups, after those that the last search tried."""
         if len(groups) <= _TRIES:
             return groups
         first = self._first % len(groups)
@@ -174,19 +176,19 @@ class Suspects:
         return [*groups[first:], *groups[:first]][:_TRIES]
 
     def _may_try(self, group: UUID) -> bool:
-        """Whether one may run alone now, as far as it is known here."""
+        """Whether a suspect may run alone now, by this worker's own knowledge."""
         now = monotonic()
-        until, _ = self._vain.get(group, (0.0, 0.0))
+        until, _ = self._backoffs.get(group, (0.0, 0.0))
         return group != self._group and now >= max(until, self._rest_until)
 
     async def _give_up(self) -> None:
-        """This worker empties itself for nobody."""
+        """Claim other commands again, instead of waiting for a suspect."""
         if self._wants:
-            self._company()
+            self._admit_others()
         await self._lease.free()
 
     def _hold(self, group: SuspectGroup, rows: Sequence[ClaimedCommand]) -> None:
-        """These run now; what is left of the group is looked for as soon as there is room."""
+        """Note that these commands run now; search at once for the rest of the group."""
         if group.id != self._group:
             self._held.clear()
             self._until = monotonic() + time_of(max(row["crashes"] for row in rows))
@@ -228,7 +230,7 @@ class Suspects:
     # ----------------------------------------------------------------------------------- alone
 
     async def _claim_alone(self, group: SuspectGroup) -> list[ClaimedCommand]:
-        """Empty this worker for it, or lease it when that is done."""
+        """Stop claiming for a suspect; lease it when all other commands have ended."""
         if self._admission.in_flight or self._settler.waiting:
             if self._wants or group.since >= _PATIENCE:
                 self._wants = await self._lease.hold()
@@ -236,23 +238,23 @@ class Suspects:
         self._wants = True
         if not self._parts.exclusive_run.want():
             return []
-        self._admission.begin_page()  # what has ended since the page began
-        # A handler that was given up may go on in its thread: a death may be that one's.
+        self._admission.begin_page()  # room of commands that ended since
+        # The thread of an abandoned handler may still run, and cause a death.
         rows = await self._take(group, 1, alone=not self._parts.executions.left_behind)
         if not rows:
-            wait = min(2 * self._vain.get(group.id, (0.0, _VAIN / 2))[1], _LONGEST_VAIN)
-            self._vain[group.id] = (monotonic() + wait, wait)
+            wait = min(2 * self._backoffs.get(group.id, (0.0, _BACKOFF / 2))[1], _LONGEST_BACKOFF)
+            self._backoffs[group.id] = (monotonic() + wait, wait)
             await self._give_up()
             return []
         self._wants = False
         await self._lease.free()
         (self._alone,), self._over, self._alone_at = rows, anyio.Event(), monotonic()
         self._hold(group, rows)
-        self._tasks.start_soon(self._let_company_in, self._alone)
+        self._tasks.start_soon(self._admit_others_later, self._alone)
         return rows
 
-    async def _let_company_in(self, row: ClaimedCommand) -> None:
-        """It has come through for a while: that is written down, then others may start."""
+    async def _admit_others_later(self, row: ClaimedCommand) -> None:
+        """After a while, mark the command as not alone, and let others start."""
         with anyio.move_on_after(time_of(row["crashes"])):
             await self._over.wait()
         while self._alone is row:
@@ -260,15 +262,15 @@ class Suspects:
                 async with borrow(self._parts.pool) as connection:
                     sql, me = self._parts.sql, self._parts.me.id
                     await commands.end_alone(connection, sql, me, row["id"], row["fence"])
-            except Exception as error:  # noqa: BLE001 - until it is written, it is alone
+            except Exception as error:  # noqa: BLE001 - until the mark is written, it runs alone
                 _log.warning("a suspect stays alone", id=row["id"], reason=explain(error).error)
                 await anyio.sleep(_AGAIN)
             else:
                 if self._alone is row:
-                    self._company()
+                    self._admit_others()
 
-    def _company(self) -> None:
-        """Others may run here; for as long as one ran alone it is their turn."""
+    def _admit_others(self) -> None:
+        """Let others run here, for as long as the command ran alone."""
         if self._alone is not None:
             now = monotonic()
             self._rest_until = now + now - self._alone_at
@@ -280,10 +282,10 @@ class Suspects:
     # ------------------------------------------------------------------------------- what ends
 
     def ended(self, row: ClaimedCommand) -> None:
-        """A command has ended here, or was given back."""
+        """Note that a command has ended here, or was given back."""
         if row["id"] in self._held:
             self._held.discard(row["id"])
-            if not self._held:  # what is left of it, or was given back, is like any other
+            if not self._held:  # the rest of the group are ordinary suspects
                 self._group = None
             self._look_now()
         if self._alone is not None and row["id"] == self._alone["id"]:
@@ -291,11 +293,11 @@ class Suspects:
         self.written()
 
     def written(self) -> None:
-        """Outcomes were written: what ended alone is nobody's any more, and others may start."""
+        """Outcomes were written: after a suspect's outcome, other commands may start."""
         if self._settler.waiting:
             return
         if self._ending:
-            self._company()
+            self._admit_others()
             self._look_now()
         elif self._wants and not self._admission.in_flight:
             self._look_now()

@@ -1,7 +1,8 @@
-"""The admin's pages of events and commands: to look, and to look up, and nothing else.
+"""Read-only admin pages of events and commands.
 
-Promises: no page counts further than 10,000 rows, nor sorts what no index has in order; a search is
-for a number or a uuid. Known limit: whoever may view the models sees payloads, unless stored apart.
+Promises: no page counts more than 10,000 rows, or sorts without an index; a search is for a number
+or a uuid. Known limit: users who may view the models see payloads, unless these are stored
+separately.
 """
 
 from typing import Any
@@ -21,16 +22,15 @@ _COUNTED = 10_000
 
 
 class BoundedPaginator(Paginator):
-    """Counts no further than it has to."""
+    """Counts at most 10,000 rows."""
 
     @property
     def count(self) -> int:
-        """The rows, at most 10,000."""
         return len(self.object_list.values_list("pk")[:_COUNTED])
 
 
 class ReadOnlyAdmin(admin.ModelAdmin):
-    """To look only. uuid: the field of the row's own uuid."""
+    """A page without changes. uuid: the field of the row's own uuid."""
 
     uuid = ""
     paginator = BoundedPaginator
@@ -38,11 +38,11 @@ class ReadOnlyAdmin(admin.ModelAdmin):
     ordering = ("-id",)
     sortable_by = ()
     actions = None
-    search_fields = ("id",)  # without one there is no field to search by
+    search_fields = ("id",)  # Django shows the search only if a field is named
     search_help_text = "A row's number or uuid."
 
     def get_search_results(self, request: Any, queryset: Any, search_term: str) -> tuple[Any, bool]:
-        """By what an index has."""
+        """Search only by fields with an index."""
         del request
         term = search_term.strip()
         if not term:
@@ -55,31 +55,24 @@ class ReadOnlyAdmin(admin.ModelAdmin):
             return queryset.none(), False
 
     def has_add_permission(self, request: Any) -> bool:
-        """Nobody has."""
         del request
         return False
 
     def has_change_permission(self, request: Any, obj: Any = None) -> bool:
-        """Nobody has: the page of a row is one to look at."""
         del request, obj
         return False
 
     def has_delete_permission(self, request: Any, obj: Any = None) -> bool:
-        """Nobody has."""
         del request, obj
         return False
 
 
 class EventAdmin(ReadOnlyAdmin):
-    """Events."""
-
     uuid = "event_id"
     list_display = ("id", "type", "topic", "status", "attempts", "tenant", "created_at")
 
 
 class CommandAdmin(ReadOnlyAdmin):
-    """Commands."""
-
     uuid = "command_id"
     list_display = ("id", "type", "queue", "status", "attempts", "tenant", "created_at")
 

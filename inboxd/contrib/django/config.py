@@ -1,6 +1,6 @@
 """The settings `INBOXD` of a Django project, and the connection that they name.
 
-Promises: a setting that there is not is refused by name, when the app is loaded or first used.
+Promises: an unknown setting is refused by name, when the app is loaded or first used.
 """
 
 from typing import cast
@@ -17,7 +17,7 @@ _DEFAULTS = {"SCHEMA": "inboxd", "DATABASE": "default"}
 
 
 def inbox() -> Inbox:
-    """The client, for what it has besides, such as batches: `inbox().send_batch(connection, …)`."""
+    """The client, for its other methods, such as `inbox().send_batch(connection(), …)`."""
     try:
         return Inbox(_setting("SCHEMA"))
     except UsageError as error:
@@ -31,12 +31,12 @@ def schema() -> str:
 
 
 def alias() -> str:
-    """Which of DATABASES has the schema."""
+    """The name in DATABASES of the database with the schema."""
     return _setting("DATABASE")
 
 
 def connection() -> SyncConnection:
-    """This thread's connection to it."""
+    """This thread's connection to that database."""
     return cast("SyncConnection", connections[alias()])
 
 

@@ -1,9 +1,9 @@
 """Read-only models of events and commands, hot and in history.
 
-Owns what a Django project sees of the tables. Promises: nothing is changed by them, whether by an
-instance or by a query set, and `migrate` leaves the tables alone; a query names its columns, so a
-column more is no change for it. Known limits: they are in INBOXD's DATABASE, which a router of the
-project must not contradict; `payload` is None where the payload is stored apart: `content` has it.
+Owns how a Django project sees the tables. Promises: neither instances nor query sets change
+anything, and `migrate` leaves the tables alone; a query names its columns, so further columns do
+not matter. Known limits: the models are in INBOXD's DATABASE, which a router of the project must
+not contradict; `payload` is empty for a payload that is stored separately: use `content`.
 """
 
 from typing import Any, NoReturn
@@ -18,27 +18,26 @@ from inboxd.model.lifecycle import Status
 def _refuse(*_: object, **__: object) -> NoReturn:
     raise UsageError(
         "inboxd's rows are read-only in Django: write with emit() or send() of "
-        "inboxd.contrib.django, and act on rows with the command line (docs/cli.md)."
+        "inboxd.contrib.django, and act on rows with the command line (docs/command-line.md)."
     )
 
 
 class ReadOnlyRows(models.QuerySet):
-    """A query set that changes nothing."""
+    """A query set without methods that change rows."""
 
     update = delete = create = bulk_create = bulk_update = _refuse
     get_or_create = update_or_create = _update = _raw_delete = _insert = _refuse
 
 
 class InboxManager(models.Manager):
-    """Asks the database that has the schema, and passes on what the rows refuse."""
+    """Queries the database with the schema; its rows refuse changes."""
 
     def get_queryset(self) -> ReadOnlyRows:
-        """The rows of INBOXD's DATABASE."""
         return ReadOnlyRows(self.model, using=alias())
 
 
 class InboxRow(models.Model):
-    """What the rows of all four tables have."""
+    """The columns that all four tables share."""
 
     id = models.BigIntegerField(primary_key=True)
     type = models.TextField()
@@ -61,7 +60,7 @@ class InboxRow(models.Model):
     objects = InboxManager()
 
     class Meta:
-        """No table."""
+        """Abstract: the subclasses have the tables."""
 
         abstract = True
 
@@ -72,7 +71,7 @@ class InboxRow(models.Model):
 
     @property
     def content(self) -> Any:
-        """The payload, wherever it is stored."""
+        """The payload, also if it is stored separately."""
         if self.body_id is None:
             return self.payload
         body = StoredBody.objects.filter(id=self.body_id, created_at=self.body_at).first()
@@ -80,7 +79,7 @@ class InboxRow(models.Model):
 
 
 class EventColumns(InboxRow):
-    """What events have besides."""
+    """The further columns of events."""
 
     event_id = models.UUIDField()
     topic = models.TextField()
@@ -90,13 +89,13 @@ class EventColumns(InboxRow):
     occurred_at = models.DateTimeField()
 
     class Meta:
-        """No table."""
+        """Abstract: the subclasses have the tables."""
 
         abstract = True
 
 
 class CommandColumns(InboxRow):
-    """What commands have besides."""
+    """The further columns of commands."""
 
     command_id = models.UUIDField()
     queue = models.TextField()
@@ -108,7 +107,7 @@ class CommandColumns(InboxRow):
     progress = models.JSONField(null=True)
 
     class Meta:
-        """No table."""
+        """Abstract: the subclasses have the tables."""
 
         abstract = True
 
@@ -117,7 +116,7 @@ class UnsettledEvent(EventColumns):
     """An event that waits, or is a dead letter."""
 
     class Meta:
-        """The hot table."""
+        """The hot table, which `inboxd migrate` makes."""
 
         managed = False
         db_table = f'"{schema()}"."events"'
@@ -129,7 +128,7 @@ class SettledEvent(EventColumns):
     finished_at = models.DateTimeField()
 
     class Meta:
-        """History, a partition a day."""
+        """History, with a partition for each day."""
 
         managed = False
         db_table = f'"{schema()}"."events_history"'
@@ -139,26 +138,24 @@ class UnsettledCommand(CommandColumns):
     """A command that waits or runs, or is a dead letter."""
 
     class Meta:
-        """The hot table."""
+        """The hot table, which `inboxd migrate` makes."""
 
         managed = False
         db_table = f'"{schema()}"."commands"'
 
 
 class SettledCommand(CommandColumns):
-    """A command of history."""
-
     finished_at = models.DateTimeField()
 
     class Meta:
-        """History, a partition a day."""
+        """History, with a partition for each day."""
 
         managed = False
         db_table = f'"{schema()}"."commands_history"'
 
 
 class StoredBody(models.Model):
-    """A payload that is stored apart."""
+    """A payload that is stored separately."""
 
     id = models.BigIntegerField(primary_key=True)
     created_at = models.DateTimeField()
@@ -168,7 +165,7 @@ class StoredBody(models.Model):
     save = delete = asave = adelete = _refuse
 
     class Meta:
-        """A partition a day."""
+        """A table with a partition for each day."""
 
         managed = False
         db_table = f'"{schema()}"."bodies"'

@@ -1,10 +1,10 @@
-"""For the tests of a Django project: the schema in the test's database, and what was written.
+"""For tests of a Django project: the schema in the test database, and the rows written.
 
-Owns `InboxMixin` for classes of `django.test`, and the functions that it is made of, for pytest.
-Promises: what a test emitted is seen within the test's own transaction, which `TestCase` rolls
-back, so no worker runs and nothing is left. Known limits: it needs inboxd with all that the daemon
-needs; nothing is handled (`inboxd.testing` runs handlers); what a `TransactionTestCase` wrote
-stays, since Django empties its own tables only, so the mixin looks at what is new.
+Owns `InboxMixin` for classes of `django.test`, and the functions behind it, for pytest.
+Promises: a test sees its rows within its own transaction, which `TestCase` rolls back, so no worker
+runs and no rows remain. Known limits: it needs inboxd with the daemon's dependencies; no handlers
+run (`inboxd.testing` runs handlers); rows of a `TransactionTestCase` remain, since Django empties
+only its own tables, so the mixin looks only at new rows.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from inboxd.store.migrations import migrate
 
 
 def make_schema() -> None:
-    """Make inboxd's schema in the database of the tests, unless it is there; in no transaction."""
+    """Make inboxd's schema in the test database, if it is missing; outside any transaction."""
     given = {"dsn": _dsn(connections[alias()].settings_dict), "schema": schema()}
     asyncio.run(migrate(Database.model_validate(given)))
 
@@ -37,16 +37,16 @@ def sent(type: str | None = None, *, after: int = 0) -> list[UnsettledCommand]:
 
 
 class InboxMixin:
-    """What a test class has beside those of `django.test`: `class Orders(InboxMixin, TestCase)`."""
+    """Methods for a test class of `django.test`: `class Orders(InboxMixin, TestCase)`."""
 
     @classmethod
     def setUpClass(cls) -> None:
-        """Before the class' transaction begins."""
+        """Make the schema, before the transaction of the class begins."""
         make_schema()
         super().setUpClass()  # type: ignore[misc]
 
     def setUp(self) -> None:
-        """Look at what is written from here on."""
+        """Note the newest rows: the test looks only at later ones."""
         super().setUp()  # type: ignore[misc]
         self._after = {model: _newest(model) for model in (UnsettledEvent, UnsettledCommand)}
 
@@ -59,12 +59,12 @@ class InboxMixin:
         return sent(type, after=self._after[UnsettledCommand])
 
     def assert_emitted(self, type: str, **payload: object) -> UnsettledEvent:
-        """There is one event of this type whose payload has these members; it is returned."""
+        """Assert that exactly one event has this type and these payload members; return it."""
         found: UnsettledEvent = _the_one("event", type, payload, self.emitted())
         return found
 
     def assert_sent(self, type: str, **payload: object) -> UnsettledCommand:
-        """There is one command of this type whose payload has these members; it is returned."""
+        """Assert that exactly one command has this type and these payload members; return it."""
         found: UnsettledCommand = _the_one("command", type, payload, self.sent())
         return found
 
@@ -83,7 +83,7 @@ def _the_one(noun: str, type_: str, payload: Mapping[str, object], rows: list[An
     fits: list[Any] = [row for row in rows if row.type == type_ and _has(row.content, payload)]
     if len(fits) == 1:
         return fits[0]
-    # Its payloads too: this is a test's own data.
+    # The message shows payloads: they are a test's own data.
     there = "".join(f"\n  {row.type} {row.content}" for row in rows) or " nothing"
     wanted = f"{type_} {dict(payload)}" if payload else type_
     raise AssertionError(f"{len(fits)} {noun}s are {wanted}, not 1; there is:{there}")
@@ -94,7 +94,7 @@ def _has(content: object, members: Mapping[str, object]) -> bool:
 
 
 def _dsn(given: Mapping[str, Any]) -> str:
-    """The URL of one of DATABASES; libpq's own defaults stand for what it leaves out."""
+    """The URL of one of DATABASES; missing values are left to libpq's defaults."""
     login = quote(given["USER"], safe="")
     if given["PASSWORD"]:
         login = f"{login}:{quote(given['PASSWORD'], safe='')}"

@@ -1,1 +1,1 @@
-"""Chunks of batch topics: how they are made, run, halved and settled."""
+"""Chunks of batch topics: makes, runs, halves and settles them."""

@@ -1,8 +1,7 @@
-"""What a worker remembers of chunks between visits.
+"""A worker's notes on chunks, kept between visits.
 
-Owns the cursors of buckets, how far long chunks were cut down, and up to which id a period's end
-can be trusted. Promises to be bounded, and to be worth nothing: whatever is forgotten is found
-again.
+Owns the cursors of buckets, the reduced sizes of chunks, and the id that closes each period.
+Promises that the notes are bounded, and that forgotten notes are found again.
 """
 
 from collections import OrderedDict, defaultdict
@@ -20,72 +19,71 @@ Key = tuple[Bucket, str]
 
 
 class ChunkCursors:
-    """What visits tell the next ones."""
+    """Notes of visits for later visits."""
 
     def __init__(self, controls: Controls) -> None:
-        """Know nothing yet."""
         self._controls = controls
         self._cursors: dict[Bucket, int] = {}
-        # Chunks that were too long to end in time, or that spoil their transaction.
+        # Reduced sizes of chunks, since one took too long or made its transaction fail.
         self._cut: OrderedDict[Key, int] = OrderedDict()
-        # The largest id that had been drawn soon after each end of a period.
+        # By end of a period: the largest id that was drawn soon after it.
         self.closing: OrderedDict[datetime, int] = OrderedDict()
-        # Lines that are said to be due, by bucket.
+        # Lines that may be due, by bucket.
         self.due: dict[Bucket, set[str]] = defaultdict(set)
         # Lines whose chunk may have killed its worker.
         self.suspects: list[Key] = []
 
     def forget(self) -> None:
-        """The server may be another one."""
+        """Forget everything: the next connection may reach another server."""
         self._cursors.clear()
         self.closing.clear()
         self.due.clear()
         self.suspects.clear()
 
     def allows(self, handler: ChunkHandler) -> bool:
-        """Whether chunks of a topic may be run now; a paused type stops them as well."""
+        """Whether chunks of a topic may run now; a paused type stops them, too."""
         allow = self._controls.allow
         return all(allow("topic", handler.topic, type_) for type_ in handler.readers)
 
     def after(self, bucket: Bucket) -> int:
-        """The id up to which everything was settled or lined up."""
+        """The id up to which all events are settled or lined up."""
         return self._cursors.get(bucket, 0)
 
     def advance(self, bucket: Bucket, last: int) -> None:
-        """Everything up to this id was settled or lined up, and that has committed."""
+        """Note that events up to this id are settled or lined up, after the commit."""
         self._cursors[bucket] = last
 
     def rewind(self, bucket: Bucket, after: int) -> None:
-        """A look from the beginning found nothing up to this id, and nothing more will come."""
+        """Set the cursor to an id up to which a sweep found no event, and no event will come."""
         self._cursors[bucket] = after
 
     def hint(self, bucket: Bucket, keys: Iterable[str] = ()) -> None:
-        """There is something to do in a bucket; `keys`: these lines may be due."""
+        """Note that a bucket may have something to do; keys: lines that may be due."""
         self.due[bucket].update(keys)
 
     def cut(self, bucket: Bucket, key: str, most: int) -> None:
-        """The next chunk of a line has at most `most` events."""
+        """Limit the next chunk of a line to `most` events."""
         self._cut[bucket, key] = max(1, most)
         if len(self._cut) > _MOST_CUT:
             self._cut.popitem(last=False)
         self.hint(bucket, [key])
 
     def is_cut(self, bucket: Bucket, key: str) -> bool:
-        """Whether the chunks of a line are kept short for now."""
+        """Whether the chunks of a line have a reduced size."""
         return (bucket, key) in self._cut
 
     def most(self, bucket: Bucket, key: str, usual: int) -> int:
-        """How many events the next chunk of a line may have."""
+        """Maximum number of events in the next chunk of a line."""
         return min(usual, self._cut.get((bucket, key), usual))
 
     def went_well(self, bucket: Bucket, key: str, size: int) -> None:
-        """A chunk of a line succeeded: the next may be twice as long."""
+        """Double the reduced size of a line's chunks, since one succeeded."""
         most = self._cut.pop((bucket, key), None)
         if most is not None and size >= most:
             self._cut[bucket, key] = 2 * most
 
     def close(self, ends_at: datetime, drawn: int) -> None:
-        """By the end of a period, no id above this had been drawn."""
+        """Note that ids above `drawn` were drawn after the end of a period."""
         self.closing[ends_at] = drawn
         if len(self.closing) > _MOST_CLOSING:
             self.closing.popitem(last=False)

@@ -1,7 +1,7 @@
-"""A chunk that is due, before it is run: what is known of it, and where it comes from.
+"""A due chunk before it runs: the values for its handler's context, and its origin.
 
-Owns the facts of a chunk. Promises that they are taken by the database's clock. Pure. *See:*
-`making`, which finds the chunk; `run`.
+Promises that times are of the database's clock. Pure. *See:* `making`, which finds the chunk;
+`run`.
 """
 
 from collections.abc import Collection, Sequence
@@ -22,8 +22,6 @@ from inboxd.store.settlements import Parent
 
 @dataclass(frozen=True, slots=True)
 class DueChunk:
-    """A chunk that is due, before it is run."""
-
     handler: ChunkHandler
     info: ChunkInfo
     whole: ChunkPart
@@ -31,7 +29,7 @@ class DueChunk:
 
 
 def in_memory(handler: ChunkHandler, rows: Sequence[ClaimedEvent], payloads: Payloads) -> DueChunk:
-    """The chunk of rows that are in memory."""
+    """The chunk of rows in memory."""
     unread = UnreadEvents()
     events = read_rows(handler.readers, rows, payloads, unread)
     types = {event.type for event in events}
@@ -42,9 +40,9 @@ def in_memory(handler: ChunkHandler, rows: Sequence[ClaimedEvent], payloads: Pay
 def info_of(
     handler: ChunkHandler, first: ClaimedEvent, size: int, types: Collection[str]
 ) -> ChunkInfo:
-    """What is known of a chunk of `size` events of these types, which begins with the row `first`.
+    """The description of a chunk of `size` events of these types, whose first row is `first`.
 
-    It is taken now, by the database's clock. What cannot be read is no part of it, and is missing.
+    Times are as of now by the database's clock. Unreadable events are not part of the chunk.
     """
     rule = handler.rule
     oldest = moment(first["created_at"])
@@ -65,9 +63,9 @@ def info_of(
 
 
 def origin_of(part: ChunkPart, common: Common) -> tuple[Any, Parent]:
-    """What a chunk's context shows of its row, and what its commands come from: its first event.
+    """The row for a chunk's context, and the parent of its commands: both from its first event.
 
-    Its story is that of its events, if they have one in common, or else a story of its own.
+    If all its events share a story, the chunk belongs to that story, or else to a new one.
     """
     first = part.first
     if part.size == 1:

@@ -1,8 +1,9 @@
-"""A chunk that runs alone after a death, or whose events do.
+"""A chunk that runs alone after a death, or is replaced by its events, each alone.
 
-Owns what `quarantine` asks of a chunk. Promises that a chunk which was counted before is not run
-again as a chunk: its events are run alone, or die together where it may not be split. *See:*
-`processing`, which asks for it; `visit`, which runs it.
+Owns a chunk's side of the `quarantine` protocol. Promises that a chunk whose run was counted as a
+crash does not run again as a chunk: its events run alone. A chunk that must not be split runs
+again; after `worker.crash_limit` crashes all its events become dead letters. *See:* `processing`,
+which uses it; `visit`, which runs it.
 """
 
 from collections.abc import Callable
@@ -20,7 +21,7 @@ from inboxd.store.events import Mark
 
 
 class LoneChunk:
-    """The chunk at the head of a line. on_suspects: its events are to be run alone."""
+    """The chunk at the head of a line. on_suspects: called when its events must run alone."""
 
     def __init__(
         self,
@@ -30,7 +31,7 @@ class LoneChunk:
         quarantine: Quarantine,
         on_suspects: Callable[[], None],
     ) -> None:
-        """Run the chunk of a line in a visit of its own."""
+        """visit: a visit that runs only this chunk."""
         self._parts = parts
         self._visit = visit
         self._key = key
@@ -40,12 +41,12 @@ class LoneChunk:
 
     @property
     def keep(self) -> timedelta:
-        """As long as its session may live without a word, and the chunk may take."""
+        """How long the mark lasts: the time limit of an idle session and of the chunk, added."""
         usual = self._parts.settings.database.idle_in_transaction_timeout
         return usual + timedelta(seconds=self._visit.chunks.limit(self._visit.handler))
 
     async def find(self, connection: Connection) -> Mark | None:
-        """Take its bucket and look; it is convicted here, if it was counted before."""
+        """Lock the bucket and find the chunk; convict a chunk whose run was counted before."""
         sql, topic = self._parts.sql, self._visit.handler.topic
         await lines.hold(connection, sql, [self._visit.bucket])
         found = await chunks.open_lines(connection, sql, topic, [self._key], 1)
@@ -58,20 +59,20 @@ class LoneChunk:
         return Mark(line.id, line.crashes, line.run_at.timestamp())
 
     async def marked(self, connection: Connection) -> None:
-        """Nothing more: the mark is at the head of its line."""
+        """Write nothing: the mark at the head of the line suffices."""
 
     async def find_again(self, connection: Connection) -> bool:
-        """Take its bucket: nobody else has the line then."""
+        """Lock the bucket, so that no other worker has the line."""
         await lines.hold(connection, self._parts.sql, [self._visit.bucket])
         return True
 
     async def run(self, connection: Connection) -> None:
-        """Run it in a visit of its own."""
+        """Run the chunk in its own visit."""
         assert self._line is not None  # noqa: S101 - it was marked
         await self._visit.run_one(connection, self._line)
 
     async def _convict(self, connection: Connection, line: OpenLine) -> bool:
-        """A chunk that was counted before: its events are run alone, or die together."""
+        """Release its events to run alone, or make them dead letters; False: it runs again."""
         handler, sql = self._visit.handler, self._parts.sql
         period = handler.rule.period(line.created_at)
         _, last = await chunks.measure(

@@ -1,8 +1,8 @@
-"""Making chunks: which of a line's oldest events belong together, in memory or not.
+"""Makes chunks: decides how many of a line's oldest events belong together.
 
-Owns how much of a line is read for that. Promises that a chunk which does not fit in memory stays
-in its line, and is measured there. Known limit: all of it belongs into a transaction that has the
-bucket. *See:* `visit`, which asks for chunks; `due_chunk` and `run`, where they go.
+Owns the number of events that are read for this decision. Promises that a chunk which does not fit
+in memory stays in its line, and is measured there. Known limit: the whole chunk must run in one
+transaction, which has the bucket. *See:* `visit`, before it; `due_chunk` and `run`, after it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,13 +20,11 @@ from inboxd.store.connections import Connection
 from inboxd.store.rows import ClaimedEvent
 from inboxd.store.statements import Statements
 
-# What a visit takes, lines up, and runs at the most; a longer chunk is read in portions.
+# Maximum rows that a visit claims, lines up and runs; a longer chunk is read in portions.
 ROWS = 5_000
 
 
 class ChunkMaker:
-    """Makes the chunks of a bucket."""
-
     def __init__(
         self,
         sql: Statements,
@@ -35,7 +33,7 @@ class ChunkMaker:
         handler: ChunkHandler,
         bucket: Bucket,
     ) -> None:
-        """Make chunks as `handler` declares them; `cursors` know which were cut down."""
+        """handler: declares the chunks; cursors: have the reduced sizes."""
         self._sql = sql
         self._limits = limits
         self._cursors = cursors
@@ -43,7 +41,7 @@ class ChunkMaker:
         self._bucket = bucket
 
     def cap(self, line: OpenLine) -> int:
-        """How many of a line to read into memory; one more than may be, if it could be longer."""
+        """Rows of a line to read into memory: one more than allowed, to detect a longer chunk."""
         most = self._cursors.most(self._bucket, line.key, self._handler.rule.full or ROWS + 1)
         return min(most, ROWS + 1)
 
@@ -83,19 +81,19 @@ class ChunkMaker:
         return in_memory(self._handler, rows, payloads)
 
     def belong(self, rows: Sequence[ClaimedEvent]) -> int:
-        """How many of these rows, a line's oldest, make a chunk."""
+        """How many of these rows, which are a line's oldest, make a chunk."""
         if self._handler.rule.cron is None:
             return len(rows)
         return self._handler.rule.takes([moment(row["created_at"]) for row in rows])
 
     async def oldest(self, connection: Connection, line: OpenLine, most: int) -> list[ClaimedEvent]:
-        """The oldest events of a line: at most `most`, or all of it, if that is longer."""
+        """The oldest events of a line: `most`, or its whole length, if that is larger."""
         wanted = [(line, max(most, line.length))]
         return (await chunks.read_lines(connection, self._sql, self._handler.topic, wanted))[0]
 
 
 def pages(wanted: Sequence[tuple[OpenLine, int]]) -> Iterator[list[tuple[OpenLine, int]]]:
-    """Lines whose chunks are read together: as many as fit in memory."""
+    """Group lines whose chunks fit in memory together."""
     page: list[tuple[OpenLine, int]] = []
     room = ROWS
     for line, cap in wanted:

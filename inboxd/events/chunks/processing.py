@@ -1,12 +1,11 @@
-"""Chunks of batch topics, beside the pages of single events: who visits which bucket when.
+"""Visits to the buckets of batch topics, beside the pages of single events.
 
-Owns the tasks that visit buckets, a bounded number of them, and what happens when a visit fails.
-Promises that a bucket is visited by one task of this worker at a time; that an outage is nobody's
-failure; that a chunk which spoils its transaction is cut down until the event stands alone; and,
-after a death in the middle of a chunk, that chunks run one by one, each counted before it runs, and
-that the events of one that was counted before are run alone (ADR 3). Known limit: a chunk that
-waits for producers, or whose bucket another worker has, is looked at again after a pause.
-*See:* `events/processing.py`, before it; `visit`, after it.
+Owns a bounded number of tasks that visit buckets, and the handling of failed visits. Promises that
+at most one task of this worker visits a bucket; that no event is blamed for an outage; that a chunk
+which makes its transaction fail is halved until the event at fault is alone; and that after a death
+during a chunk, chunks run one by one, each counted before it runs, and the events of a counted
+chunk run alone (ADR 3). Known limit: a chunk that waits for producers, or for a bucket of another
+worker, is tried again after a pause. *See:* `events/processing.py`, before it; `visit`, after it.
 """
 
 import time
@@ -40,18 +39,18 @@ from inboxd.telemetry.logs import get_logger
 _log = get_logger(__name__)
 
 _DUE = 200
-# Chunks that are run one by one after somebody's death.
+# Number of chunks that run one by one after a death.
 _CAREFUL = 100
-# Seconds before what could not be had is looked at again.
-_SOON, _LATE = 0.005, 0.5
+# Pause before the next visit to a bucket, in seconds: the first, and the longest.
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkCalls:
-    """What visits tell the event processor.
+    """Calls to the event processor.
 
-    ended: a visit is over. suspects: events of a chunk are to be run alone, since one of them may
-    kill its worker. left_to_peer: events were left to another worker.
+    ended: a visit has ended. suspects: events of a chunk must run alone, since one of them may kill
+    its worker. left_to_peer: events were left to another worker.
     """
 
     ended: Callable[[], None]
@@ -60,8 +59,6 @@ class ChunkCalls:
 
 
 class ChunkProcessing:
-    """The chunks that this worker serves."""
-
     def __init__(
         self,
         parts: Parts,
@@ -82,7 +79,7 @@ class ChunkProcessing:
         self._cursors = ChunkCursors(parts.controls)
         self._visits: dict[Bucket, Visit] = {}
         self._pauses: dict[Bucket, tuple[float, float]] = {}
-        # Buckets in which a transaction failed: one chunk a transaction until it is known which.
+        # Buckets with a failed transaction: one chunk per transaction until the cause is found.
         self._alone: set[Bucket] = set()
         self._quarantine = Quarantine(parts, "chunk")
         self._recovery = VisitRecovery(parts, settling, self._cursors, self._quarantine)
@@ -92,28 +89,28 @@ class ChunkProcessing:
 
     @property
     def in_flight(self) -> int:
-        """Events of chunks that run now."""
+        """Number of events in running chunks."""
         return sum(part.size for visit in self._visits.values() for _, part in visit.ran[-1:])
 
     @property
     def is_visiting(self) -> bool:
-        """Whether chunks run, or may."""
+        """Whether a task visits a bucket, and so may run chunks."""
         return bool(self._visits)
 
     @property
     def again(self) -> float | None:
-        """Seconds until a bucket is to be looked at again that was left alone for a while."""
+        """Seconds until a paused bucket may be visited; None: none has anything to do."""
         waiting = [
             until for bucket, (until, _) in self._pauses.items() if bucket in self._cursors.due
         ]
         return max(0.0, min(waiting) - time.monotonic()) if waiting else None
 
     def be_careful(self) -> None:
-        """Somebody died, perhaps in the middle of a chunk."""
+        """Run chunks one by one: a worker has died, perhaps during a chunk."""
         self._quarantine.begin(_CAREFUL)
 
     def forget(self) -> None:
-        """The connection was lost: another server may answer next."""
+        """Forget the server, since the connection was lost."""
         self._cursors.forget()
         self._pauses.clear()
 
@@ -125,7 +122,7 @@ class ChunkProcessing:
         for each in looked.arrived:
             bucket = (each.topic, each.bucket)
             if each.topic in served and bucket not in self._visits:
-                # What is being taken into a topic comes to lie before what is there.
+                # An intake adds events before the existing ones.
                 first = 1 if each.topic in looked.held else each.first
                 self._cursors.rewind(bucket, min(first - 1, looked.complete[each.bucket]))
                 self._cursors.hint(bucket)
@@ -138,7 +135,7 @@ class ChunkProcessing:
         return Survey(bool(self._ready()), nearest)
 
     def start(self) -> int:
-        """Begin visits, as many as may be; how many were begun."""
+        """Begin as many visits as allowed; returns their number."""
         room = self._parts.settings.events.chunk_concurrency - len(self._visits)
         begun = self._ready()[: max(0, room)] if not self._stopping else []
         for bucket in begun:
@@ -149,19 +146,19 @@ class ChunkProcessing:
         return len(begun)
 
     async def finish(self) -> None:
-        """Begin no more, and wait for the visits that go on."""
+        """Begin no more visits, and wait for the running ones."""
         self._stopping = True
         while self._visits:
             await self._idle.wait()
 
     async def give_back(self) -> None:
-        """Take back the marks of chunks that ended without an outcome."""
+        """Remove the marks of chunks that ended without an outcome."""
         await self._quarantine.give_back()
 
     # ------------------------------------------------------------------------------ one bucket
 
     def _ready(self) -> list[Bucket]:
-        """The buckets that may be visited now, those that waited longest first."""
+        """The buckets that may be visited now, the longest waiting first."""
         now = time.monotonic()
         served = self._parts.registry.chunks
         return [
@@ -187,7 +184,7 @@ class ChunkProcessing:
         )
 
     async def _stay(self, bucket: Bucket, handler: ChunkHandler) -> None:
-        """Visit a bucket until there is nothing to do in it, or others wait for their turn."""
+        """Visit a bucket until it has nothing to do, or other buckets wait."""
         try:
             while True:
                 visit = self._visits[bucket]
@@ -205,18 +202,18 @@ class ChunkProcessing:
             self._calls.ended()
 
     async def _turn(self, visit: Visit) -> None:
-        """One visit, and what follows from it; does not raise."""
+        """Make one visit, and handle its failure; does not raise."""
         connection = None
         try:
             async with lend(self._parts.pool) as connection:
                 await self._transact(connection, visit)
                 await self._one_by_one(connection, visit)
-        except Exception as error:  # noqa: BLE001 - whatever it was, the next visit must come
+        except Exception as error:  # noqa: BLE001 - the next visit must come
             lost = connection is None or connection.is_closed()
             await self._failed(visit, error, lost=lost)
 
     async def _transact(self, connection: Connection, visit: Visit) -> None:
-        """The visit's transaction."""
+        """Run a visit in its transaction, and note the work that remains."""
         bucket = visit.bucket
         async with transaction(self._parts.pool, connection):
             if not await self._may_begin(connection, bucket):
@@ -236,7 +233,7 @@ class ChunkProcessing:
             self._cursors.hint(bucket, visit.keys)
 
     async def _may_begin(self, connection: Connection, bucket: Bucket) -> bool:
-        """Take the bucket and a slot of its topic, and read the horizon if it is time."""
+        """Lock the bucket and a slot of its topic; read the horizon if it is due."""
         if not await lines.try_buckets(connection, self._parts.sql, [bucket]):
             return False
         if not await self._has_slot(connection, bucket[0]):
@@ -245,7 +242,7 @@ class ChunkProcessing:
         if self._rewinds != self._reader.rewinds:
             self._rewinds = self._reader.rewinds
             self._cursors.forget()
-        # Chunks, too, wait for what is being taken into their topic.
+        # Chunks, too, must wait for an intake into their topic.
         return bucket[0] not in self._reader.horizon.held
 
     async def _has_slot(self, connection: Connection, topic: str) -> bool:
@@ -256,12 +253,12 @@ class ChunkProcessing:
         return bool(await topics.try_slots(connection, self._parts.sql, [topic], [slots]))
 
     def _pause(self, bucket: Bucket) -> None:
-        """Look at it again a little later, each time longer."""
-        pause = min(2 * self._pauses.get(bucket, (0.0, _SOON / 2))[1], _LATE)
+        """Visit the bucket again after a pause, which doubles each time."""
+        pause = min(2 * self._pauses.get(bucket, (0.0, _FIRST_PAUSE / 2))[1], _LONGEST_PAUSE)
         self._pauses[bucket] = (time.monotonic() + pause, pause)
 
     async def _count(self, visit: Visit) -> None:
-        """Count what has committed; a million events take a while, so others have their turn."""
+        """Count committed events; yield to other tasks, since there may be a million."""
         tally, topic = self._parts.metrics.tally, visit.bucket[0]
         for written in visit.written:
             for type_, tenant, rows, seconds, waited in written.types:
@@ -277,7 +274,7 @@ class ChunkProcessing:
                 self._calls.left_to_peer()
 
     async def _failed(self, visit: Visit, error: Exception, *, lost: bool) -> None:
-        """A visit did not commit: look at its bucket again after a pause."""
+        """Visit the bucket again after a pause, since a visit did not commit."""
         self._pause(visit.bucket)
         self._cursors.hint(visit.bucket, visit.keys)
         if await self._recovery.sort_out(visit, error, lost=lost):
@@ -286,7 +283,7 @@ class ChunkProcessing:
     # -------------------------------------------------------------------------------- suspects
 
     async def _one_by_one(self, connection: Connection, visit: Visit) -> None:
-        """Run chunks that may kill their worker, each counted before it runs."""
+        """Run chunks that may have killed a worker, each counted as a crash before it runs."""
         mine = [key for bucket, key in self._cursors.suspects if bucket == visit.bucket]
         self._cursors.suspects = [s for s in self._cursors.suspects if s[0] != visit.bucket]
         for key in mine:

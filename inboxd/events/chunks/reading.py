@@ -1,11 +1,9 @@
-"""The events of a chunk, in memory or in their line, to be read, counted and halved.
+"""The events of a chunk, in memory or in their line: read, counted and halved.
 
-Owns the two forms of a chunk. Promises that both are read in the same order and in the same way,
-and that of one which stays in the database no more than a portion is in memory. What cannot be read
-is remembered by id, and is no part of what the handler gets; what the handler does not read is read
-all the same. Known limit: each reading of a chunk that stays in the database decodes its events
-again.
-*See:* `making`, before it; `run`, after it.
+Owns the two forms of a chunk. Promises that both are read in the same order and way, and that at
+most a portion of a stored chunk is in memory. Events that cannot be read are remembered by id, and
+not given to the handler; events that the handler leaves unread are read after it. Known limit: each
+reading of a stored chunk decodes its events again. *See:* `making`, before it; `run`, after it.
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -28,20 +26,20 @@ from inboxd.store.statements import Statements
 Events = Sequence[Event[Any]]
 # JSON texts of large payloads, by body id.
 Payloads = Mapping[int, str]
-# So many events, and no more bytes than a page has, are taken into memory when a chunk is halved.
+# A half of a chunk is read into memory if it has at most this many events, and a page's bytes.
 _SMALL = 1_000
-# What is asked for the rows of a chunk: the handler's own connection.
+# Returns the handler's own connection, on which the rows are read.
 Ask = Callable[[], Any]
 
 
 @dataclass(slots=True)
 class UnreadEvents:
-    """Events that could not be read, and why, by their ids."""
+    """Events that could not be read: the error by id."""
 
     errors: dict[int, tuple[ClaimedEvent, BaseException]] = field(default_factory=dict)
 
     def note(self, row: ClaimedEvent, error: BaseException) -> None:
-        """Remember one. Raises PayloadError if there are too many to remember."""
+        """Remember an event. Raises PayloadError if there are too many."""
         if len(self.errors) >= MOST_OUTCOMES:
             raise PayloadError(f"more than {MOST_OUTCOMES:,} events of the chunk cannot be read")
         self.errors[row["id"]] = (row, error)
@@ -54,23 +52,23 @@ class ChunkPart(Protocol):
     first: ClaimedEvent
 
     def read(self, ask: Ask, unread: UnreadEvents) -> AsyncIterator[Events]:
-        """Its events in order, portion by portion."""
+        """Its events in order, in portions."""
 
     @property
     def to_finish(self) -> bool:
-        """Whether the handler did not read all of it."""
+        """Whether the handler left events unread."""
 
     async def finish(self, connection: Connection, unread: UnreadEvents) -> None:
-        """Read what the handler did not, so that nothing succeeds that cannot be read."""
+        """Read the events that the handler left unread, so that no unreadable event succeeds."""
 
     async def common(self, connection: Connection) -> Common:
-        """What all of its events have."""
+        """The column values that all of its events share."""
 
     def unread(self, of_all: UnreadEvents) -> dict[int, tuple[ClaimedEvent, BaseException]]:
-        """Its own events among those of the chunk that cannot be read."""
+        """The unreadable events of the whole chunk that belong to this part."""
 
     def halves(self) -> "tuple[ChunkPart, ChunkPart]":
-        """Two parts; only where `size` is 2 or more."""
+        """Two halves; `size` must be 2 or more."""
 
 
 class HeldChunk:
@@ -79,26 +77,24 @@ class HeldChunk:
     __slots__ = ("events", "first", "rows", "size")
 
     def __init__(self, rows: Sequence[ClaimedEvent], events: Events) -> None:
-        """Hold `rows`, and those of their events that can be read."""
+        """events: those of `rows` that can be read."""
         self.rows = rows
         self.events = events
         self.size = len(rows)
         self.first = rows[0]
 
-    async def read(self, ask: Ask, unread: UnreadEvents) -> AsyncIterator[Events]:  # noqa: ARG002 - it is here
-        """All at once."""
+    async def read(self, ask: Ask, unread: UnreadEvents) -> AsyncIterator[Events]:  # noqa: ARG002 - already in memory
         yield self.events
 
     @property
     def to_finish(self) -> bool:
-        """All has been read before the handler began."""
+        """False: all events were read before the handler began."""
         return False
 
     async def finish(self, connection: Connection, unread: UnreadEvents) -> None:
-        """Nothing is left to read."""
+        """Do nothing: all events are read."""
 
-    async def common(self, connection: Connection) -> Common:  # noqa: ARG002 - it is here
-        """By its rows."""
+    async def common(self, connection: Connection) -> Common:  # noqa: ARG002 - not needed here
 
         def same(column: Literal["correlation_id", "tenant"]) -> str | None:
             value = self.first[column]
@@ -107,14 +103,13 @@ class HeldChunk:
         return Common(same("correlation_id"), same("tenant"))
 
     def unread(self, of_all: UnreadEvents) -> dict[int, tuple[ClaimedEvent, BaseException]]:
-        """By their ids."""
         here = {row["id"] for row in self.rows} if of_all.errors else ()
         return {id_: each for id_, each in of_all.errors.items() if id_ in here}
 
     def halves(self) -> "tuple[HeldChunk, HeldChunk]":
-        """The older half, and the newer one."""
+        """The older half, and the newer half."""
         middle = len(self.rows) // 2
-        # By their ids one by one: a server that failed over may have drawn a lower id later.
+        # By ids: after a failover that lost data, their order may differ from the line's order.
         first = {row["id"] for row in self.rows[:middle]}
         older = [event for event in self.events if event.id in first]
         newer = [event for event in self.events if event.id not in first]
@@ -135,7 +130,7 @@ class StoredChunk:
         size: int,
         first: ClaimedEvent,
     ) -> None:
-        """Read `stretch`, of which `first` is the first row, in portions within `limits`."""
+        """stretch: its positions in the line; first: its first row; limits: those of a portion."""
         self._sql = sql
         self._limits = limits
         self._handler = handler
@@ -145,22 +140,22 @@ class StoredChunk:
         self._read_to = stretch.first - 1
 
     async def read(self, ask: Ask, unread: UnreadEvents) -> AsyncIterator[Events]:
-        """As many at once as a page has."""
+        """Yield portions, each at most a page."""
         async for portion in self._portions(ask, self.stretch.first - 1, unread):
             yield portion
 
     @property
     def to_finish(self) -> bool:
-        """By the position that was read last."""
+        """Whether the last position is still unread."""
         return self._read_to < self.stretch.last
 
     async def finish(self, connection: Connection, unread: UnreadEvents) -> None:
-        """Read from where the handler stopped."""
+        """Read from the position where the handler stopped."""
         async for _ in self._portions(lambda: connection, self._read_to, unread):
             pass
 
     async def _portions(self, ask: Ask, after: int, unread: UnreadEvents) -> AsyncIterator[Events]:
-        """What stands behind a position."""
+        """Read events behind a position, in portions."""
         topic, key, _, last = self.stretch
         sql, most_rows = self._sql, self._handler.page_rows or self._limits.page_rows
         while True:
@@ -179,24 +174,22 @@ class StoredChunk:
                 yield events
 
     async def common(self, connection: Connection) -> Common:
-        """By asking the database."""
         return await chunks.common_in(connection, self._sql, self.stretch, self.first)
 
     def unread(self, of_all: UnreadEvents) -> dict[int, tuple[ClaimedEvent, BaseException]]:
-        """By their positions."""
         _, _, first, last = self.stretch
         found = of_all.errors.items()
         return {id_: each for id_, each in found if first <= chunks.position_of(each[0]) <= last}
 
     async def left(self, connection: Connection) -> "StoredChunk | None":
-        """What is still in the line, with its own first row; None: nothing."""
+        """The events that are still in the line, with their first row; None: there are none."""
         rows = await chunks.read(connection, self._sql, self.stretch, 1)
         return self._among(rows[0], self.stretch.last, self.size) if rows else None
 
     async def hold(
         self, connection: Connection, unread: UnreadEvents
     ) -> "HeldChunk | StoredChunk | None":
-        """The same in memory, if it is small; None: nothing is left of it."""
+        """The remaining events in memory, if they are few; None: there are none."""
         sql, last = self._sql, self.stretch.last
         rows = await chunks.read(connection, sql, self.stretch, _SMALL + 1)
         if not rows:
@@ -215,7 +208,7 @@ class StoredChunk:
         return StoredChunk(self._sql, self._limits, self._handler, stretch, size, first)
 
     def halves(self) -> "tuple[StoredChunk, StoredChunk]":
-        """The older half of its positions, and the newer one."""
+        """The older half of its positions, and the newer half."""
         topic, key, first, last = self.stretch
         middle = (first + last) // 2
         older, newer = (
@@ -233,7 +226,7 @@ def read_rows(
     payloads: Payloads,
     unread: UnreadEvents,
 ) -> Events:
-    """The events of rows; those that cannot be read are noted."""
+    """The events of rows; unreadable ones are noted."""
     events = []
     for row in rows:
         reader = readers.get(row["type"])
@@ -241,7 +234,7 @@ def read_rows(
         raw = row["payload"] if body is None else payloads.get(body)
         try:
             if reader is None:
-                raise NoHandler(f"the chunk handler of {row['topic']} does not take this type")  # noqa: TRY301 - as others
+                raise NoHandler(f"the chunk handler of {row['topic']} does not take this type")  # noqa: TRY301 - raised like other errors
             events.append(Event(row, decode(reader, raw or "null", row["schema_version"])))
         except Exception as error:  # noqa: BLE001 - a payload's class may raise anything
             unread.note(row, error)

@@ -1,8 +1,8 @@
-"""What follows when a visit did not commit: an outage, or a chunk that spoils its transaction.
+"""Handles a visit that did not commit: an outage, or a chunk that makes its transaction fail.
 
-Owns the search for that chunk. Promises that an outage is nobody's failure, and that a chunk which
-spoils its transaction is cut down until the event stands alone. *See:* `processing`, whose visits
-fail; `requeue`, for a chunk that is to blame.
+Owns the search for that chunk. Promises that no event is blamed for an outage, and that such a
+chunk is halved until the event at fault is alone. *See:* `processing`, whose visits fail;
+`requeue`, for a chunk that is to blame.
 """
 
 from collections.abc import AsyncIterator
@@ -30,19 +30,17 @@ _log = get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class VisitRecovery:
-    """Sorts out visits that failed."""
-
     parts: Parts
     settling: EventSettling
     cursors: ChunkCursors
     quarantine: Quarantine
-    # Of chunks, by their first event: as an event by itself that one begins anew.
+    # Keyed by a chunk's first event. When this event runs alone, another exemption counts.
     losses: LossExemptions = field(default_factory=LossExemptions)
 
     async def sort_out(self, visit: Visit, error: Exception, *, lost: bool) -> bool:
-        """Cut or blame the chunk at fault, if it is known; does not raise.
+        """Halve or blame the chunk at fault, if it is known; does not raise.
 
-        True: it is one of several, and the next visits are to run one chunk each.
+        True: several chunks ran, so the next visits must run one chunk each.
         """
         if isinstance(error, PageFailedBy):
             error = error.error if isinstance(error.error, Exception) else error
@@ -65,12 +63,12 @@ class VisitRecovery:
                 await self._cut(visit, key, part)
             else:
                 await self._blame_or_bury(visit, FailedChunk(key, part, error))
-        except Exception as again:  # noqa: BLE001 - in an outage nobody is blamed
+        except Exception as again:  # noqa: BLE001 - in an outage no event is blamed
             _log.warning("a chunk could not be requeued", reason=explain(again).error)
         return False
 
     async def _cut(self, visit: Visit, key: str, part: ChunkPart) -> None:
-        """Half of the chunk may do: the next visit tries."""
+        """Let the next visit try half of the chunk."""
         async with self._anew(visit) as connection:
             await self._line_up(connection, part)
             self.cursors.cut(visit.bucket, key, part.size // 2)
@@ -78,9 +76,9 @@ class VisitRecovery:
             await make_due(connection, self.parts.sql, part, rows)
 
     async def _blame_or_bury(self, visit: Visit, failed: FailedChunk) -> None:
-        """Requeue the chunk; if the database refuses that, it is dead letters, which need less.
+        """Requeue the chunk; if that is refused, make its events dead letters, which needs less.
 
-        Else it would come first in each visit, and nothing else of its bucket would be handled.
+        Otherwise it would come first in each visit, and block all others in its bucket.
         """
         try:
             await self._blame(visit, failed)
@@ -93,7 +91,7 @@ class VisitRecovery:
             await self._blame(visit, replace(failed, error=dead))
 
     async def _blame(self, visit: Visit, failed: FailedChunk) -> None:
-        """Requeue the chunk, on a connection that works."""
+        """Requeue the chunk, on a working connection."""
         results = PageResults()
         blamed = replace(visit, written=[WrittenChunks(results)], ran=[], failed=[failed])
         async with self._anew(visit) as connection:
@@ -102,14 +100,14 @@ class VisitRecovery:
         self.settling.tell(results)
 
     async def _line_up(self, connection: Connection, part: ChunkPart) -> None:
-        """What was run before it was lined up needs a position to be requeued."""
+        """Line up events that ran before their positions existed: a requeue needs positions."""
         if isinstance(part, HeldChunk):
             fresh = [row["id"] for row in part.rows if row.get("position") is None]
             await lines.line_up(connection, self.parts.sql, fresh)
 
     @asynccontextmanager
     async def _anew(self, visit: Visit) -> AsyncIterator[Connection]:
-        """Another transaction that has the bucket."""
+        """A new transaction that has the bucket."""
         async with transact(self.parts.pool) as connection:
             await lines.hold(connection, self.parts.sql, [visit.bucket])
             yield connection

@@ -1,8 +1,8 @@
-"""A chunk that did not succeed as a whole: it is halved, waits for its retry, or is dead letters.
+"""Requeues a chunk that failed as a whole: to halves, to a retry, or to dead letters.
 
-Owns what is written of such a chunk. Promises that its events stay together while they wait, and
-that none of them is requeued that had an end of its own (promise 2). Known limit: the attempts of a
-chunk that is too long for memory are counted by the first of its events that has no such end.
+Promises that the events of the chunk stay together while they wait, and that an event with an
+outcome of its own is not requeued (promise 2). Known limit: the attempts of a chunk that does not
+fit in memory are counted in its first event without such an outcome.
 """
 
 from collections.abc import Sequence
@@ -37,10 +37,10 @@ class FailedChunk:
 
 
 class RequeueResult(Enum):
-    """What became of a chunk that did not succeed."""
+    """The result of a requeue."""
 
-    ENDED = auto()  # each of its events has an end of its own
-    HALVES = auto()  # it may end in time
+    ENDED = auto()  # each of its events has an outcome of its own
+    HALVES = auto()  # a half may end in time
     WAITING = auto()
     DEAD = auto()
 
@@ -56,7 +56,7 @@ class ChunkRequeue:
     async def requeue(
         self, connection: Connection, failed: FailedChunk, noted: Sequence[PageResults]
     ) -> RequeueResult:
-        """Write what becomes of a chunk; `noted` is what its transaction noted of single events."""
+        """Requeue a chunk. noted: outcomes of single events that its transaction has noted."""
         part, first = failed.part, failed.part.first
         left: Sequence[ClaimedEvent] = ()
         if isinstance(part, HeldChunk):
@@ -90,7 +90,7 @@ class ChunkRequeue:
         part, sql, me = failed.part, self.parts.sql, self.parts.me
         outcome = self.settling.judge(failed.error, first, self.handler.readers.get(first["type"]))
         if not isinstance(outcome, Dead):
-            again = replace(requeue(outcome, first, me), status="waiting")  # it stays in its line
+            again = replace(requeue(outcome, first, me), status="waiting")  # stays in its line
             await events.requeue(connection, sql, [again])
         elif isinstance(part, StoredChunk):
             entry = error_entry(outcome.failure, first["attempts"] + 1, me)
@@ -113,7 +113,7 @@ class ChunkRequeue:
 async def make_due(
     connection: Connection, sql: Statements, part: ChunkPart, rows: Sequence[ClaimedEvent]
 ) -> None:
-    """Let whichever event of a chunk comes to be the head be due; `rows` are those in memory."""
+    """Make all events of a chunk due, since any may become the head. rows: those in memory."""
     now = [row["id"] for row in rows] or [part.first["id"]]
     again = [Requeue(id_, "waiting", delay=0.0) for id_ in now]
     await events.requeue(connection, sql, again)

@@ -1,12 +1,11 @@
-"""The run of a chunk through its handler, and what then has to be written.
+"""Runs a chunk through its handler, and notes its outcomes for the settlement.
 
-Owns what happens between the events of a chunk and the statements that settle them. Promises that a
-failing chunk is undone by its savepoint and halved, each half in a savepoint of its own, until the
-event that spoils it stands alone: it waits for its retry, or is a dead letter, and the others are
-done. Where everything fails, nothing is to be isolated: when all of its events have failed, or so
-many parts of it, and none has succeeded, the chunk is requeued as a whole. Known limit: what a
-handler did outside the database before it failed is done again for each half.
-*See:* `visit`, before it; `reading` and `engine/execution.py`, after it.
+Promises that a failing chunk is undone by its savepoint and halved, each half in a savepoint of its
+own, until the event at fault is alone: it waits for its retry or becomes a dead letter, and the
+other events succeed. If all events of a chunk fail, or many parts of it and none succeeds, no
+single event is blamed: the chunk is requeued as a whole. Known limit: effects outside the database
+that a handler made before it failed are repeated for each half. *See:* `visit`, before it;
+`reading` and `engine/execution.py`, after it.
 """
 
 import time
@@ -52,7 +51,7 @@ from inboxd.telemetry.logs import bound, get_logger
 
 _handler_log = get_logger("inboxd.handler")
 
-# So many outcomes of single events are noted at once.
+# Outcomes of single events that are noted before other tasks may run.
 _AT_ONCE = 100
 
 
@@ -60,18 +59,17 @@ class ChunkRun:
     """Runs chunks in the transaction of a visit."""
 
     def __init__(self, parts: Parts, settling: EventSettling) -> None:
-        """Run chunks with the plugins of `parts`; `settling` judges what fails."""
         self._parts = parts
         self._settling = settling
 
     def limit(self, handler: ChunkHandler) -> float:
-        """Seconds that a chunk has."""
+        """Time limit of a chunk, in seconds."""
         return handler.runs.timeout or self._parts.settings.events.chunk_timeout.total_seconds()
 
     async def run(
         self, task: Task, connection: Connection, chunk: DueChunk, written: WrittenChunks
     ) -> BaseException | None:
-        """Run a chunk; the error for which it is to be requeued as a whole, if there is one."""
+        """Run a chunk; returns the error if the chunk must be requeued as a whole."""
         mark = WrittenMark.of(written)
         todo: list[ChunkPart] = [chunk.whole]
         course = SplitProgress()
@@ -93,7 +91,7 @@ class ChunkRun:
             elif not may_halve(chunk.handler, error):
                 return mark.back(written, error) if part is chunk.whole else error
             elif not course.successes and self._is_open(chunk.handler):
-                return mark.back(written, error)  # its target is down: halves would fail as well
+                return mark.back(written, error)  # the target is down: the halves would fail, too
             else:
                 course.failed(error, own=own, alone=False)
                 todo += reversed(part.halves())
@@ -105,7 +103,7 @@ class ChunkRun:
         return handler.runs.breaker in self._parts.breakers.shut
 
     def _is_its_own(self, error: BaseException, row: ClaimedEvent, handler: ChunkHandler) -> bool:
-        """Whether an error is about the events themselves: a verdict, or a time of their own."""
+        """Whether an error is about the events, not about the handler or a target."""
         policy = self._settling.policy(handler.topic, handler.readers.get(row["type"]))
         own = (Reject, Retry, Defer, PayloadError, NoHandler)
         return isinstance(error, own) or policy.is_permanent(error)
@@ -135,7 +133,7 @@ class ChunkRun:
         part: ChunkPart,
         written: WrittenChunks,
     ) -> BaseException | None:
-        """Run one part; the error that undid it, if any. Raises PageFailedBy."""
+        """Run one part; returns the error that rolled it back. Raises PageFailedBy."""
         if row_log.logs_starts():
             row_log.chunk_starts(chunk.info, part.first, part.size)
         started = time.monotonic()
@@ -147,7 +145,7 @@ class ChunkRun:
         try:
             events = await self._call(task, chunk, part, savepoint, results, origin)
             if part.to_finish:
-                await savepoint.tidy()  # it is read with the daemon's own rights and settings
+                await savepoint.tidy()  # read with the daemon's own role and settings
                 await part.finish(connection, chunk.unread)
             await savepoint.keep()
         except BaseException as error:
@@ -157,7 +155,7 @@ class ChunkRun:
             results.cut(before)
             await savepoint.undo()
             if savepoint.broken:
-                # Remembered: the driver raises an error of its own when the transaction is left.
+                # Kept, since leaving the transaction raises another error of the driver.
                 reader = chunk.handler.readers.get(part.first["type"])
                 results.spoiled = PageFailedBy(part.first, reader, error)
                 raise results.spoiled from error
@@ -217,7 +215,7 @@ class ChunkRun:
         return events  # type: ignore[no-any-return] # one of the two
 
     def patience(self, handler: ChunkHandler) -> str:
-        """What lets the server wait for as long as the chunk may take."""
+        """The statement that lets a session be idle as long as a chunk may take."""
         usual = self._parts.settings.database.idle_in_transaction_timeout.total_seconds()
         seconds = max(usual, self.limit(handler) + usual)
         return f"SET LOCAL idle_in_transaction_session_timeout = {int(seconds * 1000)}"
@@ -232,16 +230,16 @@ class ChunkRun:
         events: EventChunk[Any] | BlockingEventChunk[Any],
         seconds: float,
     ) -> None:
-        """Note what became of each event of a part whose handler ended well."""
+        """Note the outcome of each event of a part whose handler succeeded."""
         own = _own_outcomes(events, chunk.unread, part)
         for number, (row, error) in enumerate(own.values(), 1):
             self._requeue(written, row, error, chunk.handler)
-            if number % _AT_ONCE == 0:  # each is logged: the others have their turn
+            if number % _AT_ONCE == 0:  # each is logged: let other tasks run
                 await anyio.lowlevel.checkpoint()
         if isinstance(part, StoredChunk):
             written.settled.append((part.stretch, seconds, part.first["waited"]))
             return
-        assert isinstance(part, HeldChunk)  # noqa: S101 - there are two forms
+        assert isinstance(part, HeldChunk)  # noqa: S101 - the only other form
         rows = part.rows if not own else [row for row in part.rows if row["id"] not in own]
         results = written.results
         results.done += [(row["id"], seconds) for row in rows]
@@ -251,12 +249,12 @@ class ChunkRun:
     def _requeue(
         self, written: WrittenChunks, row: ClaimedEvent, error: BaseException, handler: ChunkHandler
     ) -> None:
-        """One event waits for its retry, alone, or is a dead letter."""
-        if row.get("position") is not None:  # one that is run from its lane has no position
+        """Let one event wait alone for its retry, or become a dead letter."""
+        if row.get("position") is not None:  # an event that is not in a line has no position
             written.leaving.append(row["id"])
         reader = handler.readers.get(row["type"])
         if isinstance(error, NoHandler) and reader is None:
-            # Another worker may take it; if none does, `events.unhandled` decides.
+            # Another worker may take it; if no worker does, `events.unhandled` decides.
             written.results.requeues.append(Requeue(row["id"], "pending", delay=0.0))
             return
         outcome = self._settling.fail(error, row, reader, written.results)
@@ -266,5 +264,5 @@ class ChunkRun:
 def _own_outcomes(
     events: EventChunk[Any] | BlockingEventChunk[Any], unread: UnreadEvents, part: ChunkPart
 ) -> dict[int, tuple[ClaimedEvent, BaseException]]:
-    """The events of a part that are not done although its handler ended well."""
+    """The events with a failure of their own, in a part whose handler succeeded."""
     return {**part.unread(unread), **events.outcomes}

@@ -1,8 +1,7 @@
-"""A chunk that fails is halved, each half in a savepoint of its own: how far that is worth it.
+"""Decides how long a failing chunk is halved.
 
-Owns the rule when to give up. Where everything fails, nothing is to be isolated: when all events of
-a chunk have failed, or many parts of it, and none has succeeded, it is requeued as a whole. Pure.
-*See:* `run`.
+When all events of a chunk have failed, or many parts of it, and none has succeeded, no single event
+is blamed: the chunk is requeued as a whole. Pure. *See:* `run`.
 """
 
 from dataclasses import dataclass, field
@@ -10,21 +9,21 @@ from dataclasses import dataclass, field
 from inboxd.api.records import ChunkHandler
 from inboxd.errors import Defer, HandlerTimeout, Retry
 
-# After this many runs of parts without a success, it is not one event that spoils the chunk.
-_HOPELESS = 32
+# After this many failures without a success, no single event is blamed.
+_HOPELESS_FAILURES = 32
 
 
 def may_halve(handler: ChunkHandler, error: BaseException) -> bool:
-    """Whether half of the chunk may be run instead, at once."""
+    """Whether the halves of the chunk may run at once instead."""
     return handler.may_split and not isinstance(error, (Retry, Defer, HandlerTimeout))
 
 
 @dataclass(slots=True)
 class SplitProgress:
-    """How the parts of a chunk have fared.
+    """The progress of a chunk's parts.
 
-    told: of one event it is known what becomes of it. error: what the chunk, or the rest of it, is
-    requeued for: the last one that is not an event's own, as long as there was any.
+    told: an event has an outcome of its own. error: why the remaining events are requeued: the last
+    error that is not about an event itself, or else the last error.
     """
 
     successes: int = 0
@@ -34,14 +33,14 @@ class SplitProgress:
     _general: bool = False
 
     def failed(self, error: BaseException, *, own: bool, alone: bool) -> None:
-        """A part has failed, or an event alone."""
+        """Note that a part has failed; alone: the part was a single event."""
         self.failures += 1
         self.told = self.told or (own and alone)
         if not (own and self._general):
             self.error, self._general = error, not own
 
     def is_hopeless(self, *, more: bool) -> bool:
-        """Whether it is not single events that spoil the chunk; `more`: parts are left to run."""
+        """Whether the cause is not in single events; more: parts are left to run."""
         if self.successes or self.failures == 1:
             return False
-        return self.failures >= _HOPELESS if more else not self.told
+        return self.failures >= _HOPELESS_FAILURES if more else not self.told

@@ -1,12 +1,12 @@
 """A visit to a bucket of a batch topic: one transaction, in which its chunks are made and run.
 
-Owns the order of things under the bucket's lock: full chunks of what has just arrived are run at
-once; what is left is lined up, each event with its due time; then the chunks that are due are run.
-Promises (promise 2) that all of it commits together with what the handlers did, and that the chunk
-of a period holds all that was written before the period's end: it is taken only when everything
-with an id drawn before that moment is committed or gone, and lined up. Known limit: a producer
-whose transaction stays open over the end of a period holds up that period's chunks in its bucket.
-*See:* `processing`, before it; `making`, then `run`, after it.
+Owns the order of steps under the bucket's lock: full chunks of new arrivals run at once; the other
+arrivals are lined up, each with its due time; then due chunks run. Promises (promise 2) that all
+this commits together with the handlers' effects, and that the chunk of a period has all events that
+were written before the period's end: it runs only when each id drawn before the end has committed
+or rolled back, and is lined up. Known limit: a producer whose transaction stays open over the end
+of a period delays that period's chunks in its bucket. *See:* `processing`, before it; `making`,
+then `run`, after it.
 """
 
 import asyncio
@@ -37,10 +37,10 @@ _ENDS = 1_000
 
 @dataclass(slots=True)
 class Visit:
-    """One visit; `more` and `waits` say what it leaves behind.
+    """One visit. more: work remains. waits: open producers must end first.
 
-    keys: lines that are said to be due. waits: producers have to end first. last: the id up to
-    which everything was settled or lined up, once this has committed.
+    keys: lines that may be due. last: all events up to this id are settled or lined up, after the
+    visit has committed.
     """
 
     parts: Parts
@@ -56,22 +56,21 @@ class Visit:
     last: int = 0
     exhausted: bool = True
     written: list[WrittenChunks] = field(default_factory=list)
-    # How many rows are enough for this visit: 1 runs one chunk at a time.
+    # The visit ends after this many rows; 1: it runs one chunk.
     enough: int = ROWS
-    # All chunks are run one by one, after the transaction that lines them up.
+    # Whether chunks run one by one, after the transaction that lines up their events.
     careful: bool = False
-    # The chunks that are being run: if the transaction is spoiled, by the last one.
+    # The chunks that ran; if the transaction fails, the last one is at fault.
     ran: list[tuple[str, ChunkPart]] = field(default_factory=list)
     failed: list[FailedChunk] = field(default_factory=list)
     _maker: ChunkMaker = field(init=False)
 
     def __post_init__(self) -> None:
-        """Make chunks of this bucket."""
         limits = self.settling.limits
         self._maker = ChunkMaker(self.parts.sql, limits, self.cursors, self.handler, self.bucket)
 
     async def run(self, connection: Connection, bound: int) -> None:
-        """Do all there is to do, in a transaction that has the bucket; ids up to `bound`."""
+        """Run everything due, in a transaction that has the bucket. bound: the last id to read."""
         await connection.execute(self.chunks.patience(self.handler))
         after = self.last = self.cursors.after(self.bucket)
         full = self.handler.rule.full
@@ -89,7 +88,7 @@ class Visit:
         await self.requeue(connection)
 
     async def run_one(self, connection: Connection, line: OpenLine) -> None:
-        """Run the chunk at a line's head alone; it is due."""
+        """Run the chunk at the head of a due line."""
         await connection.execute(self.chunks.patience(self.handler))
         chunk = await self._maker.at_head(connection, line, self._maker.cap(line))
         await self._run(connection, line.key, chunk)
@@ -102,18 +101,18 @@ class Visit:
     async def _run_full(
         self, connection: Connection, seen: Sequence[ClaimedEvent], full: int
     ) -> None:
-        """Run the chunks that what has just arrived makes full; it need not be lined up first."""
+        """Run the chunks that new arrivals complete; their events need not be lined up first."""
         fresh: dict[str, list[ClaimedEvent]] = defaultdict(list)
         for row in seen:
-            if row["type"] in self.handler.readers:  # what is none of the chunk's does not fill it
+            if row["type"] in self.handler.readers:  # other types do not count for a full chunk
                 fresh[row["ordering_key"] or ""].append(row)
         lined_up = await self._lined_up(connection, [row for row in seen if row["behind"]])
         for key, rows in fresh.items():
             line = lined_up.get(key)
             if line is None and rows[0]["behind"]:
-                continue  # it waits for a retry
+                continue  # the line waits for a retry
             if line is not None and any(row["again"] for row in rows):
-                continue  # what is replayed comes in front of it
+                continue  # replayed events come before its lined-up events
             if self.cursors.is_cut(self.bucket, key) or self._stops():
                 continue
             if (0 if line is None else line.length) + len(rows) >= full:
@@ -123,7 +122,7 @@ class Visit:
     async def _lined_up(
         self, connection: Connection, rows: Sequence[ClaimedEvent]
     ) -> dict[str, OpenLine]:
-        """The lines, not too long ones, behind which these rows stand."""
+        """The lines in front of these rows, except lines that are too long or wait."""
         keys = list({row["ordering_key"] or "" for row in rows})
         if not keys:
             return {}
@@ -154,7 +153,7 @@ class Visit:
     async def _line_up(
         self, connection: Connection, after: int, bound: int, seen: Sequence[ClaimedEvent] | None
     ) -> list[str]:
-        """Line up what has arrived and was not run; the lines that have grown."""
+        """Line up arrivals that did not run; returns the lines that have grown."""
         if seen is not None:
             self.last = seen[-1]["id"] if seen else after
             bound = self.last if len(seen) == ROWS else bound
@@ -212,7 +211,7 @@ class Visit:
             await self.look_again(connection, longer)
 
     async def _is_closed(self, connection: Connection, line: OpenLine, bound: int) -> bool:
-        """Whether nothing more can come into the chunk of a line that is due."""
+        """Whether the chunk of a due line is complete, since no further event can join it."""
         closes_at = self.handler.rule.closes_at(line.created_at)
         if closes_at is None or closes_at > line.now:
             return True
@@ -221,20 +220,20 @@ class Visit:
             drawn = await chunks.newest(connection, self.parts.sql)
             self.cursors.close(closes_at, drawn)
         if not self.exhausted and self.last < drawn:
-            return False  # there is more to line up: the next visit comes at once
+            return False  # more arrivals must be lined up: the next visit follows at once
         if bound < drawn:
             self.waits = True
             return False
         return True
 
     async def look_again(self, connection: Connection, keys: Sequence[str]) -> None:
-        """What is left of these lines may be full again; the next visit sees."""
+        """Let the next visit look at these lines: they may be full again."""
         await self._complete(connection, keys)
         self.cursors.hint(self.bucket, keys)
         self.more = True
 
     async def _complete(self, connection: Connection, keys: Sequence[str]) -> None:
-        """Let those of these lines be due that need not wait for their time."""
+        """Make those of these lines due that need not wait for their time."""
         rule = self.handler.rule
         if keys and (rule.full is not None or rule.expected):
             await chunks.complete(
@@ -244,14 +243,14 @@ class Visit:
     # -------------------------------------------------------------------------------- results
 
     def _stops(self) -> bool:
-        """Whether this visit has done enough; or its topic was paused meanwhile."""
+        """Whether this visit has done enough, or its topic was paused during the visit."""
         if self.rows >= self.enough:
             self.more = True
             return True
         return not self.cursors.allows(self.handler)
 
     async def _run(self, connection: Connection, key: str, chunk: DueChunk) -> BaseException | None:
-        """Run a chunk, and note what came of it."""
+        """Run a chunk, and note its result."""
         if not self.written:
             self.written.append(WrittenChunks())
         self.ran.append((key, chunk.whole))
@@ -266,7 +265,7 @@ class Visit:
         return error
 
     async def _write(self, connection: Connection) -> None:
-        """Write what came of the chunks since the last time."""
+        """Write the outcomes of chunks since the last call."""
         if not self.written:
             return
         written, sql = self.written[-1], self.parts.sql
@@ -283,14 +282,14 @@ class Visit:
         self.written.append(WrittenChunks())
 
     async def requeue(self, connection: Connection) -> None:
-        """Requeue the chunks that failed as a whole, which are lined up by now."""
+        """Requeue the chunks that failed as a whole; their events are lined up."""
         failed, self.failed = self.failed, []
         requeues = ChunkRequeue(self.parts, self.settling, self.handler)
         noted = [written.results for written in self.written]
         for each in failed:
             became = await requeues.requeue(connection, each, noted)
             if became is RequeueResult.HALVES:
-                # Half of it may end in time: the next visit tries, and so on.
+                # The next visit tries half of the chunk, which might end in time, and so on.
                 self.cursors.cut(self.bucket, each.key, each.part.size // 2)
                 self.more = True
             elif became is RequeueResult.DEAD:

@@ -1,8 +1,8 @@
-"""What the chunks of a transaction have to write.
+"""Outcomes of chunks that their transaction must write.
 
-Owns what is noted of chunks beside `PageResults`. Promises that what was noted of a chunk can be
-taken back, as when it is requeued as a whole.
-*See:* `run`, which notes it; `visit`, which writes it.
+Owns the notes on chunks beside `PageResults`. Promises that the notes on a chunk can be removed,
+for example when it is requeued as a whole. *See:* `run`, which notes them; `visit`, which writes
+them.
 """
 
 from collections.abc import Sequence
@@ -16,21 +16,22 @@ from inboxd.store.rows import ClaimedEvent
 
 @dataclass(slots=True)
 class WrittenChunks:
-    """What chunks have to write. settled: stretches of lines, with the seconds of each event.
+    """Outcomes to write. settled: stretches of lines, seconds per event, seconds of waiting.
 
-    leaving: ids of lined-up events that do not stay in their lines.
+    leaving: ids of lined-up events that leave their lines.
     """
 
     results: PageResults = field(default_factory=PageResults)
     settled: list[tuple[PositionRange, float, float]] = field(default_factory=list)
     leaving: list[int] = field(default_factory=list)
-    # Of settled stretches: type, tenant, events, seconds of each, how long the chunk had been due.
+    # Of settled stretches: type, tenant, number of events, seconds of each, seconds for which the
+    # chunk had been due.
     types: list[tuple[str, str | None, int, float, float]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenMark:
-    """How much was written before a chunk."""
+    """The lengths of the lists before a chunk."""
 
     requeues: int
     counts: int
@@ -39,13 +40,12 @@ class WrittenMark:
 
     @classmethod
     def of(cls, written: WrittenChunks) -> "WrittenMark":
-        """Up to here."""
         results = written.results
         told = len(results.told)
         return cls(len(results.requeues), len(results.counts), len(written.leaving), told)
 
     def back(self, written: WrittenChunks, error: BaseException) -> BaseException:
-        """Take back what was noted of a chunk that is requeued as a whole."""
+        """Remove the notes on a chunk that is requeued as a whole."""
         del written.results.requeues[self.requeues :]
         del written.results.counts[self.counts :]
         del written.leaving[self.leaving :]
@@ -54,7 +54,7 @@ class WrittenMark:
 
 
 def left_of(part: HeldChunk, written: Sequence[PageResults]) -> list[ClaimedEvent]:
-    """The events of a chunk that nothing was noted of."""
+    """The events of a chunk that have no outcome yet."""
     met = {id_ for results in written for id_, _ in results.done}
     met |= {each.id for results in written for each in results.requeues}
     return [row for row in part.rows if row["id"] not in met]

@@ -1,1 +1,1 @@
-"""Relays: events that are published page by page, with no transaction open meanwhile."""
+"""Relays: they publish events page by page, without an open transaction."""

@@ -1,8 +1,8 @@
-"""From an event to the message that is published of it: a CloudEvent, with its lineage.
+"""Makes the message of an event: a CloudEvent, with its lineage.
 
-Owns which column of an event becomes which attribute. Promises that what makes no message is
-refused for good, that event alone (R4.14). *See:* `page`, before it;
-`inboxd/brokers/cloud_events.py`, which writes attributes as each broker has them.
+Owns the mapping from columns to attributes. Promises that an event of which no message can be made
+becomes a dead letter without affecting other events (R4.14). *See:* `page`, before it;
+`inboxd/brokers/cloud_events.py`, which writes attributes in the form of each broker.
 """
 
 from datetime import UTC, datetime
@@ -20,10 +20,7 @@ _VERSION = "1.0"
 
 
 class RelayMessages:
-    """Makes the messages of one relay."""
-
     def __init__(self, relay: Relay) -> None:
-        """Make them as the relay's settings say."""
         self._destination = compile_destination(relay.to)
         self._exchange = relay.exchange
         self._source = relay.source
@@ -32,7 +29,7 @@ class RelayMessages:
         """The message of an event whose payload is this JSON text. Raises MessageRefused."""
         id_ = str(row["event_id"])
         key = row["ordering_key"]
-        if not key or key == id_:  # in a line of its own: nothing is before it
+        if not key or key == id_:  # the event is alone in its line, so there is no order to keep
             key = None
         return OutgoingMessage(
             to=self._destination.of(row),
@@ -45,7 +42,7 @@ class RelayMessages:
         )
 
     def _attributes(self, row: ClaimedEvent, id_: str, key: str | None) -> dict[str, str]:
-        """Those of CloudEvents, with extensions for what only an event of inboxd has."""
+        """Attributes of CloudEvents, and extensions for columns that only inboxd has."""
         found = {
             "specversion": _VERSION,
             "id": id_,
@@ -70,20 +67,19 @@ class RelayMessages:
 
 
 def _time(row: ClaimedEvent) -> str:
-    """When it occurred."""
     at = row["occurred_at"]
-    # If it has none, it was due then.
+    # Without a time of occurrence, use the time at which the event was due.
     at = datetime.fromtimestamp(row["run_at"], UTC) if at is None else at.astimezone(UTC)
     return orjson.dumps(at, option=orjson.OPT_UTC_Z)[1:-1].decode()
 
 
 def _headers(row: ClaimedEvent) -> dict[str, str]:
-    """Its own headers, and traceparent; values that are no text are JSON."""
+    """Its own headers, and traceparent; values that are not strings become JSON."""
     found: dict[str, str] = {}
     if row["headers"] is not None:
         own: Any = orjson.loads(row["headers"])
         if not isinstance(own, dict):
-            raise MessageRefused("its headers are no JSON object: correct them.", for_good=True)
+            raise MessageRefused("its headers are not a JSON object: correct them.", for_good=True)
         found = {name: _text(value) for name, value in own.items() if value is not None}
     if row["traceparent"] is not None:
         found["traceparent"] = row["traceparent"]

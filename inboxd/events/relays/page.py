@@ -1,14 +1,14 @@
 """A page of a relay: events of leased buckets, published in the order of their lines, then settled.
 
-Owns what is sent when, and what follows from each answer. Promises that the next event of a line is
-sent when the one before it is confirmed, unless the relay is pipelined; that only what was
-confirmed is settled, and nothing behind an event of its line that was not; that no transaction is
-open while it publishes; that a page whose leases were lost settles nothing (promise 3); and that an
-event which the database refuses to settle is found among the others (`settle`, apart). Known
-limits: what was confirmed and not settled, since the worker or the database went, is published
-again; a pipelined relay may have sent what stands behind an event that is refused; what the
-database refuses only at the commit (a deferred constraint) is not found.
-*See:* `relay`, before it; `messages`; `inboxd/store/relays.py`.
+Owns the order of sending, and the handling of answers. Promises that the next event of a line is
+sent when the event before it is confirmed, unless the relay is pipelined; that only confirmed
+events are settled, and only if all events before them in their line are confirmed; that no
+transaction is open while a page is published; that a page whose leases were lost settles nothing
+(promise 3); and that an event which the database refuses to settle is found (`settle` with
+`apart`). Known limits: confirmed events that are not settled, since the worker or the database
+failed, are published again; a pipelined relay may have sent events behind a refused one; an event
+that the database refuses only at the commit (a deferred constraint) is not found. *See:* `relay`,
+before it; `messages`; `inboxd/store/relays.py`.
 """
 
 import time
@@ -35,9 +35,9 @@ from inboxd.store.connections import Connection, is_refusal
 from inboxd.store.relays import Fences
 from inboxd.store.rows import ClaimedEvent
 
-# Seconds after which a page begins no more waves: its buckets are nobody else's meanwhile.
-_LONGEST = 1.0
-# Of a page, the indexes of rows that stand in one line, in their order.
+# A page begins no more waves after this time: until its end no other worker can have its buckets.
+_LONGEST_SECONDS = 1.0
+# The indexes of a page's rows in one line, in their order.
 _Line = deque[int]
 
 
@@ -53,7 +53,7 @@ class RelayPage:
         claim: BucketClaim,
         fences: Fences,
     ) -> None:
-        """Nothing is published yet; `fences`: the leases of the claim's buckets."""
+        """fences: those of the leases of the claim's buckets."""
         self.claim = claim
         self.rows: Sequence[ClaimedEvent] = ()
         self.results = PageResults(order=claim.order, unlocked=True, tells=row_log.logs_ends())
@@ -67,24 +67,24 @@ class RelayPage:
         self._payloads: dict[int, str] = {}
         self._lines: dict[str | None, _Line] = {}
         self._answers: dict[int, Exception | None] = {}
-        # What the broker has, with the seconds that it took, in the order of the page.
+        # Confirmed rows in the page's order, each with its seconds.
         self._confirmed: list[tuple[ClaimedEvent, float]] = []
-        # The breaker's calls: a page is one.
+        # Calls for the breaker: one for the page, or one per probe.
         self._calls: list[TargetCall] = []
 
     @property
     def met(self) -> int:
-        """Up to which row all are settled, requeued or lined up."""
+        """The number of leading rows that are all settled, requeued or lined up."""
         return min((line[0] for line in self._lines.values()), default=len(self.rows))
 
     def lose(self, error: Exception) -> None:
-        """The broker could not be reached."""
+        """Note that the broker could not be reached."""
         self.lost = error
         for call in self._begin_calls([0]):
             call.failed(error, None)
 
     async def read(self, connection: Connection) -> None:
-        """Read what the claim left out, of as many rows as the page may weigh."""
+        """Read the payloads that the claim left out, for as many rows as a page's bytes allow."""
         budget, sql = self._settling.limits.page_bytes, self._parts.sql
         portion = next(bodies.portions(self.claim.rows, budget))
         self._payloads = await bodies.read(connection, sql, portion)
@@ -95,16 +95,16 @@ class RelayPage:
     async def publish(
         self, publisher: Publisher, make: RelayMessages, may_go_on: Callable[[], bool]
     ) -> None:
-        """Publish wave by wave, until all is answered, the broker is lost, or it may not go on.
+        """Publish wave by wave, until all is answered, the broker is lost, or the page must stop.
 
-        `lost` has why the broker was lost; what a publisher raises else counts as that, too.
+        `lost` has the reason: any error of a publisher except a refusal.
         """
         started = time.monotonic()
         version = self._parts.controls.version
         try:
             while may_go_on() and (wave := self._next_wave()):
                 await self._send(publisher, make, wave, started)
-                late = time.monotonic() - started > _LONGEST
+                late = time.monotonic() - started > _LONGEST_SECONDS
                 if self.lost or late or self._parts.controls.version != version:
                     break
             for call in () if self.lost else self._calls:
@@ -115,10 +115,10 @@ class RelayPage:
                 breakers.release("topic", row["id"])
 
     async def settle(self, connection: Connection, *, apart: bool) -> None:
-        """Write what came of it, in a transaction of its own. Raises LeaseLost.
+        """Write the outcomes, in a transaction of its own. Raises LeaseLost.
 
-        apart: the database has refused to settle all together, so what it refuses is found, by
-        halves, and is a dead letter: it is not published again.
+        apart: the database has refused to settle all events together. Halving finds the refused
+        ones, which become dead letters and are not published again.
         """
         sql = self._parts.sql
         await lines.hold(connection, sql, [*self._fences])
@@ -130,7 +130,7 @@ class RelayPage:
         await self._settling.write(connection, self.results)
 
     def count(self) -> None:
-        """Count what has committed, and tell of it."""
+        """Count and report the outcomes that have committed."""
         for row, seconds in self._confirmed:
             self.results.counts.append(counted(row, Succeeded(), seconds))
             self.results.stories += ended_story(row, seconds)
@@ -145,7 +145,7 @@ class RelayPage:
         return self.claim.order
 
     def _next_wave(self) -> list[int]:
-        """What may be sent now: the first of each line, or, pipelined, all of it that can run."""
+        """Rows to send now: the first of each line, or, if pipelined, all that can run."""
         wave: list[int] = []
         for line in self._lines.values():
             if not self._order.may_run(self.rows[line[0]]):
@@ -166,7 +166,7 @@ class RelayPage:
     async def _send(
         self, publisher: Publisher, make: RelayMessages, wave: list[int], started: float
     ) -> None:
-        """Publish a wave, and note what came of it."""
+        """Publish a wave, and note its answers."""
         self._answers.clear()
         sent, messages = self._make(make, wave)
         if messages:
@@ -174,7 +174,7 @@ class RelayPage:
             began = time.monotonic()
             try:
                 await self._publish(publisher, messages, sent)
-            except Exception as error:  # noqa: BLE001 - what was confirmed is settled all the same
+            except Exception as error:  # noqa: BLE001 - confirmed events are settled even so
                 self.lost = error
                 for call in self._calls:
                     call.failed(error, None)
@@ -186,7 +186,7 @@ class RelayPage:
     def _make(
         self, make: RelayMessages, wave: Sequence[int]
     ) -> tuple[list[int], list[OutgoingMessage]]:
-        """The messages of a wave; what makes none is answered for."""
+        """The messages of a wave; a row without a message is noted as refused."""
         sent: list[int] = []
         messages: list[OutgoingMessage] = []
         for index in wave:
@@ -203,7 +203,7 @@ class RelayPage:
         return sent, messages
 
     def _begin_calls(self, sent: Sequence[int]) -> list[TargetCall]:
-        """The breaker's call: one for all, but for probes, each of which has a ticket."""
+        """Begin calls for the breaker: one for all rows, or one per row while it is probed."""
         breakers = self._parts.breakers
         probes = sent if breakers.probing else sent[:1]
         holders = [("topic", self.rows[index]["id"]) for index in probes]
@@ -212,7 +212,7 @@ class RelayPage:
     async def _publish(
         self, publisher: Publisher, messages: Sequence[OutgoingMessage], sent: Sequence[int]
     ) -> None:
-        """Within the relay's time. Raises BrokerUnavailable."""
+        """Publish within the relay's time limit. Raises BrokerUnavailable."""
         limit = self._relay.timeout.total_seconds()
 
         def tell(place: int, error: Exception | None) -> None:
@@ -230,7 +230,7 @@ class RelayPage:
     # --------------------------------------------------------------------------------- settling
 
     async def _settle_apart(self, connection: Connection) -> None:
-        """Settle what can be, and fail what cannot; raises what is no event's fault."""
+        """Settle events, and fail those that cannot be settled. Raises errors of all events."""
         self.results.done = []
         sql, me = self._parts.sql, self._parts.me.id
         parts = [self._confirmed]
@@ -238,7 +238,7 @@ class RelayPage:
             part = parts.pop()
             done = [(row["id"], seconds) for row, seconds in part]
             try:
-                async with connection.transaction():  # a savepoint
+                async with connection.transaction():  # on a savepoint
                     await events.settle(connection, sql, done, me, all_of_them=False)
             except Exception as error:
                 if not is_refusal(error):
@@ -250,13 +250,13 @@ class RelayPage:
                     self._give_up(part[0], error)
 
     def _give_up(self, confirmed: tuple[ClaimedEvent, float], error: Exception) -> None:
-        """The broker has it, and the database does not settle it: a dead letter that says so."""
+        """Turn a published event into a dead letter, since the database refuses to settle it."""
         self._confirmed = [each for each in self._confirmed if each is not confirmed]
         self._fail(
             confirmed[0],
             MessageRefused(
                 f"it was published, but the database refuses to settle it: {explain(error).error}. "
-                "Mend the cause, then dismiss the event: a replay publishes it again",
+                "Correct the cause, then dismiss the event: a replay publishes it again",
                 for_good=True,
             ),
         )
@@ -264,7 +264,7 @@ class RelayPage:
     # ---------------------------------------------------------------------------------- answers
 
     def _take_answers(self, seconds: float) -> None:
-        """Note what became of each line's rows, up to the first that has no answer."""
+        """Note the outcomes of each line's rows, up to the first row without an answer."""
         done = 0
         for line in self._lines.values():
             while line and line[0] in self._answers:
@@ -295,7 +295,7 @@ class RelayPage:
         return (row["topic"], row["ordering_key"]) in self._order.lines
 
     def _stop(self, line: _Line) -> None:
-        """The line stands still: what is left of it is lined up, also what was confirmed."""
+        """Let the line stand still: its remaining events are lined up, also confirmed ones."""
         for index in line:
             self._order.stop(self.rows[index])
         line.clear()

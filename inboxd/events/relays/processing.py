@@ -1,7 +1,7 @@
 """The relays of this worker, beside the pages of its other events.
 
-Owns nothing but their number: each relay goes its own way, so that a broker that is away holds up
-no other. *See:* `events/processing.py`, before it; `relay`, after it.
+Each relay runs on its own, so that an unreachable broker delays no other relay. *See:*
+`events/processing.py`, before it; `relay`, after it.
 """
 
 from collections.abc import Callable
@@ -18,8 +18,6 @@ from inboxd.store.connections import Connection
 
 
 class RelayProcessing:
-    """What this worker publishes."""
-
     def __init__(
         self,
         parts: Parts,
@@ -37,55 +35,52 @@ class RelayProcessing:
 
     @property
     def in_flight(self) -> int:
-        """Events that are leased and not settled yet."""
+        """Number of leased events that are not settled yet."""
         return sum(relay.in_flight for relay in self._relays)
 
     @property
     def is_busy(self) -> bool:
-        """Whether anything is leased, or looked for."""
+        """Whether a relay has leases, or looks for work."""
         return any(relay.is_busy for relay in self._relays)
 
     @property
     def again(self) -> float | None:
-        """Seconds after which something is to be tried again."""
+        """Seconds until a relay tries again."""
         return soonest(relay.again for relay in self._relays)
 
     def forget(self) -> None:
-        """The connection was lost."""
         for relay in self._relays:
             relay.forget()
 
     async def survey(self, connection: Connection, looked: LineLook) -> Survey:
-        """Take over what a look at all lines has seen."""
+        """Take over a survey of all lines."""
         seen = [await relay.survey(connection, looked) for relay in self._relays]
         return Survey.of([*seen, Survey(due=False, next=self.again)])
 
     def start(self) -> int:
-        """Begin pages, as many as may be; how many were begun."""
+        """Begin as many pages as allowed; returns their number."""
         return sum(relay.start() for relay in self._relays)
 
     def suspend(self) -> None:
-        """The worker's lease could not be renewed in time."""
+        """Publish nothing: the worker's lease was not renewed in time."""
         for relay in self._relays:
             relay.suspend()
 
     def resume(self) -> None:
-        """It was renewed."""
         for relay in self._relays:
             relay.resume()
 
     def stop(self) -> None:
-        """Begin no more."""
         for relay in self._relays:
             relay.stop()
 
     async def finish(self) -> None:
-        """Begin no more, and wait for the pages that go on."""
+        """Begin no more pages, and wait for those that run."""
         self.stop()
         for relay in self._relays:
             await relay.finish()
 
     async def close(self) -> None:
-        """Close what connections are left."""
+        """Close all connections that are unused."""
         for relay in self._relays:
             await relay.close()

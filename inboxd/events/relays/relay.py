@@ -1,12 +1,12 @@
-"""One relay of this worker: leases pages of its topic, has them published, settles them.
+"""One relay of this worker: it leases pages of its topic, publishes and settles them.
 
-Owns the publishers, the tasks that run pages, and the pauses after a failure. Promises that an
-outage of the broker or the database is nobody's failure and spends no attempt; that after any
+Owns the publishers, the tasks that run pages, and the pauses after a failure. Promises that in an
+outage of the broker or the database no event is blamed and no attempt is spent; that after any
 failure the connection to the broker is closed, so that nothing is sent later; and that two pages
 never have a bucket in common. Known limits: while a broker does not answer, the buckets of its
-pages are leased for the relay's `timeout`; a message that kills its worker is not found, as a
-handler's is (ADR 3), and kills the next worker, too.
-*See:* `processing`, before it; `page`, after it; `inboxd/brokers/kinds.py`, for publishers.
+pages stay leased for the relay's `timeout`; a message that kills its worker is not found (unlike an
+event that kills its worker in a handler, ADR 3), and kills the next worker, too. *See:*
+`processing`, before it; `page`, after it; `inboxd/brokers/kinds.py`, for publishers.
 """
 
 import time
@@ -36,28 +36,29 @@ from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
 
-# Seconds before what failed is tried again, twice as long each time, up to the longest; where a
-# broker is away, its breaker says when.
-_LONGEST = 5.0
-_AFTER_FAILURE = 0.1
-_LONGEST_OF_BROKER = 0.2
-# A page that the database refuses is settled as a whole until its pause is longer, 1.5 s in all.
-_REFUSED_FOR_LONG = 1.0
-# Between two looks for what has come, while other work keeps the processor awake.
-_LOOK = 0.02
-_LONGEST_LOOK = 0.5
-# Seconds that a publisher gets to be there beyond its own time, and to be gone.
-_GRACE = 2.0
+# Pauses after a failure in seconds, doubled each time: the longest, the first, and the longest
+# after a failure of the broker, whose breaker then sets the pace.
+_LONGEST_PAUSE = 5.0
+_FIRST_PAUSE = 0.1
+_LONGEST_BROKER_PAUSE = 0.2
+# From this pause on, a refused page is settled event by event: after 1.5 s in all.
+_PAUSE_BEFORE_APART = 1.0
+# Pause between two tries on a hint, in seconds: the first, and the longest.
+_LOOK_SECONDS = 0.02
+_LONGEST_LOOK_SECONDS = 0.5
+# Extra seconds for opening a publisher beyond its own limit, and seconds for closing it.
+_GRACE_SECONDS = 2.0
 
 
 class RelayRunner:
     """Runs the pages of one relay, in tasks of `tasks`, up to its `concurrency` at a time.
 
-    A task claims page after page until it finds nothing. One begins at once where something is
-    known to be due (`_work_seen`: a survey saw it, or it was left). Else one begins on a hint,
-    where lines are known and no task runs, `_LOOK` after the last (`_begun_at`). None begins before
-    `_not_before`, which is later after a failure (`_failure_wait`), where others have what is due,
-    and where nothing was found beside pages of this worker (`_vain_wait`).
+    A task claims page after page until it finds nothing. A task begins at once if work is known to
+    be due (`_work_seen`: a survey saw it, or a task left it). Otherwise it begins on a hint: lines
+    are known, no task runs, and the last one began `_LOOK_SECONDS` ago (`_begun_at`). No task
+    begins before `_not_before`, which is moved after a failure (`_failure_wait`), while other
+    workers have the due buckets, and after a task that found nothing while this worker's other
+    pages ran (`_empty_wait`).
     """
 
     def __init__(
@@ -72,7 +73,7 @@ class RelayRunner:
     ) -> None:
         """Publish the topic `name`; `wake` ends the processor's sleep.
 
-        holds_lease: whether this worker surely is not taken for dead.
+        holds_lease: whether no worker can take this one for dead.
         """
         self.name = name
         self._parts = parts
@@ -95,65 +96,68 @@ class RelayRunner:
         self._ended = anyio.Event()
         self._stopping = self._suspended = False
         self._work_seen = False
-        self._not_before = self._begun_at = self._failure_wait = self._vain_wait = 0.0
+        self._not_before = self._begun_at = self._failure_wait = self._empty_wait = 0.0
         self._trouble: str | None = None
 
     @property
     def in_flight(self) -> int:
-        """Events that are leased here and not settled yet."""
+        """Number of events that are leased here and not settled yet."""
         return sum(len(page.rows) for page in self._pages)
 
     @property
     def is_busy(self) -> bool:
-        """Whether a task runs pages, or looks for one."""
+        """Whether a task runs pages, or tries to claim one."""
         return bool(self._scopes)
 
     @property
     def again(self) -> float | None:
-        """Seconds after which something is to be tried again."""
+        """Seconds until a task may begin again; None: no work is known, or it may begin now."""
         wait = self._not_before - time.monotonic()
         return wait if wait > 0 and self._work_seen else None
 
     def forget(self) -> None:
-        """The connection was lost: another server may answer next."""
+        """Forget the server, since the connection was lost."""
         self._source.forget()
 
     async def survey(self, connection: Connection, looked: LineLook) -> Survey:
-        """Take over what a look at all lines has seen."""
+        """Take over a survey of all lines."""
         async with self._claiming:
             seen = await self._source.survey(connection, looked)
         self._work_seen = self._work_seen or seen.due
         return Survey(seen.due and self._may_begin(), seen.next)
 
     def start(self) -> int:
-        """Begin tasks, if there may be something for them; how many were begun on a hint."""
+        """Begin a task if it may find work; returns 0 if only a hint suggests work."""
         if not self._may_begin():
             return 0
         now = time.monotonic()
         if not self._work_seen:
-            if not self._scopes and self._source.is_known() and now >= self._begun_at + _LOOK:
+            if (
+                not self._scopes
+                and self._source.is_known()
+                and now >= self._begun_at + _LOOK_SECONDS
+            ):
                 self._begin()
             return 0
         self._begin()
         return 1
 
     def suspend(self) -> None:
-        """The lease could not be renewed: publish nothing."""
+        """Publish nothing: the lease was not renewed in time."""
         self._suspended = True
         for scope in self._scopes:
             scope.cancel()
 
     def resume(self) -> None:
-        """The lease was renewed."""
         self._suspended = False
         self._wake()
 
     def stop(self) -> None:
-        """Begin no more; a page ends with the wave that is under way."""
+        """Begin no more pages; running ones end with their current wave."""
         self._stopping = True
 
     async def finish(self) -> None:
-        """Wait for the pages that go on, and close the connections."""
+        """Wait for the pages that run, and close the connections."""
         try:
             while self._scopes:
                 await self._ended.wait()
@@ -161,7 +165,7 @@ class RelayRunner:
             await self.close()
 
     async def close(self) -> None:
-        """Close the connections that no page has."""
+        """Close all connections that are unused."""
         while self._idle:
             await self._close(self._idle.pop())
 
@@ -186,7 +190,7 @@ class RelayRunner:
         self._tasks.start_soon(self._run, scope)
 
     async def _run(self, scope: anyio.CancelScope) -> None:
-        """Pages, one after the other, until nothing is found; does not raise."""
+        """Run page after page while there are any; does not raise."""
         found = False
         try:
             with scope:
@@ -203,33 +207,33 @@ class RelayRunner:
                 self._wake()
 
     async def _turn(self) -> bool:
-        """A page, and what follows if it fails; whether there may be another at once."""
+        """Run a page; returns whether another page may follow at once."""
         try:
             page = await self._claim()
             if page is None:
                 return self._rest()
             return await self._process(page)
-        except Exception as error:  # noqa: BLE001 - whatever it was, the next page must come
+        except Exception as error:  # noqa: BLE001 - the next page must come
             self._source.forget()
             self._fail(error, "a page of a relay did not commit")
             return False
 
     def _rest(self) -> bool:
-        """Nothing could be had: wait a little, if something is there. Returns False."""
+        """Wait a little if events are due that could not be claimed. Returns False."""
         wait = self._source.again
         if wait is not None:
             self._work_seen = True
             self._not_before = time.monotonic() + wait
-        elif self._pages:  # what was seen is theirs, most likely: it is looked for later each time
-            self._vain_wait = min(max(2 * self._vain_wait, _LOOK), _LONGEST_LOOK)
-            self._not_before = time.monotonic() + self._vain_wait
+        elif self._pages:  # most likely these pages have the events: wait longer each time
+            self._empty_wait = min(max(2 * self._empty_wait, _LOOK_SECONDS), _LONGEST_LOOK_SECONDS)
+            self._not_before = time.monotonic() + self._empty_wait
         return False
 
     async def _process(self, page: RelayPage) -> bool:
         publisher: Publisher | None = None
         committed = False
         self._pages.add(page)
-        self._vain_wait = 0.0
+        self._empty_wait = 0.0
         try:
             try:
                 publisher = self._idle.pop() if self._idle else await self._open(page)
@@ -245,23 +249,23 @@ class RelayRunner:
             committed = True
         finally:
             self._pages.discard(page)
-            # What others looked for in vain may be had now.
-            self._vain_wait = self._not_before = 0.0
+            # Buckets that other tasks could not get may be free now.
+            self._empty_wait = self._not_before = 0.0
             page.claim.ended(page.met, committed=committed)
         if page.lost is not None:
             self._parts.metrics.relays.lost(self.name)
-            await self.close()  # they are as old as the one that was lost
-            self._fail(page.lost, "a broker does not take what is published", _LONGEST_OF_BROKER)
+            await self.close()  # the unused connections may be lost, too
+            self._fail(page.lost, "publishing to a broker failed", _LONGEST_BROKER_PAUSE)
             return False
         self._recovered()
         return True
 
     async def _settle(self, page: RelayPage) -> None:
-        """Again and again, since what is not settled would be published again. Raises LeaseLost.
+        """Settle a page, with repeats: unsettled events would be published again. Raises LeaseLost.
 
-        What the database refuses for a while is one event's fault, most likely: it is found.
+        If the database refuses for a while, the cause is probably one event: it is searched for.
         """
-        pause, apart = _AFTER_FAILURE, False
+        pause, apart = _FIRST_PAUSE, False
         while True:
             try:
                 async with transact(self._parts.pool) as connection:
@@ -272,14 +276,14 @@ class RelayRunner:
                 if self._stopping or self._suspended:
                     raise
                 _log.warning(
-                    "what is published is not settled yet",
+                    "published events are not settled yet",
                     relay=self.name,
                     reason=explain(error).error,
                     pause=pause,
                 )
                 await anyio.sleep(pause)
-                pause = min(2 * pause, _LONGEST)
-                apart = pause > _REFUSED_FOR_LONG and is_refusal(error)
+                pause = min(2 * pause, _LONGEST_PAUSE)
+                apart = pause > _PAUSE_BEFORE_APART and is_refusal(error)
             else:
                 page.count()
                 return
@@ -287,13 +291,13 @@ class RelayRunner:
     # ----------------------------------------------------------------------------------- claims
 
     async def _claim(self) -> RelayPage | None:
-        """Lease buckets and read a page of them; None: there is nothing."""
+        """Lease buckets and read a page of them; None: there are no events."""
         if not self._source.is_known():
             return None
         pool, most = self._parts.pool, self._most()
         if not most:
             return None
-        # The connection first, then the lock: as for who looks at all lines.
+        # First the connection, then the lock: the order of `survey`.
         async with lend(pool) as connection, self._claiming:
             async with transaction(pool, connection):
                 self._fences = {}
@@ -308,7 +312,7 @@ class RelayRunner:
         return page
 
     def _most(self) -> int:
-        """How many events a page may have; a few, while this worker probes."""
+        """Maximum number of events in a page; a few while this worker probes the broker."""
         room = self._parts.breakers.room
         rooms = [room("topic", self.name, type_) for type_ in self._relay.types]
         return min([self._relay.page_rows, *(each for each in rooms if each is not None)])
@@ -316,7 +320,7 @@ class RelayRunner:
     async def _lease(
         self, connection: Connection, buckets: Sequence[Bucket], most: int
     ) -> Sequence[Bucket]:
-        """Take buckets and lease them, under the lock of claims."""
+        """Lock free buckets and lease them, under the lock of claims."""
         had = await relays.lease(connection, self._parts.sql, self._parts.me.id, buckets, most)
         self._fences |= had
         return [bucket for bucket in buckets if bucket in had]
@@ -324,33 +328,33 @@ class RelayRunner:
     # ------------------------------------------------------------------------------- publishers
 
     async def _open(self, page: RelayPage) -> Publisher | None:
-        """A publisher; None: the broker cannot be reached, as the page is told."""
-        servers = max(1, len(self._broker.servers))  # tried one after the other
-        limit = servers * self._broker.connect_timeout.total_seconds() + _GRACE
+        """A publisher; None: the broker cannot be reached, and the page has the reason."""
+        servers = max(1, len(self._broker.servers))  # the servers are tried one after the other
+        limit = servers * self._broker.connect_timeout.total_seconds() + _GRACE_SECONDS
         try:
             with anyio.fail_after(limit):
                 return await self._open_publisher(self._relay.broker, self._broker)
         except TimeoutError:
             told = f"the broker {self._relay.broker!r} could not be reached within {limit:g} s"
             page.lose(BrokerUnavailable(told))
-        except Exception as error:  # noqa: BLE001 - whatever a plugin's publisher raises
+        except Exception as error:  # noqa: BLE001 - a plugin's publisher may raise anything
             page.lose(error)
         return None
 
     async def _close(self, publisher: Publisher) -> None:
-        """At once: what was not sent must not be sent later."""
-        with anyio.move_on_after(_GRACE, shield=True):
+        """Close at once: unsent messages must not be sent later."""
+        with anyio.move_on_after(_GRACE_SECONDS, shield=True):
             try:
                 await publisher.close()
-            except Exception as error:  # noqa: BLE001 - what was confirmed is settled all the same
+            except Exception as error:  # noqa: BLE001 - confirmed events are settled even so
                 reason = explain(error).error
                 _log.warning("a publisher was not closed", relay=self.name, reason=reason)
 
     # --------------------------------------------------------------------------------- failures
 
-    def _fail(self, error: Exception, event: str, longest: float = _LONGEST) -> None:
-        """Wait before the next page, each time longer; what is new is logged."""
-        self._failure_wait = min(max(2 * self._failure_wait, _AFTER_FAILURE), longest)
+    def _fail(self, error: Exception, event: str, longest: float = _LONGEST_PAUSE) -> None:
+        """Wait before the next page, longer each time; log a reason only when it is new."""
+        self._failure_wait = min(max(2 * self._failure_wait, _FIRST_PAUSE), longest)
         self._not_before = time.monotonic() + self._failure_wait
         self._work_seen = True
         reason = explain(error).error

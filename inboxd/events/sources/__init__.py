@@ -1,1 +1,1 @@
-"""Where pages of events come from: one module for each way, and the contract that they meet."""
+"""Sources of pages of events: one module each, and their common contract."""

@@ -1,8 +1,7 @@
-"""What a page has of sequential topics: rows of a few buckets, which nobody else has.
+"""A page's claim on sequential topics: rows of a few buckets, which no other page has.
 
-Owns what becomes of the cursors when such a page ends. Promises that they move when it has
-committed, and never past a row that was neither settled nor lined up.
-*See:* `sequential`, which claims.
+Owns the moves of cursors when such a page ends. Promises that they move only after its commit, and
+never past a row that is neither settled nor lined up. *See:* `sequential`, which claims.
 """
 
 from collections.abc import Sequence
@@ -19,10 +18,10 @@ from inboxd.store.statements import Statements
 
 @dataclass(frozen=True, slots=True)
 class BucketClaim:
-    """Rows of buckets that this page alone has.
+    """Rows of buckets that only this page has.
 
-    arrived: buckets whose arrivals it took; drained: those of which it took all. lined_up: lines
-    whose lined-up rows it took; cut: they may have more.
+    arrived: buckets whose arrivals it took; drained: the buckets whose arrivals it took completely.
+    lined_up: lines whose lined-up rows it took; cut: whether these may have more.
     """
 
     rows: Sequence[ClaimedEvent]
@@ -35,22 +34,22 @@ class BucketClaim:
     cut: bool
     sql: Statements
     arrivals: Arrivals
-    # Lines with lined-up rows to go on with: the source's own.
+    # Lines with more lined-up rows; the source's own collection.
     going: dict[Line, None]
     exclusive: bool = True
 
-    def ran(self, met: int) -> None:  # noqa: ARG002 - as the contract has it
-        """Until this page has ended, its buckets are left alone."""
+    def ran(self, met: int) -> None:  # noqa: ARG002 - part of the contract
+        """Close its buckets to other pages until this page has ended."""
         self.arrivals.hold(self.buckets)
 
     def ended(self, met: int, *, committed: bool) -> None:
-        """Move the cursors over what was settled or lined up."""
+        """Move the cursors past rows that were settled or lined up."""
         self.arrivals.release(self.buckets)
         if not committed:
             return
         last = {bucket_of(row): row["id"] for row in self.rows[:met] if row["position"] is None}
         left = {bucket_of(row) for row in self.rows[met:]}
-        # A bucket for which there was no room is still the one that was asked the longest ago.
+        # A bucket that had no room in the page stays the least recently asked one.
         for bucket in (each for each in self.arrived if each in last or each in self.drained):
             self.arrivals.taken(bucket, last.get(bucket, 0))
             if bucket in self.drained and bucket not in left:
@@ -64,7 +63,7 @@ class BucketClaim:
     async def hold(
         self, connection: Connection, row: ClaimedEvent, before: Sequence[ClaimedEvent]
     ) -> None:
-        """Take the row's bucket, and line up what stands before it: then it may be, too."""
+        """Lock the row's bucket, and line up the unsettled rows before it."""
         await lines.hold(connection, self.sql, [bucket_of(row)])
         own = [
             each["id"]
@@ -78,5 +77,5 @@ class BucketClaim:
 
 
 def bucket_of(row: ClaimedEvent) -> Bucket:
-    """The bucket of an event in a line."""
+    """The bucket of an event with an ordering key."""
     return row["topic"], row["bucket"]

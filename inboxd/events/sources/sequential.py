@@ -1,13 +1,13 @@
-"""Events of sequential topics: a source of pages in which no key is out of order (promise 5).
+"""Events of sequential topics: a source of pages that keep the order of each key (promise 5).
 
-Owns what this worker remembers of lines: the cursors of arrivals, the lanes of due heads, and the
-lines of lined-up rows that it is in the middle of. A page takes a few of the buckets that nobody
-else has, each locked for the transaction, then reads them in a later statement: arrivals up to the
-horizon, and lined-up rows from the heads of their lines on (ADR 12). Promises what `Source` says;
-cursors move when a page has committed, and never past a row that was neither settled nor lined up;
-and that lines of buckets which others have hide no others behind them, however many they are.
-Known limit: while a page runs, nobody else processes what comes into its buckets.
-*See:* `source`, before it; `events/horizon.py` and `store/lines.py`, after it.
+Owns this worker's memory of lines: the cursors of arrivals, the lanes of due heads, and the lines
+whose lined-up rows it has begun to claim. A page takes a few buckets that no other page has, each
+locked for the transaction, then reads them in a later statement: arrivals up to the horizon, and
+lined-up rows from the heads of their lines (ADR 12). Promises the contract of `Source`; that
+cursors move only after a commit, and never past a row that is neither settled nor lined up; and
+that lines in other workers' buckets, in any number, do not hide the lines behind them.
+Known limit: while a page runs, no other worker processes new events of its buckets. *See:*
+`source`, before it; `events/horizon.py` and `store/lines.py`, after it.
 """
 
 from collections import Counter
@@ -30,25 +30,26 @@ from inboxd.store.connections import Connection
 from inboxd.store.lines import IdRange, Line
 from inboxd.store.rows import ClaimedEvent
 
-# Takes those of some buckets that nobody else has, the first so many, until the transaction ends.
+# Locks free buckets of these, at most the given number, until the transaction ends.
 Take: TypeAlias = Callable[[Connection, Sequence[Bucket], int], Awaitable[Sequence[Bucket]]]
 
-# Buckets that are tried together at most: all that others may have, and as many more.
+# Maximum number of buckets that are tried together: other workers may have half of them.
 _TRIED = 2 * BUCKETS
-# Pages of one worker that go on at a time: one is settled while the next is run.
+# Pages that a worker has at the same time: one is settled while the next one runs.
 _PAGES = 2
-# Lines that are asked together at most.
+# Maximum number of lines that are claimed together.
 _LINES = 100
-# A second claim is worth its round trip for more than this part of a page.
+# A second claim is worth its round trip if more than 1 / _FEW of the page is free.
 _FEW = 4
-# Seconds before rows that could not be had are looked at again.
-_SOON, _LATE = 0.002, 0.25
-# Seconds before those behind lines of which none could be had.
-_NEXT = 0.02
+# Pause in seconds before another try for rows that could not be claimed: half of the first, and the
+# longest.
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.002, 0.25
+# Pause in seconds before a look at the lines behind such rows.
+_NEXT_PAUSE = 0.02
 
 
 class SequentialSource:
-    """The lines of the sequential topics that this worker serves."""
+    """The lines of the sequential topics that this worker handles."""
 
     def __init__(
         self,
@@ -58,10 +59,10 @@ class SequentialSource:
         take: Take | None = None,
         pages: int = _PAGES,
     ) -> None:
-        """Take what the plugins serve, below the horizon of `reader`.
+        """Claim events that the plugins handle, below the horizon of `reader`.
 
-        served: of a relay, its topic. take: leases buckets, in place of `lines.try_buckets`. pages:
-        how many of this worker go on at a time.
+        served: the topic of a relay. take: leases buckets, in place of `lines.try_buckets`. pages:
+        how many pages of this worker run at a time.
         """
         self._parts = parts
         self._reader = reader
@@ -71,18 +72,18 @@ class SequentialSource:
         self._leases = take is not None
         self._arrivals = Arrivals()
         self._heads: dict[Key, Lane] = {}
-        # Lines with lined-up rows to go on with: their heads are behind the cursors.
+        # Lines with more lined-up rows: their heads are behind the cursors.
         self._going: dict[Line, None] = {}
-        # Whether due heads that others have are being passed by: looks go on behind them, up to the
-        # last; and whether there may be heads behind those that the last look saw.
+        # _passing: due heads of other workers are skipped: later claims continue behind them, up to
+        # the last head. _more_heads: there may be further heads behind the ones that were read.
         self._passing = self._more_heads = False
         self._wanting = False
-        self._pause = _SOON
+        self._pause = _FIRST_PAUSE
         self._pages = pages
         self._limits = TopicLimits(parts)
 
     def forget(self) -> None:
-        """Drop everything remembered of the server."""
+        """Forget everything about the server."""
         self._arrivals.forget()
         self._served.forget()
         self._heads.clear()
@@ -91,21 +92,21 @@ class SequentialSource:
 
     @property
     def again(self) -> float | None:
-        """How long to wait for producers that are open still, or for other workers."""
+        """Seconds to wait for open producers, or for other workers; None: no wait."""
         if not self._wanting:
             return self._limits.again
         if self._passing:
-            return _NEXT
-        self._pause = min(2 * self._pause, _LATE)
+            return _NEXT_PAUSE
+        self._pause = min(2 * self._pause, _LONGEST_PAUSE)
         return self._pause
 
     async def survey(self, connection: Connection, seen: LineLook) -> Survey:
-        """Take over the buckets that have arrivals, and the lanes that have heads."""
+        """Take over the buckets with arrivals and the lanes with heads."""
         arrived = [each for each in seen.arrived if each.mode == self._served.mode]
         self._served.forget()
         ours = await self._served.ours(connection, [(each.topic, each.type) for each in arrived])
         found = [
-            # What is being taken into a topic comes to lie before what is there.
+            # An intake adds events before the existing ones.
             ((each.topic, each.bucket), 1 if each.topic in seen.held else each.first)
             for each in arrived
             if (each.topic, each.type) in ours
@@ -121,11 +122,11 @@ class SequentialSource:
         return Survey(bool(found or due), soonest(s.next for s in heads))
 
     def is_known(self) -> bool:
-        """Whether there is a bucket, a lane of heads or a line to ask."""
+        """Whether a bucket, a lane of heads or a line is known."""
         return bool(self._arrivals.after or self._heads or self._going)
 
     async def claim(self, connection: Connection, most: int) -> BucketClaim | None:
-        """Take buckets, and then what may run of them."""
+        """Take buckets, and then rows of them that may run."""
         self._wanting = False
         due, waiting = await self._due(connection), await self._arrived(connection)
         topics = [*(line.topic for line in due), *self._in_reach(waiting)]
@@ -146,7 +147,7 @@ class SequentialSource:
         rows = [*lined_up, *sorted(fresh, key=lambda row: row["id"])]
         if not rows:
             return None
-        self._wanting, self._pause = False, _SOON
+        self._wanting, self._pause = False, _FIRST_PAUSE
         cut = len(lined_up) == share
         return BucketClaim(
             rows=rows,
@@ -165,9 +166,9 @@ class SequentialSource:
     # --------------------------------------------------------------------------------- claims
 
     async def _due(self, connection: Connection) -> list[Line]:
-        """Lines with lined-up rows that may go on: known to, or those whose heads are due."""
+        """Lines with lined-up rows that may run: known ones, and lines whose heads are due."""
         lanes = [lane for lane in self._heads.values() if self._served.serves(lane.key)]
-        # Those of a topic that was paused meanwhile: a survey finds them when it is resumed.
+        # Drop lines of a topic that is paused now: a survey finds them again after the pause.
         allow = self._parts.controls.allow
         for line in [line for line in self._going if not allow("topic", line.topic, "")]:
             del self._going[line]
@@ -179,7 +180,7 @@ class SequentialSource:
                 lanes[head.lane].advance(head.run_at, head.id)
                 self._going[head.line] = None
             self._more_heads = len(heads) == room
-            if self._passing and not self._more_heads:  # next time from the beginning
+            if self._passing and not self._more_heads:  # the next reading begins at the first head
                 self._passing = False
                 for lane in lanes:
                     lane.rewind()
@@ -187,7 +188,7 @@ class SequentialSource:
         return [line for line in self._going if _bucket_of_line(line) not in held]
 
     async def _arrived(self, connection: Connection) -> list[Bucket]:
-        """Buckets with arrivals that may be taken, those first that were asked the longest ago."""
+        """Buckets with arrivals that may be taken, the least recently asked first."""
         if not self._arrivals.free():
             await self._look(connection)
         bound = self._reader.horizon.bound
@@ -198,7 +199,7 @@ class SequentialSource:
         if self._rewinds != self._reader.rewinds:
             self._rewinds = self._reader.rewinds
             self.forget()
-            self._wanting = True  # what is there, from the beginning
+            self._wanting = True  # sweep everything from the beginning
         picked = self._pick()
         self._parts.metrics.horizon_buckets.set(
             sum(first > bound(bucket[1], bucket[0]) for bucket, first in self._arrivals.free())
@@ -211,13 +212,13 @@ class SequentialSource:
         return [bucket for bucket in picked if allow("topic", bucket[0], "")][:_TRIED]
 
     def _share(self) -> int:
-        """How many buckets a page may have: there are enough for the pages of all workers."""
+        """Number of buckets for a page, so that the pages of all workers have enough."""
         return max(1, BUCKETS // (self._pages * (self._parts.fleet.peers + 1)))
 
     def _in_reach(self, waiting: Sequence[Bucket]) -> list[str]:
-        """The topics that a page may come to: one that it would leave keeps its slot for others.
+        """The topics that a page may reach; slots of other topics are left to other workers.
 
-        Those of which the last page got no slot are asked again, but hide nobody behind them.
+        Topics that refused a slot to the last page are asked again, but do not use up the share.
         """
         refused = self._limits.refused
         likely = [topic for topic, _ in waiting if topic not in refused]
@@ -232,10 +233,10 @@ class SequentialSource:
         waiting: Sequence[Bucket],
         topics: frozenset[str],
     ) -> tuple[list[Bucket], list[Bucket]]:
-        """Take buckets of lines that are due, and buckets that have arrivals.
+        """Take buckets with due lines, and buckets with arrivals.
 
-        What is leased may be out for long, and others want some, too: there, both have the share
-        together.
+        Leases may last long, and other workers need buckets, too: with leases, both kinds together
+        get one share.
         """
         share, due_in = self._share(), list(dict.fromkeys(map(_bucket_of_line, due)))
         if not self._leases:
@@ -249,7 +250,7 @@ class SequentialSource:
     async def _take(
         self, connection: Connection, wanted: Sequence[Bucket], topics: frozenset[str], most: int
     ) -> list[Bucket]:
-        """Take the first `most` of the wanted buckets that nobody else has."""
+        """Take up to `most` of the wanted buckets that no other page has, in their order."""
         tried = [bucket for bucket in wanted if bucket[0] in topics]
         return [*await self._try(connection, tried, most)] if tried else []
 
@@ -259,7 +260,7 @@ class SequentialSource:
         return await lines.try_buckets(connection, self._parts.sql, buckets, most)
 
     async def _look(self, connection: Connection) -> None:
-        """Whether anything has come into the buckets that are known."""
+        """Read whether events have arrived in the known buckets."""
         held = self._arrivals.held
         cursors = [each for each in self._arrivals.after.items() if each[0] not in held]
         if cursors:
@@ -279,13 +280,14 @@ class SequentialSource:
     async def _claim_arrivals(
         self, connection: Connection, arrived: Sequence[Bucket], most: int
     ) -> tuple[list[ClaimedEvent], frozenset[Bucket]]:
-        """Up to `most` arrivals, and those of the buckets that have no more.
+        """Up to `most` arrivals, and the buckets that have no more.
 
-        Each bucket gives its share at first: what was written together lies together, and a page of
-        one bucket would touch a block for each row. What room is left goes to those that have more.
+        Each bucket first gives an equal share: neighbouring rows on the disk belong to different
+        buckets, so a page of one bucket would touch a block for each row. The remaining room goes
+        to buckets that have more.
         """
         after, bound = self._arrivals.after, self._reader.horizon.bound
-        # Cursors may have been forgotten since: somebody died, or a chunk was left to a peer.
+        # Cursors may be forgotten by now: a worker died, or a chunk was left to a peer.
         asked = [bucket for bucket in arrived if bucket in after][: max(0, most)]
         if not asked:
             return [], frozenset()
@@ -310,7 +312,7 @@ def _bucket_of_line(line: Line) -> Bucket:
 
 
 def _drained(asked: Sequence[Bucket], rows: Sequence[ClaimedEvent], most: int) -> frozenset[Bucket]:
-    """Which of the buckets asked have nothing more; `rows` as the statement gave them."""
+    """The buckets that have no more; rows: in the statement's order."""
     if len(rows) < most:
         return frozenset(asked)
     last = asked.index(bucket_of(rows[-1])) if rows else 0

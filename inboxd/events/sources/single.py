@@ -1,8 +1,8 @@
-"""Events that are processed each by itself: a source of pages.
+"""Events that are processed one by one: a source of pages.
 
-Owns the lanes of (topic, type) and their cursors. Promises what `Source` and `Claim` say. Known
-limit: what commits behind a cursor waits for the next sweep.
-*See:* `source`, before it; `store/events.py`, after it.
+Owns the lanes of (topic, type) and their cursors. Promises the contracts of `Source` and `Claim`.
+Known limit: rows that commit behind a cursor wait for the next sweep. *See:* `source`, before it;
+`store/events.py`, after it.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from inboxd.store.rows import ClaimedEvent
 
 
 class LaneClaim:
-    """Rows of lanes; their locks are enough."""
+    """Rows of lanes; locks of the rows suffice."""
 
     exclusive = False
     order = None
@@ -27,14 +27,14 @@ class LaneClaim:
     def __init__(
         self, rows: Sequence[ClaimedEvent], asked: Sequence[Lane], known: Lanes, most: int
     ) -> None:
-        """At most `most` rows were claimed of the lanes `asked`, which are among the `known`."""
+        """`rows`: at most `most`, claimed from the lanes `asked`, which belong to `known`."""
         self.rows = rows
         self.full = len(rows) == most
         self._asked = asked
         self._known = known
 
     def ran(self, met: int) -> None:
-        """The next claim starts behind these, although they are locked still."""
+        """Move the cursors past these rows, which are still locked."""
         rows = self.rows[:met]
         for row in rows:
             self._asked[row["lane"] - 1].advance(row["run_at"], row["id"])
@@ -42,45 +42,43 @@ class LaneClaim:
             self._known.took(self._asked[position - 1])
 
     def ended(self, met: int, *, committed: bool) -> None:
-        """Nothing to do: cursors were moved before."""
+        """Do nothing: the cursors have moved already."""
 
     async def hold(
         self, connection: Connection, row: ClaimedEvent, before: Sequence[ClaimedEvent]
     ) -> None:
-        """Nothing to do: the row's lock is enough."""
+        """Do nothing: the row's lock suffices."""
 
 
 class SingleSource:
     """The lanes of pending events."""
 
     def __init__(self, parts: Parts) -> None:
-        """Take what the plugins serve."""
         self._parts = parts
         self._lanes = Lanes()
         self._limits = TopicLimits(parts)
 
     @property
     def again(self) -> float | None:
-        """When a slot of a topic may be free."""
+        """Seconds until a slot of a topic may be free."""
         return self._limits.again
 
     def forget(self) -> None:
-        """Drop the cursors."""
         self._lanes.forget()
 
-    async def survey(self, connection: Connection, looked: LineLook) -> Survey:  # noqa: ARG002 - as the contract has it
-        """Look at every lane from its beginning."""
+    async def survey(self, connection: Connection, looked: LineLook) -> Survey:  # noqa: ARG002 - part of the contract
+        """Rewind every lane, and look for due events."""
         seen = await events.survey(connection, self._parts.sql)
         served = [s for s in seen if self._serves(s.key)]
         due = self._lanes.sweep(served)
         return Survey(due, soonest(s.next for s in served))
 
     def is_known(self) -> bool:
-        """Whether there is a lane to ask."""
+        """Whether there is a lane to claim from."""
         return bool(self._lanes.ordered())
 
     async def claim(self, connection: Connection, most: int) -> LaneClaim | None:
-        """Take due events from the cursors on; what is probed comes first, and is few."""
+        """Claim due events behind the cursors; first a few from probed lanes."""
         lanes, probed = self._open(), self._probed()
         if probed and (room := min(most, *(room for _, room in probed))) > 0:
             found = await self._claim(connection, [lane for lane, _ in probed], room)
@@ -101,27 +99,27 @@ class SingleSource:
             rows = await events.claim(connection, self._parts.sql, asked, allowed.most)
             if rows:
                 return LaneClaim(rows, asked, self._lanes, allowed.most)
-            # A topic that is bounded was asked alone: the others have their turn.
+            # A topic with a limit was asked alone: now ask the other topics.
             for lane in asked:
                 self._lanes.took(lane)
             lanes = [lane for lane in lanes if lane.key[0] not in allowed.topics]
         return None
 
     def _serves(self, lane: tuple[str | int | None, ...]) -> bool:
-        # What was written before its topic was a relay's is taken into lines first.
+        # Events that are older than their topic's relay are taken into lines first.
         if lane[0] in self._parts.registry.relays:
             return False
         return serves(self._parts, str(lane[0]), str(lane[1]))
 
     def _open(self) -> list[Lane]:
-        """The lanes that are not left alone."""
+        """The lanes that are not paused, and whose breakers are not open."""
         lanes = self._lanes.ordered()
         if not self._parts.controls.are_quiet:
             return [lane for lane in lanes if self._serves(lane.key)]
         return lanes
 
     def _probed(self) -> list[tuple[Lane, int]]:
-        """The lanes whose breaker this worker probes, with how many may begin."""
+        """The lanes whose breaker this worker probes, and how many events of each may begin."""
         breakers = self._parts.breakers
         if not breakers.probing:
             return []

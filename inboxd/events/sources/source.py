@@ -1,11 +1,11 @@
-"""Where pages of events come from: what the event processor asks of a source, and in which order.
+"""Sources of pages of events: the contract, and the order in which the processor asks them.
 
-Owns the contract, whose turn it is, and the look at all lines from their beginning: under a
-snapshot that somebody holds, a look passes all that is dead, so all who serve lines share one.
-There are two sources: `SingleSource`, events each by itself, and `SequentialSource`, events of
-sequential topics, in the order of their keys. Chunks are no pages: each is a transaction of its
-own, beside the others (`inboxd.events.chunks`).
-*See:* `events/page.py`, which asks; `single` and `sequential`, which answer.
+Owns the contract, the turns of the sources, and the survey of all lines from their beginnings,
+which all users of lines share: each survey must pass the dead rows that old snapshots keep. There
+are two sources: `SingleSource`, for events one by one, and `SequentialSource`, for events of
+sequential topics in the order of their keys. Chunks are not pages: each has a transaction of its
+own, beside the pages (`inboxd.events.chunks`). *See:* `events/page.py`, which asks; `single` and
+`sequential`, which answer.
 """
 
 from collections.abc import Collection, Sequence
@@ -27,8 +27,8 @@ from inboxd.store.statements import Statements
 class LineLook:
     """Arrivals, and heads with the mode of their topic.
 
-    complete: the bound of each bucket before the look; what is above it may come to lie before what
-    was seen. held: the topics that take in what waits, before what is there.
+    complete: the bound of each bucket before the survey; events above it may still commit before
+    the ones that were seen. held: topics whose intake adds waiting events before the existing ones.
     """
 
     arrived: Sequence[Arrived]
@@ -38,43 +38,43 @@ class LineLook:
 
 
 async def look(connection: Connection, sql: Statements, reader: HorizonReader) -> LineLook:
-    """Look once at everything in lines."""
+    """Survey all lines once from their beginnings."""
     complete, held = reader.horizon.bounds(), reader.horizon.held
     arrived, heads = await lines.survey(connection, sql)
     return LineLook(arrived, heads, complete, held)
 
 
 class Claim(Protocol):
-    """What one claim brought. All but `hold` are called between transactions."""
+    """The result of one claim. All methods but `hold` are called between transactions."""
 
     @property
     def rows(self) -> Sequence[ClaimedEvent]:
-        """At least one."""
+        """The claimed rows, at least one."""
 
     @property
     def full(self) -> bool:
-        """Whether there may be more."""
+        """Whether the source may have more rows."""
 
     @property
     def order(self) -> PageOrder | None:
-        """Of rows in lines: which lines stand still."""
+        """The lines of the page; None: its rows have no lines."""
 
     @property
     def exclusive(self) -> bool:
-        """Whether nobody can take what its page has before that has ended."""
+        """Whether no other page can have its buckets before this page has ended."""
 
     def ran(self, met: int) -> None:
-        """The first `met` rows were run; their page is about to be settled."""
+        """Note that the first `met` rows were reached; their page is about to be settled."""
 
     def ended(self, met: int, *, committed: bool) -> None:
-        """The page has ended."""
+        """Note that the page has ended, and whether it committed."""
 
     async def hold(
         self, connection: Connection, row: ClaimedEvent, before: Sequence[ClaimedEvent]
     ) -> None:
-        """In a transaction of its own: make it safe to deal with one row by its id.
+        """Make it safe to process one row by its id, in a transaction of its own.
 
-        before: rows of the same page that were met before it, and are unsettled again.
+        before: earlier rows of the same page, which are unsettled again.
         """
 
 
@@ -83,51 +83,49 @@ class Source(Protocol):
 
     @property
     def again(self) -> float | None:
-        """Seconds after which rows that could not be had may be; None: nothing is waited for."""
+        """Seconds until rows may be claimable that are not now; None: there are none."""
 
     def forget(self) -> None:
-        """The connection was lost, or a page did not commit: drop what was remembered."""
+        """Forget everything: the connection was lost, or a page did not commit."""
 
     async def survey(self, connection: Connection, looked: LineLook) -> Survey:
-        """Look at everything from the beginning, and rewind the cursors of what is due.
+        """Survey from the beginning, and rewind the cursors of lanes that are due.
 
-        looked: what was seen of all lines, once for all who serve some.
+        looked: the shared survey of all lines.
         """
 
     def is_known(self) -> bool:
-        """Whether there is anything to ask; if not, only a survey can find something."""
+        """Whether there is anything to claim from; if not, only a survey can find events."""
 
     async def claim(self, connection: Connection, most: int) -> Claim | None:
-        """Take at most `most` rows, in the page's transaction; None: there are none."""
+        """Claim at most `most` rows in the page's transaction; None: there are none."""
 
 
 class PageSources:
-    """The sources of one worker: the one least recently used is asked first."""
+    """The sources of one worker: the least recently used one is asked first."""
 
     def __init__(self, *sources: Source) -> None:
-        """Ask these in turn."""
         self._sources = list(sources)
 
     @property
     def again(self) -> float | None:
-        """Seconds after which rows that could not be had may be."""
+        """Seconds until rows may be claimable that are not now."""
         return soonest([source.again for source in self._sources])
 
     def forget(self) -> None:
-        """Drop what was remembered."""
         for source in self._sources:
             source.forget()
 
     async def survey(self, connection: Connection, looked: LineLook) -> Survey:
-        """Look at everything from the beginning."""
+        """Survey all sources from their beginnings."""
         return Survey.of([await source.survey(connection, looked) for source in self._sources])
 
     def are_known(self) -> bool:
-        """Whether any has something to ask."""
+        """Whether a source has anything to claim from."""
         return any(source.is_known() for source in self._sources)
 
     async def claim(self, connection: Connection, most: int) -> Claim | None:
-        """Ask them in turn, until one has something."""
+        """Ask the sources in turn, until one has rows."""
         for source in [each for each in self._sources if each.is_known()]:
             claim = await source.claim(connection, most)
             if claim is not None:

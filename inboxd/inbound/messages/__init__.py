@@ -1,6 +1,6 @@
-"""Messages in: from a broker to events that are durable, and only then acknowledged.
+"""Messages in: a broker's messages become durable events, and are acknowledged only then.
 
-`source` is the life of a source, however often its broker or the database goes away; `reading`
-reads from one consumer; `compiled` makes events of a message; `streams` knows what of a stream is
-stored; `storing` stores a page. `verifying` compares all that with what brokers have.
+`source` runs a source, through outages of its broker or the database; `reading` reads from one
+consumer; `compiled` makes events of a message; `streams` knows the stored messages of a stream;
+`storing` stores a page. `verifying` compares the stored messages with the brokers' contents.
 """

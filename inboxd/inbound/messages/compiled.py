@@ -1,11 +1,11 @@
-"""A message source's settings, compiled: from a message to what is stored of it.
+"""Compiled settings of a message source: turns a message into the row to store.
 
-Owns what is read where the settings say nothing: CloudEvents (binary, with the prefix of every
-binding, and structured) with the extensions that our relays write, the broker's own key and ids.
-Promises: a message that comes again is an event with the same id, the CloudEvent's where that is a
-uuid; what no event can be made of is one broken event with the reason. Known limit: a message
-without a position and without an id of any kind is a new event each time.
-*See:* `inboxd/brokers/cloud_events.py`; `storing.py`, after it.
+Owns the defaults of unset settings: CloudEvents (binary, with the prefix of each binding, and
+structured) with the extensions of our relays, the broker's own key and ids.
+Promises: a redelivered message becomes an event with the same id, which is the CloudEvent's id if
+that is a uuid; a message of which no event can be made becomes one broken event with the reason.
+Known limit: a message without a position and without any id is a new event at each delivery. *See:*
+`inboxd/brokers/cloud_events.py`; `storing.py`, after it.
 """
 
 import hashlib
@@ -28,24 +28,24 @@ from inboxd.model.message import ReceivedMessage
 from inboxd.model.receipt import ReceivedEvent
 from inboxd.settings import MessageSource
 
-# Of NATS and HTTP, of Kafka, of AMQP 1.0, and of AMQP where a colon may not be.
+# For NATS and HTTP, for Kafka, for AMQP 1.0, and for AMQP where a colon is not allowed.
 _PREFIXES = (cloud_events.NATS_PREFIX, "ce_", "cloudEvents:", "cloudEvents_")
 _STRUCTURED = "application/cloudevents"
-# The extensions that have columns of their own.
+# Extensions that have columns of their own.
 _WITH_COLUMNS = frozenset(
     {
         *("correlationid", "causationid", "partitionkey", "traceparent", "schemaversion"),
         *("tenant", "entitytype", "entityid"),
     }
 )
-# Of the ids that are derived from where a message stood.
+# Namespace of ids that are derived from a message's position or id.
 _NAMESPACE = UUID("6f0c1c1e-5d5b-5a0e-9a55-0c8f2d8f2b4e")
 _UUID_LENGTH = 36
 _VERSION_DIGITS = 5
 
 
 class ArrivedMessage(NamedTuple):
-    """A message as the settings read it. body: of its event, also in structured mode."""
+    """A message, and its CloudEvent if any. body: the event's body, also in structured mode."""
 
     message: IncomingMessage
     body: bytes
@@ -53,24 +53,24 @@ class ArrivedMessage(NamedTuple):
 
     @property
     def headers(self) -> Headers:
-        """Those of the message."""
         return self.message.headers
 
     @property
     def sha256(self) -> str:
-        """Of the body; of one that was left out, as it came."""
+        """The hash of the whole body, also of a body that was too large and left out."""
         left_out = self.message.left_out
         return hashlib.sha256(self.body).hexdigest() if left_out is None else left_out.sha256
 
 
 class CompiledMessageSource:
-    """One source: what becomes of its messages."""
+    """One source: turns its messages into rows to store."""
 
     def __init__(self, name: str, kind: str, settings: MessageSource) -> None:
-        """Raises UsageError for what cannot be compiled. kind: its broker's."""
+        """kind: the broker's. Raises UsageError for settings that cannot be compiled."""
         self.name = name
         self.settings = settings
-        # Whether the broker divides the streams among those that read; else one worker reads all.
+        # Whether the broker divides the streams among its readers; else one worker reads all
+        # streams.
         self.grouped = kind == "kafka"
         self._uuids = Uuids()
         self._max_body = settings.max_body
@@ -93,7 +93,7 @@ class CompiledMessageSource:
         self._headers = settings.headers
 
     def received(self, message: IncomingMessage) -> ReceivedMessage:
-        """What is stored of a message."""
+        """The row to store for a message."""
         arrived = self._arrived(message)
         event = arrived.event
         extensions = {} if event is None else event.extensions
@@ -119,7 +119,7 @@ class CompiledMessageSource:
             if found is not None:
                 return ArrivedMessage(message, found[1], found[0])
         event = cloud_events.read(message.headers, _PREFIXES) if message.headers else None
-        # A CloudEvent need not have data; what is none is what its body is.
+        # A CloudEvent may have no data; without a CloudEvent an empty body is stored unchanged.
         return ArrivedMessage(
             message, self._no_data if event is not None and not body else body, event
         )
@@ -140,10 +140,10 @@ class CompiledMessageSource:
             return maker.broken(arrived, id_, payload, str(problem), trace)
 
     def _derived_id(self, arrived: ArrivedMessage) -> UUID:
-        """Of where it stood, or of the message's id; the same whenever it comes."""
+        """An id made from the message's position or id; the same at each delivery."""
         message = arrived.message
         if message.position is not None:
-            identity = message.identity.partition(" ")[0]  # the rest is of the message
+            identity = message.identity.partition(" ")[0]  # the other part belongs to the message
             place = f"{message.stream}\0{identity}\0{message.position}"
             return uuid5(_NAMESPACE, f"{self.name}\0{place}")
         id_ = _id_of(arrived)
@@ -152,13 +152,13 @@ class CompiledMessageSource:
         return uuid5(_NAMESPACE, f"{self.name}\0{message.stream}\0\0{id_}")
 
     def _other_id(self, arrived: ArrivedMessage, events: Sequence[ReceivedEvent]) -> UUID | None:
-        """Where its position or its dedup key tells whether it is another one with this id."""
+        """The id to use if another message has the CloudEvent's; None: it is the same message."""
         if arrived.message.position is not None:
             return self._derived_id(arrived)
         return self._uuids.make(time.time_ns()) if events[0].dedup_key is not None else None
 
     def _headers_of(self, arrived: ArrivedMessage) -> str | None:
-        """Those that the settings choose, and the CloudEvent's attributes. Raises BrokenBody."""
+        """The headers that the settings choose, and the CloudEvent's. Raises BrokenBody."""
         came, event = arrived.message.headers, arrived.event
         found = {name: came[name] for name in self._headers if name in came}
         if event is not None:
@@ -167,7 +167,7 @@ class CompiledMessageSource:
 
 
 def _attributes(event: CloudEvent) -> dict[str, str]:
-    """What a handler may want to know; the time is the event's."""
+    """Attributes of the event as headers, without those that have columns."""
     found = {"ce-id": event.id, "ce-source": event.source, "ce-type": event.type}
     if event.subject is not None:
         found["ce-subject"] = event.subject
@@ -183,7 +183,7 @@ def _read_type(prefix: str) -> Callable[[ArrivedMessage, object, str], str]:
     def read(arrived: ArrivedMessage, _document: object, _text: str) -> str:
         if arrived.event is None:
             raise BrokenBody(
-                "it is no CloudEvent, and the settings have neither type nor type_from"
+                "the message is not a CloudEvent, and the settings have neither type nor type_from"
             )
         try:
             return keys.short(prefix + arrived.event.type)
@@ -194,7 +194,7 @@ def _read_type(prefix: str) -> Callable[[ArrivedMessage, object, str], str]:
 
 
 def _extension(name: str) -> ReadOf[ArrivedMessage]:
-    """What our relays write of an event's columns."""
+    """A reader of the extension in which our relays write a column of the event."""
 
     def read(arrived: ArrivedMessage, _document: object, _text: str) -> str | None:
         found = None if arrived.event is None else arrived.event.extensions.get(name)
@@ -206,7 +206,7 @@ def _extension(name: str) -> ReadOf[ArrivedMessage]:
 
 
 def _partition(arrived: ArrivedMessage, _document: object, _text: str) -> str:
-    """By what its broker keeps the order: its key, or else all of the partition or queue."""
+    """The unit in which the broker keeps order: the key, or else the partition or queue."""
     return _ordering_key(arrived, arrived.message.stream)
 
 
@@ -222,7 +222,7 @@ def _ordering_key(arrived: ArrivedMessage, other: str) -> str:
 
 
 def _dedup_key(arrived: ArrivedMessage, _document: object, _text: str) -> str | None:
-    """Where the broker has positions, these are enough."""
+    """The message's id; None if the broker has positions, which identify it already."""
     if arrived.message.position is not None:
         return None
     id_ = _id_of(arrived)
@@ -230,23 +230,23 @@ def _dedup_key(arrived: ArrivedMessage, _document: object, _text: str) -> str | 
 
 
 def _id_of(arrived: ArrivedMessage) -> str | None:
-    """What tells a message from others where the broker has no positions."""
+    """The id of a message from a broker without positions."""
     message, event = arrived.message, arrived.event
     if message.id:
         return message.id
     if event is None:
         return None
-    # Unique for its source only, unless it is a uuid.
+    # An id that is not a uuid is unique only for its source.
     return event.id if _uuid(event.id) is not None else f"{event.source} {event.id}"
 
 
 def _fitted(text: str, fit: keys.Fit) -> str:
-    """A key as a column can have it: what has a NUL is a hash, as what is too long."""
+    """A key that fits its column: a key with NUL is hashed, like a key that is too long."""
     return fit(text) if "\0" not in text else hashlib.sha256(text.encode()).hexdigest()
 
 
 def _version(text: str | None) -> int:
-    """Of its payload's schema; what is none is as if nothing was said."""
+    """The version of the payload's schema; 1 if it is missing or invalid."""
     if text is None or not text.isascii() or not text.isdecimal() or len(text) > _VERSION_DIGITS:
         return 1
     return int(text) if checks.count(int(text)) is None else 1
@@ -273,7 +273,7 @@ def _traceparent(arrived: ArrivedMessage) -> str | None:
 
 
 def _occurred_at(arrived: ArrivedMessage) -> datetime | None:
-    """When it happened, or else when it was sent, if a column can have that."""
+    """When the event happened, else when it was sent; None if a column cannot hold that time."""
     event, sent_at = arrived.event, arrived.message.sent_at
     found = None if event is None else event.time
     if found is None and sent_at is not None:

@@ -1,10 +1,9 @@
-"""Reads from one consumer: receives a page while the one before it is stored, then acknowledges.
+"""Reads from one consumer: receives a page while the previous one is stored, then acknowledges.
 
-Owns the order of that. Promises that a page is acknowledged after its commit, and not before those
-in front of it; that one page is stored and one is held beside it, at most, whatever comes; that the
-consumer is used by one task alone, and closed whatever happens. Known limit: what was received and
-not stored when reading ends is the broker's again.
-*See:* `source.py`, before it; `storing.py`.
+Promises that a page is acknowledged after its commit, and after all pages before it; that at most
+one page is being stored and one page is held; that only one task uses the consumer, and closes it
+at the end. Known limit: messages that were received but not stored when reading ends are delivered
+again. *See:* `source.py`, before it; `storing.py`.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -19,14 +18,14 @@ from inboxd.inbound.messages.streams import OpenedStreams
 from inboxd.settings import MessageSource
 from inboxd.telemetry.messages import SourceMetrics
 
-# Seconds that the first message is waited for: while nothing is under way, and while a page is.
-_IDLE, _BUSY = 0.25, 0.02
-# What a consumer may take beyond that: a group divides its streams, a connection is tried again.
-_LONGEST = 120.0
+# Seconds to wait for the first message: while no page is being stored, and while one is.
+_IDLE_SECONDS, _BUSY_SECONDS = 0.25, 0.02
+# Extra seconds for a consumer: its group may rebalance, or it may connect again.
+_LONGEST_SECONDS = 120.0
 
 
 class StoredPage:
-    """A page that is being stored, or was."""
+    """A page that is being stored, or was stored."""
 
     def __init__(self, messages: Sequence[IncomingMessage]) -> None:
         self.messages = messages
@@ -34,30 +33,30 @@ class StoredPage:
         self._ended = anyio.Event()
 
     async def store(self, storing: PageStoring) -> None:
-        """Store it; does not raise."""
+        """Store the page; `wait` raises its error."""
         try:
             await storing.store(self.messages)
         except Exception as error:  # noqa: BLE001 - raised by `wait`
             self.error = error
         except BaseException:
-            self.error = DatabaseError("a page was not stored to its end: this worker stops")
+            self.error = DatabaseError("the worker stopped while it stored a page")
             raise
         finally:
             self._ended.set()
 
     async def ended(self) -> None:
-        """Wait until it is stored, or cannot be, as long as the server may work on it."""
+        """Wait until the page is stored or has failed."""
         await self._ended.wait()
 
     async def wait(self) -> None:
-        """Wait until it is stored. Raises what was in the way."""
+        """Wait until the page is stored. Raises its error."""
         await self._ended.wait()
         if self.error is not None:
             raise self.error
 
 
 class ConsumerReading:
-    """One consumer, until its end."""
+    """Reads from one consumer until the reading ends."""
 
     def __init__(
         self,
@@ -68,7 +67,7 @@ class ConsumerReading:
         storing: PageStoring,
         metrics: SourceMetrics,
     ) -> None:
-        """Nothing is received yet; tasks: where pages are stored."""
+        """`tasks`: where pages are stored."""
         self._consumer = consumer
         self._tasks = tasks
         self._rows = min(settings.page_rows, settings.prefetch)
@@ -79,10 +78,10 @@ class ConsumerReading:
         self._page: StoredPage | None = None
 
     async def run(self, goes_on: Callable[[], Awaitable[bool]]) -> None:
-        """Read as long as it goes on; then store and acknowledge what is being stored.
+        """Read while `goes_on` returns True; then store and acknowledge the last page.
 
-        Raises BrokerUnavailable, StreamLost, LeaseLost, TopicsPaused, StreamReset, and what the
-        database raises.
+        Raises BrokerUnavailable, StreamLost, LeaseLost, TopicsPaused, StreamReset, and the
+        database's errors.
         """
         try:
             while await goes_on():
@@ -93,10 +92,14 @@ class ConsumerReading:
                 await self._page.ended()
 
     async def _turn(self) -> None:
-        """Receive while the page before is stored; then let what came be the next one."""
-        page = [*await self._receive(self._room(), _IDLE if self._page is None else _BUSY)]
+        """Receive while the previous page is stored, then begin to store the received one."""
+        page = [
+            *await self._receive(
+                self._room(), _IDLE_SECONDS if self._page is None else _BUSY_SECONDS
+            )
+        ]
         await self._acknowledge()
-        if page and len(page) < self._rows:  # what came meanwhile
+        if page and len(page) < self._rows:  # take messages that arrived in the meantime
             page += await self._receive(self._rows - len(page), 0.0)
         if page:
             self._page = StoredPage(page)
@@ -110,10 +113,12 @@ class ConsumerReading:
         if most <= 0:
             return ()
         page: Sequence[IncomingMessage] = ()
-        with anyio.move_on_after(within + _LONGEST) as scope:
+        with anyio.move_on_after(within + _LONGEST_SECONDS) as scope:
             page = await self._consumer.receive(most, within)
         if scope.cancelled_caught:
-            raise BrokerUnavailable(f"its client did not come back within {_LONGEST:g} s")
+            raise BrokerUnavailable(
+                f"the broker's client did not return within {_LONGEST_SECONDS:g} s"
+            )
         if page:
             self._metrics.received(len(page), sum(message.redelivered for message in page))
             await self._streams.open_all(page)

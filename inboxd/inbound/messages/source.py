@@ -1,12 +1,12 @@
-"""The life of one source of messages in one worker: waits for its turn, reads, and tries again.
+"""Runs one source of messages in one worker: waits for its turn, reads, and tries again.
 
-Owns when a consumer is opened and closed, and what is told of that. Promises that of a source whose
-broker does not divide its streams one worker reads at a time, by a lease, and that another goes on
-as soon as that one leaves; that what is paused, and a database or a broker that is away, stops the
-reading, and nothing is held meanwhile; that a stream which is lost stops its source, told once,
-until an operator resets it or its broker has it again. Known limit: a lease is lost with its
-worker, which the reaper has to notice.
-*See:* `daemon/message_sources.py`, which hosts it; `reading.py`, one consumer.
+Owns the opening and closing of consumers, and the reports about them. Promises that a source whose
+broker does not divide its streams is read by one worker at a time, by a lease, and that the next
+worker continues as soon as the first one leaves; that a pause, or an outage of the database or the
+broker, stops the reading, so that no messages are held during it; that a lost stream stops its
+source, reported once, until an operator resets the stream or the broker has it again. Known limit:
+if a worker dies, its lease stays until the reaper notices the death. *See:*
+`daemon/message_sources.py`, which hosts it; `reading.py`, one consumer.
 """
 
 import random
@@ -35,26 +35,27 @@ from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
 
-# After a failure; shorter where nothing is wrong, as when another worker has taken over.
+# Wait after a failure; the first waits are short, for example for a worker that takes over from
+# another one.
 _WAITS: Final = Exponential(base="500ms", cap="30s", jitter="half")
-# Seconds between two looks at lease and streams, and while it waits for its turn.
-_LOOK = 1.0
-# Between two looks for pauses, while it is paused.
-_SOON = 0.25
-# Seconds between two rows that tell the same, and two questions how far it is behind.
-_SHOW = 5.0
-# Seconds between two tries to open what was lost.
-_LOST = 60.0
-# Seconds beyond `connect_timeout` of each server for opening a consumer, which asks the database,
-# too; and for closing one.
-_OPENING, _CLOSING = 30.0, 5.0
+# Seconds between two checks of lease and streams, also while the worker waits for its turn.
+_LOOK_SECONDS = 1.0
+# Seconds between two checks of the pauses, while the source is paused.
+_PAUSED_SECONDS = 0.25
+# Seconds between two writes of an unchanged state, and between two measurements of the lag.
+_SHOW_SECONDS = 5.0
+# Seconds between two attempts to open a lost stream.
+_LOST_SECONDS = 60.0
+# Seconds for opening a consumer, which includes a question to the database, beyond
+# `connect_timeout` of each server; and for closing one.
+_OPENING_SECONDS, _CLOSING_SECONDS = 30.0, 5.0
 
 
 class SourceReader:
-    """One source of messages, as this worker reads it."""
+    """Reads one source of messages in this worker."""
 
     def __init__(self, parts: Parts, tasks: TaskGroup, name: str) -> None:
-        """Raises UsageError for what cannot be compiled. tasks: where pages are stored."""
+        """tasks: where pages are stored. Raises UsageError for settings that cannot be compiled."""
         self.name = name
         self._parts = parts
         self._tasks = tasks
@@ -67,7 +68,7 @@ class SourceReader:
         self._leased = False
         self._stopping = anyio.Event()
         self._streams = self._unopened()
-        # Topics that a page would have gone to.
+        # Paused topics to which events of the last page belong.
         self._paused_topics: frozenset[str] = frozenset()
         self._failures = 0
         self._state: ReaderState | None = None
@@ -76,11 +77,10 @@ class SourceReader:
         self._shown_at = self._looked_at = self._measured_at = 0.0
 
     def stop(self) -> None:
-        """Receive no more; `run` ends when what was received is stored."""
+        """Receive no more; `run` ends after the received messages are stored."""
         self._stopping.set()
 
     async def run(self) -> None:
-        """Live until stopped."""
         try:
             while not self._stopping.is_set():
                 wait = await self._try()
@@ -92,24 +92,24 @@ class SourceReader:
     # ------------------------------------------------------------------------------------ turns
 
     async def _try(self) -> float:
-        """Read, if it may; seconds after which to try again. Does not raise."""
+        """Read, if this worker may; returns the seconds until the next attempt. Does not raise."""
         try:
             if why := self._paused():
-                await self._tell("paused", why)
-                return _SOON
+                await self._report("paused", why)
+                return _PAUSED_SECONDS
             if not await self._has_lease():
-                await self._tell("standby", None)
-                return _LOOK
+                await self._report("standby", None)
+                return _LOOK_SECONDS
             await self._read()
         except StreamLost as error:
-            return await self._lost(error)
-        except Exception as error:  # noqa: BLE001 - whatever it was, the next try must come
-            return await self._failed(error)
+            return await self._handle_lost(error)
+        except Exception as error:  # noqa: BLE001 - after any error there is a next attempt
+            return await self._handle_failure(error)
         return 0.0
 
     async def _read(self) -> None:
-        """Open a consumer and read from it, until it may not go on."""
-        await self._show(self._state or "standby")  # without the database nothing is opened
+        """Open a consumer and read from it, until the reading must stop."""
+        await self._show(self._state or "standby")  # raises, if the database is away
         self._streams = streams = self._unopened()
         consumer = await self._open(streams)
         try:
@@ -123,16 +123,16 @@ class SourceReader:
             )
             given = (consumer, self._tasks, self._settings, streams, storing, self._metrics)
             reading = ConsumerReading(*given)
-            await self._tell("reading", None)
+            await self._report("reading", None)
             self._looked_at, self._measured_at = time.monotonic(), 0.0
             await reading.run(partial(self._goes_on, consumer))
         finally:
-            with anyio.move_on_after(_CLOSING, shield=True):
+            with anyio.move_on_after(_CLOSING_SECONDS, shield=True):
                 await consumer.close()
 
     async def _open(self, streams: OpenedStreams) -> Consumer:
         name, broker = self._settings.broker, self._broker
-        limit = broker.connect_timeout.total_seconds() * len(broker.servers) + _OPENING
+        limit = broker.connect_timeout.total_seconds() * len(broker.servers) + _OPENING_SECONDS
         opened: Consumer | None = None
         with anyio.move_on_after(limit):
             opened = await self._open_consumer(
@@ -143,28 +143,28 @@ class SourceReader:
         return opened
 
     async def _goes_on(self, consumer: Consumer) -> bool:
-        """Whether to receive more; now and then the database is asked, too. Raises StreamReset."""
+        """Whether to receive more; asks the database at intervals. Raises StreamReset."""
         if self._stopping.is_set() or self._paused():
             return False
         now = time.monotonic()
-        if now < self._looked_at + _LOOK:
+        if now < self._looked_at + _LOOK_SECONDS:
             return True
         self._looked_at = now
-        self._failures = 0  # it has lasted for a while
+        self._failures = 0  # reading has worked for a while
         if not await self._has_lease():
             return False
         await self._streams.watch()
-        if now >= self._measured_at + _SHOW:
+        if now >= self._measured_at + _SHOW_SECONDS:
             self._measured_at = now
             self._lag = await consumer.lag()
             self._metrics.lag(self._lag)
             await self._show("reading")
         return True
 
-    # ------------------------------------------------------------------------------------ may it
+    # --------------------------------------------------------------------- pauses and the lease
 
     def _paused(self) -> str | None:
-        """Why it may not read, if an operator wants that."""
+        """The pause that stops this source, as a text; None: it is not paused."""
         controls = self._parts.controls
         if self.name in controls.named("source"):
             return f"the source is paused; inboxd resume source {self.name}"
@@ -173,22 +173,22 @@ class SourceReader:
         found = paused.intersection(self._settings.topics) | self._paused_topics
         if not found:
             return None
-        return f"its events go to what is paused: {', '.join(sorted(found))}; inboxd resume topic"
+        return f"its events go to paused topics: {', '.join(sorted(found))}; inboxd resume topic"
 
     async def _has_lease(self) -> bool:
-        """Whether this worker is to read, which takes the lease if it is free."""
+        """Whether this worker holds the lease, which it takes if it is free."""
         if self._compiled.grouped:
             return True
         sql, me = self._parts.sql, self._parts.me.id
         async with borrow(self._parts.pool) as connection:
             if not self._leased:
                 await leases.make(connection, sql, self._lease)
-            self._leased = True  # before it is: the answer may be lost
+            self._leased = True  # set before the answer, which may be lost
             self._leased = await leases.hold(connection, sql, self._lease, me)
         return self._leased
 
-    async def _give_back(self) -> None:
-        """Let another worker read, if it can."""
+    async def _free_lease(self) -> None:
+        """Free the lease, so that another worker can read."""
         if self._leased:
             async with borrow(self._parts.pool) as connection:
                 me = self._parts.me.id
@@ -197,8 +197,8 @@ class SourceReader:
 
     # ---------------------------------------------------------------------------------- failures
 
-    async def _failed(self, error: Exception) -> float:
-        """What follows: told, and after how many seconds to try again."""
+    async def _handle_failure(self, error: Exception) -> float:
+        """Report an error; returns the seconds until the next attempt."""
         match error:
             case StreamReset():
                 _log.info("an operator has reset a stream", source=self.name, stream=str(error))
@@ -222,12 +222,12 @@ class SourceReader:
                 broker=self._settings.broker,
                 reason=trouble,
             )
-        await self._do_quietly(partial(self._tell, state, trouble))
-        await self._do_quietly(self._give_back)
+        await self._do_quietly(partial(self._report, state, trouble))
+        await self._do_quietly(self._free_lease)
         return _WAITS.delay(self._failures, random)
 
-    async def _lost(self, error: StreamLost) -> float:
-        """Told once; then wait until an operator has reset a stream, or it is time to look."""
+    async def _handle_lost(self, error: StreamLost) -> float:
+        """Report a lost stream once; then wait for an operator's reset, or for the next attempt."""
         trouble = str(error)
         if trouble != self._trouble:
             _log.error(
@@ -236,10 +236,10 @@ class SourceReader:
                 broker=self._settings.broker,
                 reason=trouble,
             )
-        await self._do_quietly(partial(self._tell, "lost", trouble))
-        until = time.monotonic() + _LOST
+        await self._do_quietly(partial(self._report, "lost", trouble))
+        until = time.monotonic() + _LOST_SECONDS
         while time.monotonic() < until and not self._stopping.is_set():
-            with anyio.move_on_after(_LOOK):
+            with anyio.move_on_after(_LOOK_SECONDS):
                 await self._stopping.wait()
             try:
                 await self._streams.watch()
@@ -247,22 +247,24 @@ class SourceReader:
                     break
             except StreamReset:
                 break
-            except Exception:  # noqa: BLE001 - the database is away, too: the next try will tell
+            except Exception:  # noqa: BLE001 - the next attempt reports the outage
                 break
         return 0.0
 
     async def _do_quietly(self, work: Callable[[], Awaitable[None]]) -> None:
-        """What is worth a try where something failed already."""
+        """Try to do something after a failure; log its error at debug level only."""
         try:
-            with anyio.move_on_after(_CLOSING):
+            with anyio.move_on_after(_CLOSING_SECONDS):
                 await work()
-        except Exception as error:  # noqa: BLE001 - most likely for the same reason
-            _log.debug("not told", source=self.name, reason=explain(error).error)
+        except Exception as error:  # noqa: BLE001 - most likely the reason is the same
+            _log.debug(
+                "a state could not be reported", source=self.name, reason=explain(error).error
+            )
 
-    # ------------------------------------------------------------------------------ what is told
+    # ------------------------------------------------------------------------------- reporting
 
-    async def _tell(self, state: ReaderState, trouble: str | None) -> None:
-        """Show a state, and why it does not read; that it reads is logged."""
+    async def _report(self, state: ReaderState, trouble: str | None) -> None:
+        """Report a state and its trouble; the begin of reading is also logged."""
         changed = state != self._state or trouble != self._trouble
         if state == "reading" and self._state != "reading":
             _log.info(
@@ -272,7 +274,7 @@ class SourceReader:
             self._metrics.state(state)
             self._lag = None
         self._state, self._trouble = state, trouble
-        if changed or time.monotonic() >= self._shown_at + _SHOW:
+        if changed or time.monotonic() >= self._shown_at + _SHOW_SECONDS:
             await self._show(state)
 
     async def _show(self, state: ReaderState) -> None:
@@ -290,9 +292,9 @@ class SourceReader:
             )
 
     async def _leave(self) -> None:
-        """Give the lease back, so that another worker goes on at once."""
-        with anyio.CancelScope(shield=True), anyio.move_on_after(_CLOSING):
-            await self._do_quietly(self._give_back)
+        """Free the lease, so that another worker continues at once."""
+        with anyio.CancelScope(shield=True), anyio.move_on_after(_CLOSING_SECONDS):
+            await self._do_quietly(self._free_lease)
 
     def _unopened(self) -> OpenedStreams:
         parts = self._parts

@@ -1,10 +1,11 @@
-"""Stores a page of messages: made to events, written, halved where the database refuses one.
+"""Stores a page of messages: makes events, writes them, halves a refused page.
 
-Promises that nothing of a page whose topic is paused is stored; that what the database refuses, or
-takes too long for by itself, is a dead letter, and its neighbours are stored; that messages of one
-stream are stored in order, and that whatever comes after an error is stored again or passed over,
-never left out. Known limit: a page is in memory as a whole, and once more as events.
-*See:* `compiled.py`, `streams.py`; `reading.py`, which acknowledges.
+Promises that no part of a page is stored while one of its topics is paused; that a message which
+the database refuses, or which takes too long even alone, becomes a dead letter, and the other
+messages are stored; that messages of one stream are stored in order; and that messages after a
+failed one are processed again, and passed over if they are stored, never left out. Known limit: a
+whole page is in memory twice, as messages and as events. *See:* `compiled.py`, `streams.py`;
+`reading.py`, which acknowledges.
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,13 +30,13 @@ from inboxd.telemetry.messages import SourceMetrics
 
 _log = get_logger(__name__)
 
-# What is decoded before others have their turn on the loop: bytes, with those of a message itself.
-_TURN = 256 * 1024
-_MESSAGE = 1024
+# Bytes to decode before the event loop runs other tasks; minimum bytes that a message counts.
+_TURN_BYTES = 256 * 1024
+_MESSAGE_BYTES = 1024
 
 
 class TopicsPaused(Exception):
-    """Events of a page would go to topics that are paused."""
+    """Events of a page belong to paused topics."""
 
     def __init__(self, names: frozenset[str]) -> None:
         super().__init__(names)
@@ -43,7 +44,7 @@ class TopicsPaused(Exception):
 
 
 class PageStoring:
-    """How pages of one consumer are stored."""
+    """Stores pages of one consumer."""
 
     def __init__(
         self,
@@ -54,7 +55,7 @@ class PageStoring:
         controls: Controls,
         metrics: SourceMetrics,
     ) -> None:
-        """Store what is new of these streams."""
+        """Store new messages of these streams."""
         self._source = source
         self._streams = streams
         self._pool = pool
@@ -63,9 +64,9 @@ class PageStoring:
         self._metrics = metrics
 
     async def store(self, page: Sequence[IncomingMessage]) -> None:
-        """Store all of it; then it is durable.
+        """Store the page durably.
 
-        Raises TopicsPaused, and then nothing is stored; LeaseLost; what the database raises.
+        Raises TopicsPaused, and then nothing is stored; LeaseLost; the database's errors.
         """
         messages = await self._made(page)
         await self._check_topics(messages)
@@ -76,14 +77,14 @@ class PageStoring:
         found, weight = [], 0
         for message in page:
             found.append(self._source.received(message))
-            weight += len(message.body) + _MESSAGE
-            if weight > _TURN:
+            weight += len(message.body) + _MESSAGE_BYTES
+            if weight > _TURN_BYTES:
                 weight = 0
                 await checkpoint()
         return found
 
     async def _check_topics(self, messages: Sequence[ReceivedMessage]) -> None:
-        """Raise TopicsPaused. Those that the settings name were asked for before."""
+        """Raise TopicsPaused. Topics that the settings name were checked earlier."""
         paused = self._controls.named("topic")
         if not paused or self._source.settings.topics:
             return
@@ -94,7 +95,7 @@ class PageStoring:
             raise TopicsPaused(frozenset(found))
 
     async def _store_each(self, messages: Sequence[ReceivedMessage]) -> None:
-        """Store them; halved until what spoils them is alone."""
+        """Store messages, halved until the failing one is isolated."""
         parts, instead = [messages], None
         while parts:
             part = parts.pop()
@@ -127,7 +128,7 @@ class PageStoring:
         )
 
     async def _leave_taken(self) -> None:
-        """Leave to others what they have opened, where their group divides the streams.
+        """Drop streams that other readers have opened, if the broker's group divides the streams.
 
         Raises LeaseLost or StreamReset.
         """
@@ -135,7 +136,10 @@ class PageStoring:
             raise LeaseLost(f"another worker reads the source {self._source.name!r} by now")
 
     def _instead(self, message: ReceivedMessage, error: Exception) -> ReceivedMessage:
-        """A dead letter for what the database refuses. Raises the error if it does not."""
+        """A dead letter for a message that the database refuses, or that takes too long.
+
+        Raises other errors.
+        """
         if not (is_refusal(error) or is_late(error)):
             raise error
         why = "refuses it" if is_refusal(error) else "takes too long for it"
@@ -154,7 +158,7 @@ class PageStoring:
 def _portions(
     messages: Sequence[ReceivedMessage], most: int
 ) -> Iterator[Sequence[ReceivedMessage]]:
-    """Cut so that each has at most so many bytes of bodies, a last one more."""
+    """Split the messages into parts whose bodies have about `most` bytes each."""
     begin, weight = 0, 0
     for end, message in enumerate(messages, 1):
         weight += len(message.body)

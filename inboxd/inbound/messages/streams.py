@@ -1,11 +1,11 @@
-"""The streams that one consumer reads, as this worker has opened them.
+"""The streams of one consumer that this worker has opened.
 
-Owns what is stored of each by now, and so which messages are new. Promises that a message is stored
-once, whatever the broker hands over again, also in one page; that a stream which another reader has
-opened, or an operator has reset, is not stored of any more, and that this is an error unless the
-broker divides the streams; and that opening one waits for what is being stored.
-Known limit: where a broker has no positions, each message is new.
-*See:* `inboxd/store/stream_positions.py`; `reading.py`, which makes one for each consumer.
+Owns the stored position of each stream, which decides whether a message is new. Promises that a
+message is stored once, however often the broker delivers it, also within one page; that after
+another reader has opened a stream, or an operator has reset it, no more of its messages are stored
+(an error unless the broker divides the streams); and that opening a stream waits for the page that
+is being stored. Known limit: without positions of the broker, each message is new. *See:*
+`inboxd/store/stream_positions.py`; `reading.py`, which makes one for each consumer.
 """
 
 import time
@@ -23,24 +23,24 @@ from inboxd.store.pools import Pool, borrow
 from inboxd.store.statements import Statements
 from inboxd.store.stream_positions import Begins, OpenedStream, PageStored
 
-# Seconds for which a consumer may hand over messages of a stream that another worker has opened: by
-# then its group has told it, too.
-_PATIENCE = 30.0
+# Seconds for which a consumer may still deliver messages of a stream that another worker has
+# opened: within that time its group informs it.
+_PATIENCE_SECONDS = 30.0
 
 
 class StreamReset(Exception):
-    """An operator has reset a stream: it is to be opened again."""
+    """An operator has reset a stream: it must be opened again."""
 
 
 class StoredPart(NamedTuple):
-    """What became of messages; passed_over: events of those that are not new."""
+    """The result of storing messages. passed_over: events of messages that are not new."""
 
     events: PageStored
     passed_over: int
 
 
 class OpenedStreams:
-    """Those of one consumer; `stored` is what the consumer asks."""
+    """The streams of one consumer, which calls `stored`."""
 
     def __init__(
         self,
@@ -52,9 +52,9 @@ class OpenedStreams:
         *,
         grouped: bool,
     ) -> None:
-        """Nothing is open yet. begin: where streams begin of which nothing is stored.
+        """begin: where to begin a stream without stored messages.
 
-        grouped: the broker divides the streams among those that read.
+        grouped: the broker divides the streams among its readers.
         """
         self._pool = pool
         self._sql = sql
@@ -63,13 +63,13 @@ class OpenedStreams:
         self._worker = worker
         self._grouped = grouped
         self._opened: dict[str, OpenedStream] = {}
-        # Those that others have opened since, and since when that is known here.
+        # Streams that other workers have opened since, and the time when this worker noticed.
         self._taken: dict[str, float] = {}
-        # A page that is being stored has the fences of its streams.
+        # Held while a page is stored with the fences of its streams.
         self._storing = anyio.Lock()
 
     async def stored(self, stream: str, end: StreamPosition | None = None) -> StreamPosition | None:
-        """Open a stream; up to where it is stored (`contract.Stored`)."""
+        """Open a stream; returns its stored position (`contract.Stored`)."""
         async with self._storing, borrow(self._pool) as connection:
             given = (connection, self._sql, self._source)
             opened = await store.open_stream(*given, stream, self._worker)
@@ -83,7 +83,7 @@ class OpenedStreams:
         return StreamPosition(opened.position, opened.identity)
 
     async def store(self, messages: Sequence[ReceivedMessage]) -> "StoredPart":
-        """Store those of them that are new. Raises LeaseLost, and what the database refuses."""
+        """Store the new messages among these. Raises LeaseLost, and the database's errors."""
         async with self._storing:
             new = self._new(messages)
             given, kept = (sum(len(each.events) for each in some) for some in (messages, new))
@@ -96,19 +96,22 @@ class OpenedStreams:
             return StoredPart(written, passed_over)
 
     async def open_all(self, messages: Sequence[IncomingMessage]) -> None:
-        """Open what the consumer did not ask for: its broker has no positions. Raises LeaseLost."""
+        """Open streams without positions, which the consumer cannot open. Raises LeaseLost."""
         for name in dict.fromkeys(each.stream for each in messages):
             since = self._taken.get(name)
-            if since is not None and time.monotonic() - since > _PATIENCE:
-                raise LeaseLost(f"the stream {name!r} is read by another worker, and still comes")
+            if since is not None and time.monotonic() - since > _PATIENCE_SECONDS:
+                raise LeaseLost(
+                    f"the stream {name!r} is read by another worker, but its messages still arrive"
+                )
             if since is None and name not in self._opened:
                 await self.stored(name)
 
     async def watch(self) -> bool:
-        """Look whether all are this worker's still; those that others have opened are left to them.
+        """Check that all streams are still this worker's; drop streams that others have opened.
 
-        Whether there were any. Raises StreamReset; and LeaseLost where one worker reads all: what
-        it would leave is acknowledged as what is stored, and a broker without positions forgets it.
+        Returns whether there were any. Raises StreamReset. Raises LeaseLost if one worker reads all
+        streams: dropped messages would be acknowledged, and a broker without positions would forget
+        them.
         """
         async with self._storing, borrow(self._pool) as connection:
             opened = [*self._opened.values()]
@@ -123,10 +126,9 @@ class OpenedStreams:
         return bool(moved)
 
     def _new(self, messages: Sequence[ReceivedMessage]) -> list[ReceivedMessage]:
-        """Those that are not stored yet, of streams that are this worker's still.
+        """Messages that are not stored yet, from streams that are still this worker's.
 
-        A group that divides its streams anew hands over again what was received and is not stored:
-        then it is twice in a page.
+        After a rebalance the broker delivers unstored messages again: a page may have them twice.
         """
         through = {name: opened.position for name, opened in self._opened.items()}
         found = []

@@ -1,11 +1,12 @@
-"""Compares what brokers have, the stored positions, and the rows of the last stored messages.
+"""Compares the brokers' contents, the stored positions, and the rows of the last stored messages.
 
-Owns what counts as a gap: a position that the broker cannot go on from; and messages up to the
-position that are no events, though none of them is old enough to have gone from history. Promises
-that nothing is consumed or changed, and that a reader which goes on meanwhile makes no gap. Known
-limits: a message without a row may have been erased, or left out by a reset; only the last ones
-that the broker has are compared; a broker's clock says how old a message is.
-*See:* `brokers/kinds.py`, what looks; `cli/messages.py`, which shows.
+Owns the definition of a gap: a position from which the broker cannot continue; or messages up to
+the position without events, although they are too new for history to have dropped them. Promises
+that nothing is consumed or changed, and that a reader which continues during the comparison causes
+no gap.
+Known limits: a message without a row may have been erased, or skipped by a reset; only the last
+messages that the broker has are compared; a message's age is by the broker's clock. *See:*
+`brokers/kinds.py`, which asks a broker; `cli/messages.py`, which shows the result.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,21 +27,21 @@ from inboxd.settings import Broker, MessageSource, Settings
 from inboxd.store import stream_positions, topics
 from inboxd.store.session import Session
 
-# A reader may go on while it is looked: then the position is another one afterwards.
+# A reader may continue during the comparison: compare again if the position has changed.
 _TRIES = 3
 # Seconds beyond `connect_timeout` of each server.
-_LOOKING = 60.0
-_SHOWN = 5  # ranges of positions, at most
-_WHERE_TO_GO_ON = ". Say where to go on: "  # as each `StreamLost` ends
+_LOOKING_SECONDS = 60.0
+_SHOWN = 5  # the most ranges of positions in a text
+_WHERE_TO_GO_ON = ". Say where to go on: "  # begins the remedy in each `StreamLost`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiedStream:
-    """A stream of a source, and what is wrong with it.
+    """A stream of a source, and its problem.
 
-    oldest, end: what its broker has; None: it has no positions, or was not seen. waiting: messages
-    behind the position; None: not known. looked: stored messages that were compared with rows;
-    missing: the positions of those that have none. seen: whether its broker was asked.
+    oldest, end: positions that the broker has; None: the broker has no positions, or was not asked.
+    waiting: messages behind the position; None: unknown. looked: stored messages that were compared
+    with rows; missing: positions of messages without rows. seen: whether the broker was asked.
     """
 
     source: str
@@ -63,10 +64,10 @@ _Rows = Mapping[str, stream_positions.StreamRow]
 
 
 async def verify(session: Session, settings: Settings, most: int) -> list[VerifiedStream]:
-    """All streams of the sources; most: stored messages of each that are compared with rows."""
+    """All streams of the sources. most: how many stored messages of each to compare with rows."""
     found = []
     for name, source in settings.inbound.messages.items():
-        found += await _Looking(session, settings, name, source, most).streams()
+        found += await _Comparison(session, settings, name, source, most).streams()
     known = {(each.source, each.stream) for each in found if each.seen}
     unseen = {each.source for each in found if not each.seen}
     for row in await stream_positions.listed(session):
@@ -75,8 +76,8 @@ async def verify(session: Session, settings: Settings, most: int) -> list[Verifi
     return found
 
 
-class _Looking:
-    """One source."""
+class _Comparison:
+    """Compares one source with its broker."""
 
     def __init__(
         self, session: Session, settings: Settings, name: str, source: MessageSource, most: int
@@ -89,8 +90,11 @@ class _Looking:
         self._broker: Broker = settings.brokers[source.broker]
 
     async def streams(self) -> list[VerifiedStream]:
-        """What there is of each stream; of a broker that cannot be asked, one line."""
-        limit = self._broker.connect_timeout.total_seconds() * len(self._broker.servers) + _LOOKING
+        """A result for each stream; one result for all, if the broker cannot be asked."""
+        limit = (
+            self._broker.connect_timeout.total_seconds() * len(self._broker.servers)
+            + _LOOKING_SECONDS
+        )
         try:
             with anyio.fail_after(limit):
                 compiled = CompiledMessageSource(self._name, self._broker.kind, self._source)
@@ -104,7 +108,7 @@ class _Looking:
             return [self._unseen(str(error))]
 
     async def _look(self) -> tuple[_Rows, Sequence[SeenStream]]:
-        """What the broker has, and what was stored before it was asked."""
+        """The stored positions, and the broker's contents, which are read after them."""
         look_at = kinds.look_of(self._broker.kind)
         rows = await self._rows()
         seen: Sequence[SeenStream] = ()
@@ -127,7 +131,7 @@ class _Looking:
         row = rows.get(seen.stream)
         position = None if row is None else row["position"]
         missing = [] if seen.lost else await self._missing(compiled, seen.latest)
-        verdict, found, remedy = Verdict.OK, _told(seen, position), ""
+        verdict, found, remedy = Verdict.OK, _described(seen, position), ""
         if seen.lost:
             verdict = Verdict.CRITICAL
             found, _, remedy = seen.lost.partition(_WHERE_TO_GO_ON)
@@ -137,7 +141,7 @@ class _Looking:
             remedy = (
                 "nothing, if these were erased, left out by a reset, or came twice under a dedup "
                 f"key; else `inboxd messages reset {self._name} {seen.stream} --to "
-                f"{missing[0] - 1}`: what follows comes again, and what was stored of it once more"
+                f"{missing[0] - 1}`: later messages are delivered and stored again"
             )
         return VerifiedStream(
             source=self._name,
@@ -158,8 +162,8 @@ class _Looking:
     async def _missing(
         self, compiled: CompiledMessageSource, messages: Sequence[IncomingMessage]
     ) -> list[int]:
-        """The positions of those that should have rows and have none."""
-        oldest = _still_there(self._settings)
+        """The positions of messages that should have rows but have none."""
+        oldest = _kept_since(self._settings)
         read = {
             message.position: compiled.received(message)
             for message in messages
@@ -176,7 +180,7 @@ class _Looking:
         )
 
     async def _with_dedup_keys(self, messages: Iterable[ReceivedMessage]) -> frozenset[str]:
-        """The types of their events that a topic may know as duplicates."""
+        """Types of events that a topic may have dropped as duplicates."""
         session = self._session
         listed = await topics.listed(session)
         by_key = {row["topic"] for row in listed if row["dedup_path"] is not None}
@@ -199,7 +203,7 @@ class _Looking:
             seen=False,
             verdict=Verdict.WARNING,
             found=f"not compared: {why}",
-            remedy="mend that, and look again",
+            remedy="mend that, and run the command again",
         )
 
 
@@ -219,12 +223,12 @@ def _given_up(row: stream_positions.StreamRow) -> VerifiedStream:
         position=row["position"],
         stored_at=row["stored_at"],
         verdict=Verdict.NOTICE,
-        found=f"stored up to {row['position']}, and no source of these settings consumes it",
-        remedy="nothing, if that is meant; else give the command the workers' settings",
+        found=f"stored up to {row['position']}, and these settings have no source that consumes it",
+        remedy="nothing, if that is intended; else give the command the workers' settings",
     )
 
 
-def _told(seen: SeenStream, position: int | None) -> str:
+def _described(seen: SeenStream, position: int | None) -> str:
     waits = "" if seen.waiting is None else f"waiting: {seen.waiting:,}"
     if seen.oldest is None or seen.end is None:
         return f"a queue, which has no positions; {waits}"
@@ -242,8 +246,8 @@ def _ids(message: ReceivedMessage) -> Iterator[UUID]:
         yield message.other_id
 
 
-def _still_there(settings: Settings) -> datetime | None:
-    """What was sent since is in history for certain; None: all is."""
+def _kept_since(settings: Settings) -> datetime | None:
+    """Messages sent after this time are certainly in history; None: all messages are."""
     kept = [settings.history.events, *(each.retention for each in settings.types.values())]
     ages: list[timedelta] = [age for age in kept if age is not None]
     return datetime.now(UTC) - min(ages) if ages else None
@@ -256,7 +260,7 @@ def _is_newer(message: IncomingMessage, oldest: datetime | None) -> bool:
 
 
 def _ranges(positions: Sequence[int]) -> str:
-    """As "6 to 8, 11", the first few of them."""
+    """A text such as "6 to 8, 11", with at most _SHOWN ranges."""
     found: list[list[int]] = []
     for position in positions:
         if found and position == found[-1][1] + 1:
@@ -265,4 +269,4 @@ def _ranges(positions: Sequence[int]) -> str:
             found.append([position, position])
     told = [str(one) if one == other else f"{one} to {other}" for one, other in found[:_SHOWN]]
     more = len(found) - _SHOWN
-    return ", ".join(told) + (f", and {more} ranges more" if more > 0 else "")
+    return ", ".join(told) + (f", and {more} more ranges" if more > 0 else "")

@@ -1,1 +1,1 @@
-"""The spool: receipts that wait on this host's disk while the database cannot be reached."""
+"""The spool: receipts that wait on this host's disk while the database is unreachable."""

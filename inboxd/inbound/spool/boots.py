@@ -1,7 +1,7 @@
-"""Order stamps: which receipt of this host was spooled before which, whatever the clock is set to.
+"""Order stamps: the order in which a host spooled its receipts, independent of the wall clock.
 
-Owns the list of boots in a file. Promises: stamps of all processes of one boot are comparable, and
-those of a later boot are greater. Known limit: two receipts that were under way at the same moment
+Owns the file with the list of boots. Promises: stamps of all processes of one boot are comparable,
+and stamps of a later boot are greater. Known limit: two receipts in progress at the same moment
 have no order.
 """
 
@@ -17,20 +17,19 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 class Stamps:
-    """Makes them, for one process."""
+    """Makes stamps for one process."""
 
     def __init__(self, path: Path) -> None:
-        """Find this boot among those that the spool has seen, or add it. Raises OSError."""
-        self._boot = _number_of_boot(path / "boots", _BOOT_ID.read_text().strip())
+        """Find the number of this boot in the spool's list, or append it. Raises OSError."""
+        self._boot = _boot_number(path / "boots", _BOOT_ID.read_text().strip())
         self._last = 0
 
     def make(self) -> Order:
-        """The next one."""
         self._last = max(self._last + 1, time.clock_gettime_ns(time.CLOCK_BOOTTIME))
         return Order(self._boot, self._last)
 
 
-def _number_of_boot(path: Path, boot: str) -> int:
+def _boot_number(path: Path, boot: str) -> int:
     handle = os.open(path, _FLAGS, 0o600)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)

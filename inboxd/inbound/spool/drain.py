@@ -1,17 +1,18 @@
-"""Drains what this host has spooled into the database: oldest first, over all its folders.
+"""Drains the spooled receipts of this host into the database, oldest first, over all its folders.
 
-Owns the drain, of which each host has one, by a lock; any process with a receiver takes it.
-Promises: receipts are written in the order in which they were spooled, whichever process did; a
-page is passed by after its commit, so a crash repeats it, and the database knows the receipts that
-it has; what the database refuses, what cannot be read and what is older than the database's memory
-of receipts is set apart, whole, and shown; a source is unmarked while nobody can append for it. A
-page that takes too long, of a database that commits, is halved; what takes too long by itself gets
-more time once, then it is set apart, so nobody waits for it for ever. What waits for a lock that
-somebody else has gets minutes: most are free by then.
-Newer receipts of a source that is drained queue behind, in the spool. The event loop and the thread
-that reads share nothing while both work: what a thread may change is passed to it, or waits.
-Known limit: while the last page of a source is written, new receipts of it wait for that long.
-*See:* `writer.py`, `gates.py`, `log.py`.
+A lock gives the drain to one process of the host, any process with a receiver.
+Promises: receipts are written in the order in which any processes spooled them; a page is passed
+after its commit, so a crash repeats it, and the database recognizes receipts that it has; receipts
+that the database refuses, that are unreadable, or that are older than the database's memory of
+receipts are set apart unchanged, and shown; a source is unmarked while appends for it are locked
+out. If a page takes too long although the database commits, it is halved; a single receipt that
+takes too long gets more time once, then it is set apart, so that it does not block later receipts
+forever. A receipt that waits for another transaction's lock gets minutes: most locks are free by
+then. New receipts of a source that is being drained queue in the spool. The event loop and the
+reading thread share no data while both work: data that the thread changes is passed to it, or not
+used before it ends.
+Known limit: while the last page of a source is written, its new receipts wait. *See:* `writer.py`,
+`gates.py`, `log.py`.
 """
 
 from collections import deque
@@ -44,19 +45,19 @@ from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
 
-_PAGE = 500
-_FEWEST = 10  # rows of a page, when more take the database too long
+_PAGE_ROWS = 500
+_FEWEST_ROWS = 10  # smallest page, in rows, when larger pages take the database too long
 _PAGE_BYTES = 8 << 20
-_TIDY = 20  # pages between two looks at what may be removed
-_PAUSE = 0.2  # seconds between two looks for work, and after a failure
-_LOCKED = 300.0  # seconds that a receipt may wait for a lock, and others behind it
+_TIDY_AFTER_PAGES = 20  # pages between two removals of drained segments
+_PAUSE_SECONDS = 0.2  # seconds between two looks for work, and after a failure
+_LOCKED_SECONDS = 300.0  # seconds for which a receipt may block later ones by a lock
 
 
 Commit: TypeAlias = Callable[[], Awaitable[None]]
 
 
 class SpooledFrame(NamedTuple):
-    """A receipt in a folder; compared by its order."""
+    """A receipt in a folder; compared by its order stamp."""
 
     order: Order
     number: int
@@ -67,17 +68,17 @@ class SpooledFrame(NamedTuple):
 
 
 class DrainPage(NamedTuple):
-    """The oldest receipts; is_last: there were no more."""
+    """The oldest receipts. is_last: no further receipts are waiting."""
 
     rows: list[SpooledFrame]
     is_last: bool
 
 
 class DrainWays(NamedTuple):
-    """How else a drain asks the database; what is unset is done by its `write`, or left out.
+    """Special writes of a drain; an unset one is replaced by its `write`, or left out.
 
-    last: within half of `after`, since requests wait for it, at closed gates. alone: one receipt
-    that takes long. commit: commits next to nothing, and raises if that is not done in time.
+    last: within half of `after`, since requests wait for it at closed gates. alone: for one slow
+    receipt. commit: commits a tiny change, or raises if that takes too long.
     """
 
     last: Write | None = None
@@ -89,7 +90,7 @@ _ONE_WAY = DrainWays()
 
 
 class Drain:
-    """The drain of this host, in this process."""
+    """Drains this host's spool, in this process."""
 
     def __init__(
         self,
@@ -103,7 +104,7 @@ class Drain:
         is_away: Callable[[], bool] = lambda: False,
         after: float = 2.0,
     ) -> None:
-        """remembers: how long the database knows a receipt; an older one might double."""
+        """remembers: how long the database knows a receipt; an older one might be written twice."""
         self._path = path
         self._files = files
         self._gates = gates
@@ -115,30 +116,29 @@ class Drain:
         self._closing, self._last = after / 4, 0.75 * after
         self._readers: dict[Path, Reader] = {}
         self._waiting: dict[Path, deque[SpooledFrame]] = {}
-        self._rows = _PAGE
+        self._rows = _PAGE_ROWS
         self._lock: Lock | None = None
         self.drained = 0
         self._trouble: str | None = None
-        self._locked: tuple[UUID, float] | None = None  # what waits for a lock, and since when
-        self._told_torn: set[Path] = set()
+        self._locked: tuple[UUID, float] | None = None  # waits for a lock: receipt, since
+        self._reported_torn: set[Path] = set()
 
     async def run(self) -> None:
-        """Drain what comes, until cancelled."""
         try:
             while True:
                 if self._is_away() or not await self._turn():
-                    await anyio.sleep(_PAUSE)
+                    await anyio.sleep(_PAUSE_SECONDS)
         finally:
             self._leave()
 
     async def finish(self) -> None:
-        """Drain what there is. Raises SpoolOwned when another process drains, or what stops it."""
+        """Drain everything. Raises SpoolOwned if another process drains, or the drain's error."""
         self._lock = self._lock or drain_lock(self._path)
         try:
             while await self._pages() or await self._unmark():
                 pass
         except BaseException:
-            # What was drained is not read again. What stopped the drain says more than a full disk.
+            # Drained receipts must not be read again. The drain's error matters more than OSError.
             with anyio.CancelScope(shield=True), suppress(OSError):
                 await to_thread.run_sync(self._tidy)
             raise
@@ -148,7 +148,7 @@ class Drain:
             self._leave()
 
     async def _turn(self) -> bool:
-        """Drain for a while; whether there may be more."""
+        """Drain some pages; returns whether more receipts may wait."""
         try:
             if not await to_thread.run_sync(self._has_work):
                 self._leave()
@@ -158,10 +158,10 @@ class Drain:
             self._trouble = None
         except SpoolOwned:
             return False
-        except Exception as error:  # noqa: BLE001 - what is spooled stays, and is tried again
+        except Exception as error:  # noqa: BLE001 - the receipts stay, and are tried again
             reason = explain(error).error
             if reason != self._trouble:
-                _log.warning("what is spooled cannot be drained yet", reason=reason)
+                _log.warning("the spool cannot be drained yet", reason=reason)
             self._trouble = reason
             await to_thread.run_sync(self._begin_again)
             return False
@@ -169,28 +169,31 @@ class Drain:
             return more
 
     def _has_work(self) -> bool:
-        """Marks may be gone, if the folder is a copy: what is in it is drained all the same."""
+        """Whether the spool has work.
+
+        Also checks segments: a copied folder may have lost its marks.
+        """
         return bool(self._gates.marked()) or any(
             segments(folder, self._files) for folder in folders(self._path)
         )
 
     def _begin_again(self) -> None:
-        self._rows = max(_FEWEST, self._rows // 2)
+        self._rows = max(_FEWEST_ROWS, self._rows // 2)
         self._forget()
         self._leave()
 
     def _forget(self) -> None:
-        """Forget what was read and not stored: it is read again, from the cursor."""
+        """Forget receipts that were read and not stored; they are read again, from the cursor."""
         with suppress(OSError):
-            self._tidy()  # on a full disk, what was drained before makes room
+            self._tidy()  # on a full disk, removing drained segments makes room
         self._readers.clear()
         self._waiting.clear()
 
     async def _pages(self) -> bool:
-        """Some pages, each read while the one before is stored; whether there may be more."""
+        """Store some pages, each while the next is read; returns whether more may wait."""
         pages = 1
         page = await self._read()
-        while not page.is_last and pages < _TIDY:
+        while not page.is_last and pages < _TIDY_AFTER_PAGES:
             page, pages = await self._store_and_read(page.rows), pages + 1
         await self._store(page.rows)
         self._pass_by(page.rows)
@@ -201,7 +204,7 @@ class Drain:
         return await to_thread.run_sync(self._next, self._rows)
 
     async def _store_and_read(self, rows: Sequence[SpooledFrame]) -> DrainPage:
-        """Store a page while a thread reads the next; pass the stored one by after both."""
+        """Store a page while a thread reads the next; pass the stored one when both have ended."""
         pages: list[DrainPage] = []
         stored: list[Sequence[SpooledFrame]] = []
         errors: list[Exception] = []
@@ -223,7 +226,7 @@ class Drain:
             async with anyio.create_task_group() as group:
                 group.start_soon(attempt, read)
                 group.start_soon(attempt, store)
-        finally:  # also where it is cut off: the thread has ended by then
+        finally:  # also after a cancellation: the thread has ended by then
             for each in stored:
                 self._pass_by(each)
         if errors:
@@ -231,7 +234,7 @@ class Drain:
         return pages[0]
 
     async def _unmark(self) -> bool:
-        """Close the gates of all sources, drain the rest, and unmark them; whether more came."""
+        """Close all gates, drain the rest, and remove the marks; returns whether more came."""
         marked = await to_thread.run_sync(self._gates.marked)
         closed = await to_thread.run_sync(self._close, marked) if marked else None
         if closed is None:
@@ -244,13 +247,15 @@ class Drain:
             except Exception as error:
                 if not is_late(error):
                     raise
-                await to_thread.run_sync(self._forget)  # it is a page like others, with open gates
+                await to_thread.run_sync(self._forget)  # as a normal page, with open gates
                 return True
             self._pass_by(page.rows)
-            if not page.is_last:  # not while others wait
+            if not page.is_last:  # requests must wait for one page at most
                 return True
             await to_thread.run_sync(self._take_marks, marked)
-            _log.info("what was spooled is in the database", sources=marked, drained=self.drained)
+            _log.info(
+                "all spooled webhooks are in the database", sources=marked, drained=self.drained
+            )
         return await to_thread.run_sync(lambda: bool(self._gates.marked()))
 
     def _take_marks(self, sources: Sequence[str]) -> None:
@@ -259,7 +264,7 @@ class Drain:
             self._gates.unmark(source)
 
     def _close(self, sources: Sequence[str]) -> ExitStack | None:
-        """None: appends go on for too long."""
+        """Close the gates; None: appends hold them too long."""
         with ExitStack() as stack:
             try:
                 stack.enter_context(self._gates.closed(sources, self._closing))
@@ -268,12 +273,12 @@ class Drain:
             return stack.pop_all()
 
     def _next(self, most: int) -> DrainPage:
-        """The oldest receipts of all folders, at most so many, taken.
+        """Take the oldest receipts of all folders, at most `most`.
 
-        Folders are read one after the other, and processes append meanwhile: a receipt that one
-        folder has may be newer than one that came to another folder after that was read. So all are
-        read twice, and what is newer than all of the first time waits for the next page: whatever
-        was answered before the rest came was there the second time.
+        Folders are read one after the other while processes append: a receipt in one folder may be
+        newer than a receipt that was added to a folder already read. So all folders are read twice,
+        and receipts newer than all receipts of the first reading wait for the next page: the second
+        reading finds every receipt that was answered before these came.
         """
         self._read_folders(most)
         newest = max((each[-1].order for each in self._waiting.values() if each), default=None)
@@ -308,19 +313,19 @@ class Drain:
             self._fill(index, folder, most)
 
     def _mark(self, rows: Sequence[SpooledFrame]) -> None:
-        """Marks that are gone are made again, so that nothing overtakes what is drained."""
+        """Restore lost marks, so that no new receipt overtakes a spooled one."""
         for source in {each.receipt.source for each in rows}:
             if not self._gates.is_marked(source):
                 self._gates.mark(source)
 
     def _fill(self, index: int, folder: Path, most: int) -> None:
-        """Read until there is a page, or nothing left that can be read."""
+        """Read until there is a page, or no more receipts can be read."""
         reader, owned = self._readers[folder], partial(is_owned, folder)
         waiting = self._waiting[folder]
         size = sum(len(each.content) for each in waiting)
         while len(waiting) < most and size < _PAGE_BYTES:
             page = reader.page(most - len(waiting), _PAGE_BYTES - size, owned=owned)
-            self._tell_of_torn(reader)
+            self._report_torn(reader)
             if not page:
                 return
             size += sum(len(content) for _, content in page)
@@ -333,28 +338,28 @@ class Drain:
                     frame = SpooledFrame(order, number, index, folder, receipt, content)
                     waiting.append(frame)
 
-    def _tell_of_torn(self, reader: Reader) -> None:
-        """Once of each: a drain that begins again passes the same ends by again."""
+    def _report_torn(self, reader: Reader) -> None:
+        """Log each torn end once, since a restarted drain finds the same ends again."""
         for each in reader.torn:
-            if each.segment not in self._told_torn:
-                self._told_torn.add(each.segment)
+            if each.segment not in self._reported_torn:
+                self._reported_torn.add(each.segment)
                 _log.warning(
-                    "a spooled file ends within a webhook, which is passed by; it was not "
-                    "answered, unless something else than its process cut the file",
+                    "a spooled file ends within a webhook, which is skipped; the webhook was not "
+                    "answered, unless another program cut the file",
                     file=str(each.segment),
                     bytes=each.bytes,
                 )
 
     async def _store(self, page: Sequence[SpooledFrame], write: Write | None = None) -> None:
-        """Write a page; what the database refuses, or takes too long for, is found by halving.
+        """Write a page; halve it to find a receipt that is refused or takes too long.
 
-        write: if requests wait for it; what takes too long then is raised.
+        write: given while requests wait; then a timeout is raised.
         """
         hurried, write = write is not None, write or self._write
         parts = [await self._young(page)]
         while parts:
             part = parts.pop()
-            error = await self._tried([each.receipt for each in part], write) if part else None
+            error = await self._try_write([each.receipt for each in part], write) if part else None
             if error is None:
                 continue
             if is_late(error) and (hurried or not await self._commits()):
@@ -363,22 +368,22 @@ class Drain:
                 middle = len(part) // 2
                 parts += [part[middle:], part[:middle]]
                 if is_late(error):
-                    self._rows = max(_FEWEST, middle)
+                    self._rows = max(_FEWEST_ROWS, middle)
             elif is_late(error):
-                await self._took_long(part[0])
+                await self._give_more_time(part[0])
             else:
                 await self._refused(part[0], error, write)
 
     def _pass_by(self, page: Sequence[SpooledFrame]) -> None:
-        """These are in the database, or set apart. Not while a thread reads."""
+        """Record rows as stored or set apart. Must not be called while a thread reads."""
         for each in page:
             reader = self._readers.get(each.folder)
-            if reader is not None:  # else somebody has taken the folder away
+            if reader is not None:  # else an operator has removed the folder
                 reader.pass_by(each.number)
-        self._rows = min(_PAGE, 2 * self._rows)
+        self._rows = min(_PAGE_ROWS, 2 * self._rows)
 
-    async def _tried(self, receipts: Sequence[Receipt], write: Write) -> Exception | None:
-        """Write them: None, or why one of them may be to blame. Raises what is nobody's fault."""
+    async def _try_write(self, receipts: Sequence[Receipt], write: Write) -> Exception | None:
+        """Write receipts; returns a refusal or a timeout. Raises other errors."""
         try:
             await write(receipts)
         except Exception as error:
@@ -389,17 +394,17 @@ class Drain:
         return None
 
     async def _commits(self) -> bool:
-        """Whether the database is there, and takes writes: else what is late is an outage."""
+        """Whether the database accepts writes; otherwise a late write means an outage."""
         try:
             if self._commit is not None:
                 await self._commit()
-        except Exception:  # noqa: BLE001 - whatever it is, nobody's receipt is to blame
+        except Exception:  # noqa: BLE001 - any error is the database's, not a receipt's
             return False
         return True
 
-    async def _took_long(self, frame: SpooledFrame) -> None:
-        """Give it more time, by itself; if that is too little, it is set apart."""
-        error = await self._tried([frame.receipt], self._write_alone)
+    async def _give_more_time(self, frame: SpooledFrame) -> None:
+        """Give a single receipt more time; set it apart if that is not enough."""
+        error = await self._try_write([frame.receipt], self._write_alone)
         if error is not None and is_refusal(error):
             await self._refused(frame, error, self._write_alone)
         elif error is not None:
@@ -407,21 +412,21 @@ class Drain:
                 raise error
             count = plural(len(frame.receipt.events), "event")
             why = ": another transaction has a lock that it needs" if waits_for_lock(error) else ""
-            await self._set_apart(frame, f"the database takes too long for it, of {count}{why}")
+            await self._set_apart(frame, f"the database takes too long for its {count}{why}")
 
     def _may_wait(self, frame: SpooledFrame, error: Exception) -> bool:
-        """Whether a lock is in its way, which may be free soon: all are tried again then."""
+        """Whether to try all receipts again: a lock that may be free soon blocks the receipt."""
         if not waits_for_lock(error):
             return False
         id_, now = frame.receipt.receipt_id, monotonic()
         if self._locked is None or self._locked[0] != id_:
             self._locked = id_, now
-        return now - self._locked[1] < _LOCKED
+        return now - self._locked[1] < _LOCKED_SECONDS
 
     async def _refused(self, frame: SpooledFrame, error: Exception, write: Write) -> None:
-        """It is a dead letter, as without a spool; if that is refused too, it is set apart."""
+        """Write a dead letter instead, as without a spool; if that is refused, set it apart."""
         instead = broken_instead(frame.receipt, "the database refuses it")
-        late = await self._tried([instead], write) if instead is not None else error
+        late = await self._try_write([instead], write) if instead is not None else error
         if late is not None and is_late(late):
             raise late
         if late is not None:
@@ -433,7 +438,7 @@ class Drain:
         )
 
     async def _young(self, page: Sequence[SpooledFrame]) -> Sequence[SpooledFrame]:
-        """Those that the database would know, if it had them; others are set apart."""
+        """Receipts that are new enough for the database to recognize; older ones are set apart."""
         if self._remembers is None:
             return page
         oldest = datetime.now(UTC) - self._remembers
@@ -453,11 +458,11 @@ class Drain:
 
     def _tidy(self) -> None:
         for folder, reader in self._readers.items():
-            with suppress(FileNotFoundError):  # somebody has taken the folder away
+            with suppress(FileNotFoundError):  # an operator has removed the folder
                 reader.tidy(owned=partial(is_owned, folder))
 
     def _leave(self) -> None:
-        """Let another process drain."""
+        """Release the lock, so that another process can drain."""
         self._readers.clear()
         self._waiting.clear()
         if self._lock is not None:

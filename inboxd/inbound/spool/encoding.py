@@ -1,13 +1,13 @@
 """Receipts as the content of frames.
 
-Owns the form: the length of a JSON document, the document, the raw body. Promises: what is decoded
-is what was encoded, the order stamp included; a payload that is the body itself is stored once; a
-form that this version does not know is told, not guessed.
+Owns the form: the length of a JSON document, the document, the raw body. Promises: decoding returns
+the encoded receipt with its order stamp; a payload equal to the body is stored once; an unknown
+form is an error.
 """
 
 from datetime import UTC, datetime, timedelta
 from struct import Struct
-from struct import error as StructError  # noqa: N812 - its name is too common
+from struct import error as StructError  # noqa: N812 - a common name
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -24,21 +24,21 @@ _UNREADABLE = (AttributeError, KeyError, OverflowError, StructError, TypeError, 
 
 
 class Order(NamedTuple):
-    """The place of a receipt among those of its host: which boot, and nanoseconds since then."""
+    """The order of a receipt on its host: the boot's number, and nanoseconds since the boot."""
 
     boot: int
     since: int
 
 
 class SpooledReceipt(NamedTuple):
-    """A receipt, and its place in the order of all that this host spooled."""
+    """A receipt, and its place in the order of all spooled receipts of its host."""
 
     order: Order
     receipt: Receipt
 
 
 def encode(order: Order, receipt: Receipt) -> bytes:
-    """The content of its frame."""
+    """The content of the receipt's frame."""
     text = receipt.body
     document = orjson.dumps(
         {
@@ -59,7 +59,7 @@ def encode(order: Order, receipt: Receipt) -> bytes:
 
 
 def decode(content: bytes) -> SpooledReceipt:
-    """The receipt of a frame. Raises UnreadableReceipt for what is not one of this form."""
+    """The receipt of a frame. Raises UnreadableReceipt for any other content."""
     try:
         (length,) = _LENGTH.unpack_from(content)
         body = content[_LENGTH.size + length :]

@@ -1,10 +1,10 @@
-"""What was erased while its receipt waited in a spool does not come in with its body later.
+"""Keeps erased contents out of the database if their receipts were waiting in a spool.
 
-Promises: before the drain writes a page, the audit is asked for erasures since the oldest receipt
-of the page was received. An event about somebody who was erased since its reception is left out,
-and its receipt is written without body, headers and address, as `inboxd erase` leaves them.
-Known limits: what is drained in the moment of an erasure is found by its next run; the receiver's
-clock says when a receipt was received, and the database's when something was erased.
+Promises: before the drain writes a page, it looks in the audit for erasures since the oldest
+receipt of the page was received. An event whose subject was erased since its reception is left out,
+and its receipt is written without body, headers and address, as after `inboxd erase`. Known limits:
+a receipt that is drained during an erasure is found by the next run of the erasure; the receiver's
+clock dates the reception, and the database's clock dates the erasure.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -16,12 +16,12 @@ from inboxd.model.receipt import Receipt, ReceivedEvent
 from inboxd.store.erase import Subject
 from inboxd.store.receipts import Stored
 
-# Of these subjects, which were erased since then, and when they last were.
+# Returns the subjects that were erased since that time, with their last erasure.
 AskErased: TypeAlias = Callable[[Sequence[str], datetime], Awaitable[dict[str, datetime]]]
 
 
 def without_erased(write: Write, ask: AskErased) -> Write:
-    """As `write`, but what was erased meanwhile is left out; `ask` looks into the audit."""
+    """Like `write`, but leaves out erased contents; `ask` reads the audit."""
 
     async def filtered(page: Sequence[Receipt]) -> Sequence[Stored]:
         subjects = {each for receipt in page for event in receipt.events for each in about(event)}
@@ -35,7 +35,7 @@ def without_erased(write: Write, ask: AskErased) -> Write:
 
 
 def about(event: ReceivedEvent) -> Iterator[str]:
-    """The subjects by which an erasure would reach it, as the audit has them."""
+    """The subjects whose erasure includes this event, as the audit writes them."""
     if event.tenant is not None:
         yield str(Subject(event.tenant, None, None))
     if event.entity_type is not None and event.entity_id is not None:
@@ -45,7 +45,7 @@ def about(event: ReceivedEvent) -> Iterator[str]:
 
 
 def cleared(receipt: Receipt, erased: dict[str, datetime]) -> Receipt:
-    """The receipt, or what an erasure leaves of it. erased: subjects, and when they last were."""
+    """The receipt without erased contents. erased: subjects, and the time of their last erasure."""
 
     def stays(event: ReceivedEvent) -> bool:
         return not any(

@@ -1,8 +1,8 @@
-"""What the spool does with files: each step by itself, so that tests can fail and forget them.
+"""The spool's file operations, one method each: tests replace them, to make them fail or lose data.
 
-Owns the calls of the operating system. Promises: what `sync` and `sync_folder` have returned from
-is on the disk, as far as the disk tells the truth; a write is whole or raises; a symbolic link is
-followed by nothing. See: `log.py`, which has the order of these steps.
+Owns the calls of the operating system. Promises: when `sync` or `sync_folder` returns, the data is
+on the disk, as far as the disk tells the truth; a write is complete or raises; symbolic links are
+never followed. *See:* `log.py`, which has the order of these steps.
 """
 
 import os
@@ -13,93 +13,81 @@ _ALWAYS = os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 class Files(Protocol):
-    """The steps; each raises OSError."""
+    """Operations on files. All methods raise OSError."""
 
     def create(self, path: Path) -> int:
-        """A new file, open for appending; its name is on the disk after `sync_folder`."""
+        """Create a file for appending; its name is on the disk after `sync_folder`."""
         ...
 
     def append_to(self, path: Path) -> int:
-        """A file that is there, open for appending."""
+        """Open an existing file for appending."""
         ...
 
     def write(self, handle: int, data: bytes) -> None:
-        """Append all of it."""
+        """Append all bytes, or raise."""
         ...
 
     def sync(self, handle: int) -> None:
-        """Have what was written to it on the disk."""
+        """Force written data to the disk."""
         ...
 
     def cut(self, handle: int, size: int) -> None:
-        """Make it end there."""
+        """Truncate the file to this size."""
         ...
 
-    def close(self, handle: int) -> None:
-        """Give the handle back."""
-        ...
+    def close(self, handle: int) -> None: ...
 
     def sync_folder(self, folder: Path) -> None:
-        """Have the names in a folder on the disk."""
+        """Force the names in a folder to the disk."""
         ...
 
     def replace(self, path: Path, data: bytes) -> None:
-        """Make a small file hold this, or what it held before; on the disk when it returns."""
+        """Replace a small file's content, all or nothing; on the disk when this returns."""
         ...
 
     def overwrite(self, path: Path, data: bytes) -> None:
-        """Make a small file of the same length hold this; half of it, if that is interrupted."""
+        """Overwrite a small file of the same length; an interruption leaves a part of the data."""
         ...
 
-    def remove(self, path: Path) -> None:
-        """Take a file away."""
-        ...
+    def remove(self, path: Path) -> None: ...
 
-    def read(self, path: Path) -> BinaryIO:
-        """Open a file for reading."""
-        ...
+    def read(self, path: Path) -> BinaryIO: ...
 
     def size(self, path: Path) -> int:
-        """Its length in bytes."""
+        """The size of a file in bytes."""
         ...
 
     def names(self, folder: Path) -> list[str]:
-        """What is in a folder, in order."""
+        """The sorted names of a folder's entries."""
         ...
 
 
 class SystemFiles:
-    """The real ones."""
+    """The operations on real files."""
 
     def create(self, path: Path) -> int:
-        """As the protocol says."""
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | _ALWAYS
         return os.open(path, flags, 0o600)
 
     def append_to(self, path: Path) -> int:
-        """As the protocol says."""
         return os.open(path, os.O_WRONLY | os.O_APPEND | _ALWAYS)
 
     def write(self, handle: int, data: bytes) -> None:
-        """As the protocol says."""
         left = memoryview(data)
         while left:
             left = left[os.write(handle, left) :]
 
     def sync(self, handle: int) -> None:
-        """As the protocol says: the data, and what is needed to read it, such as the length."""
+        # Syncs the data, and the metadata that is needed to read it, such as the length.
         os.fdatasync(handle)
 
     def cut(self, handle: int, size: int) -> None:
-        """As the protocol says."""
         os.ftruncate(handle, size)
 
     def close(self, handle: int) -> None:
-        """As the protocol says."""
         os.close(handle)
 
     def sync_folder(self, folder: Path) -> None:
-        """As the protocol says."""
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(handle)
@@ -107,7 +95,6 @@ class SystemFiles:
             os.close(handle)
 
     def replace(self, path: Path, data: bytes) -> None:
-        """As the protocol says."""
         fresh = path.with_name(f"{path.name}.new")
         handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _ALWAYS, 0o600)
         try:
@@ -119,7 +106,6 @@ class SystemFiles:
         self.sync_folder(path.parent)
 
     def overwrite(self, path: Path, data: bytes) -> None:
-        """As the protocol says."""
         handle = os.open(path, os.O_WRONLY | _ALWAYS)
         try:
             self.write(handle, data)
@@ -128,17 +114,13 @@ class SystemFiles:
             os.close(handle)
 
     def remove(self, path: Path) -> None:
-        """As the protocol says."""
         path.unlink()
 
     def read(self, path: Path) -> BinaryIO:
-        """As the protocol says."""
         return os.fdopen(os.open(path, os.O_RDONLY | _ALWAYS), "rb", 1 << 20)
 
     def size(self, path: Path) -> int:
-        """As the protocol says."""
         return path.stat().st_size
 
     def names(self, folder: Path) -> list[str]:
-        """As the protocol says."""
         return sorted(each.name for each in folder.iterdir())

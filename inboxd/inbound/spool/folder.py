@@ -1,10 +1,10 @@
-"""Who owns which folder of the spool: one process each, by a lock that ends with the process.
+"""Ownership of spool folders: each has one process, by a lock that ends with the process.
 
 Owns the layout below `inbound.spool.path`: a folder for each process that ever spooled, and the
-lock of the drainer. Promises: a folder has one owner, held by `flock`, which a stopped process
-keeps and a dead one does not; the folder of a process that is gone is taken over by the next one
-that starts, and drained all the same if none does; of the processes on one host, one drains; what
-others could have written is taken over by nobody (`trust.py`).
+drainer's lock. Promises: a folder has one owner, by `flock`: a stopped process keeps the lock, a
+dead process loses it; the next process that starts takes over the folder of a process that is gone,
+and until then the folder is drained, too; one process of a host drains at a time; a folder to which
+other users could have written is never taken over (`trust.py`).
 Known limit: the path must be on a local disk, whose locks all processes of the host share.
 """
 
@@ -23,21 +23,22 @@ from inboxd.inbound.spool.log import APART, CURSOR, write_cursor
 from inboxd.inbound.spool.trust import REMEDY, distrusted
 
 OWNER = "owner"
-# Of the marks and gates of sources (`gates.py`).
+# The folder of marks and gates of sources (`gates.py`).
 SOURCES = "sources"
 _FOLDERS = "spools"
 DRAINER = "drainer"
-# Seconds for which somebody may only look whether a folder is owned.
-_LOOK, _PAUSE = 0.05, 0.001
-# More folders than processes of a host start at the same moment.
-_NEW = 100
+# Seconds to wait for a lock that another process may hold briefly to check the owner; and between
+# tries.
+_LOOK_SECONDS, _PAUSE_SECONDS = 0.05, 0.001
+# More folders than the processes of a host that start at the same moment.
+_MOST_NEW_FOLDERS = 100
 
 
 class Lock:
-    """A lock on a file, until it is closed or the process ends."""
+    """A lock on a file, held until `release` or the end of the process."""
 
     def __init__(self, path: Path, within: float = 0.0) -> None:
-        """Take it, within so many seconds. Raises SpoolOwned when somebody else has it."""
+        """Take it within `within` seconds. Raises SpoolOwned if another process holds it."""
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         self._handle = os.open(path, flags, 0o600)
         until = monotonic() + within
@@ -48,30 +49,28 @@ class Lock:
                 if monotonic() >= until:
                     os.close(self._handle)
                     raise SpoolOwned(f"{path.parent}: another process has its lock") from error
-                sleep(_PAUSE)
+                sleep(_PAUSE_SECONDS)
             else:
                 return
 
     def release(self) -> None:
-        """Give it back."""
         os.close(self._handle)
 
 
 class Owned:
-    """A folder of this process's own."""
+    """A folder that this process owns."""
 
     def __init__(self, folder: Path, lock: Lock) -> None:
-        """Made by `own`."""
         self.folder = folder
         self._lock = lock
 
     def release(self) -> None:
-        """Leave it to a successor."""
+        """Give up the folder, so that another process can own it."""
         self._lock.release()
 
 
 def own(path: Path) -> Owned:
-    """The folder of a process that is gone, else a new one. Raises SettingsError."""
+    """Own the folder of a process that is gone, or a new one. Raises SettingsError."""
     try:
         if problem := doubt(path):
             raise SettingsError(f"inbound.spool.path: {problem}: {REMEDY}")
@@ -79,45 +78,50 @@ def own(path: Path) -> Owned:
         return _take(path)
     except (OSError, SpoolOwned) as error:
         raise SettingsError(
-            f"inbound.spool.path {str(path)!r} cannot be used: {error}; give a folder on a local "
-            "disk that has room, and that the receiver's user may write to"
+            f"inbound.spool.path {str(path)!r} cannot be used: {error}; set it to a folder on "
+            "a local disk with room, to which the receiver's user may write"
         ) from error
 
 
 def doubt(path: Path) -> str | None:
-    """Why what is there is not believed; None: it is, or nothing is there. Raises OSError."""
+    """Why the folders may contain forged webhooks; None: they cannot. Raises OSError."""
     return distrusted(path, below=(_FOLDERS, SOURCES))
 
 
 def doubt_of_its_user(path: Path) -> str | None:
-    """The same for whom its folders belong to, whoever asks. Raises OSError."""
+    """Like `doubt`, for the user who owns the folders instead of this process's user.
+
+    Raises OSError.
+    """
     top = path / _FOLDERS
     return distrusted(path, top.lstat(), (_FOLDERS, SOURCES)) if top.exists() else None
 
 
 def _take(path: Path) -> Owned:
-    """The first folder that is nobody's. Raises OSError, SpoolOwned."""
+    """The first folder without an owner. Raises OSError, SpoolOwned."""
     for folder in chain(folders(path), _new_folders(path)):
         with suppress(SpoolOwned):
-            return _owned(folder, Lock(folder / OWNER, _LOOK))
-    raise SpoolOwned(f"{path}: other processes have taken {_NEW} new folders of this one")
+            return _owned(folder, Lock(folder / OWNER, _LOOK_SECONDS))
+    raise SpoolOwned(
+        f"{path}: other processes took {_MOST_NEW_FOLDERS} new folders before this one"
+    )
 
 
 def _new_folders(path: Path) -> Iterator[Path]:
-    """Folders that nobody had; a process that starts at the same moment may be quicker."""
-    for _ in range(_NEW):
+    """New folders; a process that starts at the same moment may lock one first."""
+    for _ in range(_MOST_NEW_FOLDERS):
         folder = path / _FOLDERS / uuid4().hex
         folder.mkdir(mode=0o700)
         yield folder
 
 
 def prepare(path: Path) -> None:
-    """Make what is missing below the path. Raises OSError."""
+    """Create missing folders below the path. Raises OSError."""
     _prepare(path / _FOLDERS)
 
 
 def _prepare(path: Path) -> None:
-    """Make a folder and all above it, so that their names outlast a crash."""
+    """Create a folder and its parents, and sync their names."""
     if not path.is_dir():
         _prepare(path.parent)
         path.mkdir(exist_ok=True, mode=0o700)
@@ -126,7 +130,7 @@ def _prepare(path: Path) -> None:
 
 
 def _owned(folder: Path, lock: Lock) -> Owned:
-    """Make what a folder has; a process may have died while it made it."""
+    """Complete a folder: a process may have died while it created the contents."""
     files = SystemFiles()
     (folder / APART).mkdir(exist_ok=True, mode=0o700)
     if not (folder / CURSOR).exists():
@@ -137,23 +141,22 @@ def _owned(folder: Path, lock: Lock) -> Owned:
 
 
 def lock_of(folder: Path) -> Lock:
-    """The lock of a folder's owner. Raises SpoolOwned."""
     return Lock(folder / OWNER)
 
 
 def drain_lock(path: Path) -> Lock:
-    """The right to drain all folders of this host. Raises SpoolOwned."""
+    """The lock for draining all folders of this host. Raises SpoolOwned."""
     return Lock(path / DRAINER)
 
 
 def folders(path: Path) -> list[Path]:
-    """The folders of all processes, in order."""
+    """The folders of all processes, sorted by name."""
     top = path / _FOLDERS
     return sorted(each for each in top.iterdir() if each.is_dir()) if top.is_dir() else []
 
 
 def is_owned(folder: Path) -> bool:
-    """Whether a process owns it now; by a look, not by waiting."""
+    """Whether a process owns the folder now; does not wait."""
     try:
         lock_of(folder).release()
     except SpoolOwned:

@@ -1,10 +1,10 @@
-"""The frames of a segment: how bytes are written so that damage is found, and passed by.
+"""The frames of a segment: a format in which readers detect damage, and skip it.
 
 Owns the layout: a header (magic, length, number, checksum of the content, checksum of the header
-itself), then the content; little-endian, checksums are CRC-32. Promises: a frame is read as it was
-written or reported as damaged, never taken for another; behind a damaged one the next good one is
-found, by its length where the header is good, else by the next header that is; nothing is raised,
-whatever the bytes are. Known limit: an error of more than 32 bits goes unnoticed once in 2^32.
+itself), then the content; little-endian, checksums are CRC-32. Promises: a frame is read unchanged,
+or reported as damaged; behind a damaged frame the next good frame is found, by the length in a good
+header, else by searching for the next good header; no bytes raise an error. Known limit: an error
+of more than 32 bits goes unnoticed once in 2^32.
 """
 
 from collections.abc import Iterator
@@ -13,18 +13,18 @@ from typing import BinaryIO, NamedTuple
 from zlib import crc32
 
 MAGIC = b"\xf1ibx"
-# The most that a frame holds; a length above it is damage.
+# The largest content in bytes; a larger length is damage.
 LARGEST = 1 << 30
 
 _FIELDS = Struct("<4sIQI")  # magic, length, number, checksum of the content
 _CHECKSUM = Struct("<I")
 HEADER = _FIELDS.size + _CHECKSUM.size
-# Bytes that are searched at once for the next header.
+# Bytes that are read at a time in the search for the next header.
 _WINDOW = 1 << 20
 
 
 class Frame(NamedTuple):
-    """One frame, and where in its segment it lies."""
+    """One frame, and its position in the segment."""
 
     number: int
     content: bytes
@@ -33,9 +33,9 @@ class Frame(NamedTuple):
 
 
 class Damage(NamedTuple):
-    """Bytes that are no frame. number: of the frame they were, if its header is good.
+    """Bytes that are not a valid frame. number: the frame's number, if its header is good.
 
-    torn: the file ends before the frame does, as it does when a process was killed while it wrote.
+    torn: the file ends within the frame, for example after a process died while it wrote.
     """
 
     number: int | None
@@ -46,13 +46,13 @@ class Damage(NamedTuple):
 
 
 def encode(number: int, content: bytes) -> bytes:
-    """The frame of these bytes."""
+    """The frame with this content."""
     fields = _FIELDS.pack(MAGIC, len(content), number, crc32(content))
     return b"".join((fields, _CHECKSUM.pack(crc32(fields)), content))
 
 
 def scan(file: BinaryIO, size: int, start: int = 0) -> Iterator[Frame | Damage]:
-    """Read the frames of a segment up to `size`, in order, and what is damaged between them."""
+    """Read the frames of a segment up to `size`, in order, and the damage between them."""
     place = start
     while place < size:
         file.seek(place)
@@ -67,7 +67,7 @@ def scan(file: BinaryIO, size: int, start: int = 0) -> Iterator[Frame | Damage]:
 
 
 def _read(file: BinaryIO, place: int, size: int) -> Frame | Damage | None:
-    """What begins here; None: no good header does."""
+    """The frame or damage at this place; None: there is no good header."""
     header = file.read(min(HEADER, size - place))
     parsed = _parse(header)
     if parsed is None:
@@ -96,10 +96,10 @@ def _parse(header: bytes) -> tuple[int, int, int] | None:
 
 
 def _is_cut(file: BinaryIO, place: int, behind: int, size: int) -> bool:
-    """Whether these last bytes may be a header that was not written to its end, or not at all."""
+    """Whether the last bytes may be a header that was not written, or only partly."""
     if behind < size or size - place >= HEADER:
         file.seek(place)
-        # A file may have got its length, and not yet its bytes.
+        # The file system may have set the length of a file before its bytes.
         return behind == size and not any(_chunks(file, size - place))
     return True
 
@@ -114,7 +114,7 @@ def _chunks(file: BinaryIO, left: int) -> Iterator[bool]:
 
 
 def _next_header(file: BinaryIO, place: int, size: int) -> int:
-    """Where the next good header begins; the size if there is none."""
+    """The position of the next good header; else `size`."""
     while place < size:
         file.seek(place)
         window = file.read(min(_WINDOW, size - place))
@@ -126,6 +126,6 @@ def _next_header(file: BinaryIO, place: int, size: int) -> int:
             if _parse(file.read(min(HEADER, size - place - at))) is not None:
                 return place + at
             at = window.find(MAGIC, at + 1)
-        # A magic may lie across the end of the window.
+        # The magic may cross the end of the window.
         place += max(1, len(window) - len(MAGIC) + 1)
     return size

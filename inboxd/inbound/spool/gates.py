@@ -1,12 +1,13 @@
-"""Which sources are spooled, on this host: seen by all its processes without the database.
+"""Marks of the sources that this host spools; all its processes see the marks without the database.
 
-Owns a mark and a gate for each source. Promises: a source is marked, on the disk, before the first
-of its receipts is answered from a spool; while it is marked, every process of the host spools what
-comes for it, so nothing overtakes; the mark goes while its gate is closed to all who append, and
-after the last of it is in the database. A crash leaves too many marks, never too few.
-Known limit: other hosts have spools of their own; order across receivers of several hosts is not
-promised while one of them spools.
-*See:* `writer.py`, which goes through the gates; `drain.py`, which closes them.
+Owns a mark and a gate for each source. Promises: the mark of a source is on the disk before a
+request is answered from a spool; while the mark exists, each process of the host spools the
+source's receipts, so that receipts keep their order; the mark is removed while the gate is closed
+to appends, after the source's last receipt is in the database. A crash may leave too many marks,
+never too few.
+Known limit: each host has its own spool; while one host spools, the order across receivers of
+several hosts is not promised. *See:* `writer.py`, which opens the gates to append; `drain.py`,
+which closes them.
 """
 
 import fcntl
@@ -23,37 +24,36 @@ from inboxd.inbound.spool.folder import SOURCES
 _sync = SystemFiles().sync_folder
 _MARK = ".spooled"
 _GATE = ".gate"
-# Between two tries to close a gate, in seconds: it waits for appends, of milliseconds.
-_PAUSE = 0.002
+# Seconds between two attempts to close a gate: appends, which hold it, take milliseconds.
+_PAUSE_SECONDS = 0.002
 
 
 class Gates:
     """The marks and gates below one folder."""
 
     def __init__(self, path: Path) -> None:
-        """Raises OSError."""
+        """Creates the folder of marks. Raises OSError."""
         self._folder = path / SOURCES
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         _sync(path)
         self._paths: dict[str, str] = {}
-        # Marks that this process has synced, as they were then.
+        # Marks that this process has synced: their inode and modification time.
         self._synced: dict[str, tuple[int, int]] = {}
 
     def is_marked(self, source: str) -> bool:
-        """Whether what comes for it is spooled."""
+        """Whether receipts of this source are spooled."""
         path = self._paths.get(source)
         if path is None:
             path = self._paths[source] = str(self._mark(source))
         return os.path.exists(path)  # noqa: PTH110 - asked for each page
 
     def marked(self) -> list[str]:
-        """All that are."""
         return marks(self._folder.parent)
 
     def mark(self, source: str) -> None:
-        """Have it spooled from now on; within `opened`. Raises OSError.
+        """Spool a source's receipts from now on; call it within `opened`. Raises OSError.
 
-        Another process may have made the mark, and not synced it yet.
+        Also syncs a mark that another process may have created and not synced yet.
         """
         path = self._mark(source)
         if not path.exists():
@@ -64,21 +64,21 @@ class Gates:
             self._synced[source] = (found.st_ino, found.st_mtime_ns)
 
     def unmark(self, source: str) -> None:
-        """Let it go to the database from now on; within `closed`."""
+        """Send a source's receipts to the database again; call it within `closed`."""
         self._mark(source).unlink(missing_ok=True)
 
     @contextmanager
     def opened(self, sources: Iterable[str], within: float) -> Iterator[None]:
-        """To append; waits while the drainer has one of them closed.
+        """Hold the gates to append; waits while the drainer has closed one of them.
 
-        Raises TimeoutError after so many seconds: the drainer may be a process that stands still.
+        Raises TimeoutError after `within` seconds: the drainer may be a frozen process.
         """
         with self._locked(sources, fcntl.LOCK_SH, within):
             yield
 
     @contextmanager
     def closed(self, sources: Iterable[str], within: float) -> Iterator[None]:
-        """Nobody appends meanwhile. Raises TimeoutError after so many seconds."""
+        """Keep all processes from appending. Raises TimeoutError after `within` seconds."""
         with self._locked(sources, fcntl.LOCK_EX, within):
             yield
 
@@ -98,7 +98,7 @@ class Gates:
 
 
 def marks(path: Path) -> list[str]:
-    """The marked sources of a host."""
+    """The marked sources of this host."""
     names = (each.name for each in (path / SOURCES).glob(f"*{_MARK}"))
     return sorted(unquote(name.removesuffix(_MARK)) for name in names)
 
@@ -114,8 +114,8 @@ def _flock(path: Path, mode: int, until: float) -> Iterator[None]:
                 break
             except BlockingIOError:
                 if monotonic() > until:
-                    raise TimeoutError(f"{path}: it is locked for too long") from None
-                sleep(_PAUSE)
+                    raise TimeoutError(f"{path}: its lock is held for too long") from None
+                sleep(_PAUSE_SECONDS)
         yield
     finally:
         os.close(handle)

@@ -1,6 +1,6 @@
-"""Which process has a lock of the spool, as the kernel tells.
+"""Finds the process that holds a lock of the spool, in the kernel's list of locks.
 
-Known limit: a process of another container may have no number here.
+Known limit: a process in another container may have no number here.
 """
 
 import os
@@ -10,7 +10,7 @@ _LOCKS = Path("/proc/locks")
 
 
 def holder(lock: Path) -> int | None:
-    """The process that has this file locked; None: nobody, or it cannot be known."""
+    """The process that holds a lock on this file; None, if that is unknown."""
     try:
         of = lock.stat()
         lines = _LOCKS.read_text().splitlines()

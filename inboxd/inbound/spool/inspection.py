@@ -1,8 +1,8 @@
-"""What lies in the spool of a host, for people: by files alone, without the database.
+"""Reads the spool of a host for operators: from its files, without the database.
 
-Promises: nothing is changed, and a spool that is in use goes on meanwhile; what its drain takes
-away while somebody looks is not an error. Known limit: each look reads the segments as a whole.
-*See:* `folder.py`, whose layout this reads; `tending.py`, which changes something.
+Promises: nothing is changed, and a spool in use continues to work; files that its drain removes at
+the same time cause no error. Known limit: each call reads whole segments. *See:* `folder.py`, which
+owns the layout; `tending.py`, which makes changes.
 """
 
 import math
@@ -29,9 +29,9 @@ T = TypeVar("T")
 
 
 class FolderView(NamedTuple):
-    """A folder of the spool. oldest: when the first receipt that waits was received.
+    """A folder of the spool. oldest: when the first waiting receipt was received.
 
-    waiting, damaged: None, where that is more than somebody wanted to read.
+    waiting, damaged: None, if the folder has more bytes than the caller wanted to read.
     """
 
     folder: str
@@ -52,7 +52,7 @@ class WaitingReceipt(NamedTuple):
 
 
 class ApartItem(NamedTuple):
-    """What is set apart; receipt: None if its bytes are none."""
+    """An item that is set apart; receipt: None if its bytes are no receipt."""
 
     name: str
     folder: Path
@@ -62,15 +62,15 @@ class ApartItem(NamedTuple):
 
     @property
     def paths(self) -> tuple[Path, Path]:
-        """Its files; the one that lists it comes first."""
+        """Its two files; the listing comes first."""
         apart = self.folder / APART
         return apart / f"{self.name}.json", apart / f"{self.name}.bytes"
 
 
 class Verified(NamedTuple):
-    """What the checksums of a folder say; damage: segment, place and reason of each.
+    """Result of checking a folder's checksums. damage: segment, place and reason of each.
 
-    torn: segment and place of each frame that was begun and not ended, by a process that is gone.
+    torn: segment, place and size of each incomplete frame that a dead process left.
     """
 
     folder: str
@@ -81,9 +81,11 @@ class Verified(NamedTuple):
 
 
 def spool_path(path: Path | None) -> Path:
-    """The folder of all. Raises SettingsError if there is none, or it may not be read."""
+    """The path of the spool. Raises SettingsError if it is unset or unreadable."""
     if path is None:
-        raise SettingsError("there is no spool: set inbound.spool.path, as the receiver has it")
+        raise SettingsError(
+            "these settings have no spool: set inbound.spool.path to the receiver's"
+        )
     with suppress(FileNotFoundError):
         try:
             list(path.iterdir())
@@ -93,7 +95,7 @@ def spool_path(path: Path | None) -> Path:
 
 
 def views(path: Path, most: float = math.inf, limit: int | None = None) -> list[FolderView]:
-    """All folders, or so many, each as `view` has it; of all together at most `most` is read."""
+    """All folders, or the first `limit`; reads `most` bytes at most in all folders together."""
     found = []
     for folder in folders(path)[:limit]:
         found.append(view(folder, most))
@@ -103,7 +105,7 @@ def views(path: Path, most: float = math.inf, limit: int | None = None) -> list[
 
 
 def view(folder: Path, most: float = math.inf) -> FolderView:
-    """One folder; if it has more bytes than `most`, what waits there is not read."""
+    """One folder; if it has more than `most` bytes, its receipts are not read."""
     size = sum(_size(path) for path in segments(folder, _FILES))
     owner = "alive" if is_owned(folder) else "gone"
     apart = len(_listings(folder))
@@ -127,7 +129,7 @@ def spooled_sources(path: Path) -> list[str]:
 
 
 def waiting(folder: Path) -> Iterator[WaitingReceipt]:
-    """The receipts that wait there, in their order; what cannot be read is passed over."""
+    """The waiting receipts of a folder, in order; unreadable ones are skipped."""
     for each in _frames(folder):
         if isinstance(each, Frame):
             try:
@@ -137,19 +139,19 @@ def waiting(folder: Path) -> Iterator[WaitingReceipt]:
 
 
 def set_apart(folder: Path) -> Iterator[ApartItem]:
-    """What is set apart there, each read when it is asked for."""
+    """The items that are set apart in a folder, each read on demand."""
     return (_item(folder, path) for path in _listings(folder))
 
 
 def folder_named(path: Path, name: str) -> Path:
-    """The folder whose name begins so. Raises NotFound, or Conflict if several do."""
+    """The folder whose name begins with this text. Raises NotFound, or Conflict for several."""
     return _only(
         [each for each in folders(path) if each.name.startswith(name)], "folder of the spool", name
     )
 
 
 def item_named(path: Path, name: str) -> ApartItem:
-    """What is set apart by this name, `FOLDER/NAME` where several folders have it; or by its id."""
+    """The item set apart with this name, `FOLDER/NAME` if ambiguous, or with this receipt id."""
     folder, _, own = name.rpartition("/")
     places = [each for each in folders(path) if each.name.startswith(folder)]
     found = [
@@ -160,11 +162,11 @@ def item_named(path: Path, name: str) -> ApartItem:
     ]
     if not found and _is_id(own):
         found = [each for place in places for each in set_apart(place) if _id_of(each) == own]
-    return _only(found, "thing that is set apart with the name", name)
+    return _only(found, "item that is set apart with the name", name)
 
 
 def verify(folder: Path) -> Verified:
-    """Compare each checksum of a folder, also of what is drained and not removed yet."""
+    """Check all checksums of a folder, also of drained frames that are not removed yet."""
     frames, size = 0, 0
     damage: list[str] = []
     torn: list[str] = []
@@ -182,12 +184,12 @@ def verify(folder: Path) -> Verified:
 
 
 def _listings(folder: Path) -> list[Path]:
-    """The files that list what is set apart there."""
+    """The listing files of the items that are set apart in a folder."""
     return sorted((folder / APART).glob("*.json"))
 
 
 def _frames(folder: Path) -> Iterator[Frame | Damage]:
-    """What waits there; a torn end is none: it was never answered for."""
+    """Waiting frames and damage, without torn ends: their requests were never accepted."""
     cursor = read_cursor(folder, _FILES)
     for path in segments(folder, _FILES):
         for each in _scanned(path):
@@ -202,7 +204,7 @@ def _scanned(path: Path) -> Iterator[Frame | Damage]:
         with _FILES.read(path) as file:
             yield from scan(file, size)
     except FileNotFoundError:
-        return  # drained meanwhile
+        return  # drained in the meantime
 
 
 def _size(path: Path) -> int:
@@ -243,13 +245,15 @@ def _id_of(item: ApartItem) -> str | None:
 
 def _only(found: list[T], what: str, name: str) -> T:
     if not found:
-        raise NotFound(f"there is no {what} {name!r}: `inboxd spool list` and `show` name them")
+        raise NotFound(f"there is no {what} {name!r}: `inboxd spool list` and `show` list them")
     if len(found) > 1:
-        raise Conflict(f"{len(found)} have the name {name!r}: give more of it, or FOLDER/NAME")
+        raise Conflict(
+            f"the name {name!r} matches {len(found)}: give a longer part, or FOLDER/NAME"
+        )
     return found[0]
 
 
 def _denied(path: Path) -> SettingsError:
     return SettingsError(
-        f"inbound.spool.path {str(path)!r} may not be read: run it as the receiver's user"
+        f"inbound.spool.path {str(path)!r} may not be read: run the command as the receiver's user"
     )

@@ -1,8 +1,8 @@
-"""What is wrong with the spool of this host, and what to do: for `inboxd check` and `doctor`.
+"""Checks the spool of this host for `inboxd check` and `doctor`: problems, and their remedies.
 
-Known limit: it judges the folder that the settings of the command name, on the host that the
-command runs on; what other hosts have, their own `inboxd spool list` tells.
-*See:* `inspection.py`; `inboxd/operations/doctor/sources.py`, which misses a spool.
+Known limit: the checked folder is the one in the command's settings, on the command's host; for
+another host, use `inboxd spool list` there. *See:* `inspection.py`;
+`inboxd/operations/doctor/sources.py`, which reports a missing spool.
 """
 
 import os
@@ -21,13 +21,14 @@ from inboxd.settings import InboundSpool, Settings
 
 _SUBJECT = "spool"
 _MOUNTS = Path("/proc/self/mountinfo")
-# Whose locks other hosts share or nobody does, and what does not outlive the container or the host.
+# File systems whose locks are shared by several hosts or do not work; and file systems that are
+# lost with the container or the host.
 _REMOTE = ("nfs", "cifs", "smb", "9p", "ceph", "glusterfs", "lustre", "afs", "fuse.")
 _PASSING = ("tmpfs", "ramfs", "overlay", "aufs")
 
 
 def judge_spool(settings: Settings) -> Iterator[Finding]:
-    """Each trouble of it, and one line for all that waits; nothing where there is no spool."""
+    """A finding for each problem, and one for all waiting receipts; empty without a spool."""
     spool = settings.inbound.spool
     if not settings.knows("inbound", "spool") or spool.path is None:
         return
@@ -36,7 +37,7 @@ def judge_spool(settings: Settings) -> Iterator[Finding]:
         yield from _contents(views(spool.path))
     except OSError as error:
         found = f"not seen: {spool.path}: {error.strerror}"
-        remedy = "run it as the receiver's user, on its host"
+        remedy = "run the command as the receiver's user, on its host"
         yield Finding(_SUBJECT, Verdict.NOTICE, found, remedy)
 
 
@@ -46,22 +47,22 @@ def _place(spool: InboundSpool, path: Path) -> Iterator[Finding]:
         yield Finding(
             _SUBJECT,
             Verdict.WARNING,
-            f"{there} may not be written to by this user",
-            "if it is the receiver's, give it the folder: it does not start without",
+            f"this user may not write to {there}",
+            "if it is the receiver's user, give it the folder: the receiver cannot start without",
         )
     kind = kind_of(there, _MOUNTS.read_text())
     if kind.startswith(_REMOTE):
-        found = f"{path} is on {kind}, whose locks and syncs are another machine's"
+        found = f"{path} is on {kind}: another machine does its locks and syncs"
         remedy = "set inbound.spool.path to a folder on a disk of this host"
         yield Finding(_SUBJECT, Verdict.WARNING, found, remedy)
     elif kind.startswith(_PASSING):
-        found = f"{path} is on {kind}: what waits there is lost with the container or the host"
+        found = f"{path} is on {kind}: waiting receipts are lost with the container or the host"
         remedy = "mount a volume there, or set inbound.spool.path to a folder on a disk"
         yield Finding(_SUBJECT, Verdict.WARNING, found, remedy)
     disk = shutil.disk_usage(there)
     if spool.quota > disk.total:
-        found = f"its quota, {size(spool.quota)}, is more than the disk has: {size(disk.total)}"
-        remedy = "lower inbound.spool.quota, a process; or give it a larger disk"
+        found = f"the quota, {size(spool.quota)}, is more than the disk has: {size(disk.total)}"
+        remedy = "lower inbound.spool.quota, which is per process; or use a larger disk"
         yield Finding(_SUBJECT, Verdict.WARNING, found, remedy, disk.total, "bytes")
     if problem := doubt_of_its_user(path):
         remedy = f"{REMEDY}: the receiver does not start with it"
@@ -82,15 +83,15 @@ def _contents(folders: list[FolderView]) -> Iterator[Finding]:
         return
     age = max(0.0, (datetime.now(UTC) - oldest).total_seconds())
     found = f"{plural(waiting, 'receipt')}, the oldest for {span(age)}"
-    remedy = "they are drained as soon as the database is back: the receiver's log has the reason"
+    remedy = "they are drained when the database is back; the receiver's log has the reason"
     if not any(each.owner == "alive" for each in folders):
-        found += "; no receiver lives on this host"
+        found += "; no receiver runs on this host"
         remedy = "start the receiver, or `inboxd spool drain`"
     yield thresholds.SPOOLED_SECONDS.find(_SUBJECT, age, "seconds", found, remedy)
 
 
 def kind_of(path: Path, mounts: str) -> str:
-    """The file system that a path is on; the text is that of /proc/self/mountinfo."""
+    """The type of a path's file system; `mounts`: the text of /proc/self/mountinfo."""
     kind, deepest = "", -1
     for line in mounts.splitlines():
         before, _, after = line.partition(" - ")

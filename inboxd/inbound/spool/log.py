@@ -1,13 +1,12 @@
-"""One folder of segments: appended to by its owner, read and emptied by whoever drains it.
+"""One folder of segments: its owner appends, the drainer reads and removes.
 
-Owns the order of the steps. Promises: `append` returns after its frames, and the names of their
-files, are on the disk; after an error of a sync nothing is appended any more and nothing is synced
-again, since the second attempt would report what the first one lost as written; a full disk leaves
-no half frame; the cursor is on the disk before a segment that it has passed is removed, so a crash
-repeats frames and loses none; what is damaged is set apart, whole, before the cursor passes it.
-Every owner begins a segment of its own: a torn tail is never written behind. A number that a reader
-may have seen is never given again, also not after a full disk.
-Known limit: the owner and the drainer may be two processes; there is one of each (`folder.py`).
+Owns the order of the steps. Promises: `append` returns when its frames and the names of their files
+are on the disk; after a failed sync nothing is appended or synced again, since a second sync would
+report lost data as written; a full disk leaves no partial frame; the cursor is on the disk before a
+segment behind it is removed, so a crash repeats frames and loses none; damaged bytes are set apart
+unchanged before the cursor passes them. Each owner begins its own segment, so it never writes
+behind a torn end. A number that a reader may have seen is never used again, even after a full disk.
+Known limit: the owner and the drainer may be two processes, but not more (`folder.py`).
 """
 
 import errno
@@ -32,13 +31,13 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 class Appender:
-    """The owner's end of a folder. Not thread-safe: one call at a time."""
+    """Appends to a folder, for its owner. Not thread-safe: one call at a time."""
 
     def __init__(self, folder: Path, files: Files, *, quota: int, segment_bytes: int) -> None:
-        """Look where the predecessor stopped; the first append begins a segment behind it.
+        """Find the last number of the predecessor; the first append begins a new segment.
 
-        quota: bytes that the folder's segments may have; segment_bytes: from which size on a new
-        one is begun. Raises OSError.
+        quota: bytes that all segments of the folder may have; segment_bytes: size from which on a
+        new segment is begun. Raises OSError.
         """
         self._folder = folder
         self._files = files
@@ -53,19 +52,19 @@ class Appender:
 
     @property
     def next_number(self) -> int:
-        """The number that the next frame gets."""
+        """The number of the next frame."""
         return self._next
 
     @property
     def broken(self) -> SpoolBroken | None:
-        """Why nothing is appended any more."""
+        """The error after which no more frames are accepted."""
         return self._broken
 
     def append(self, contents: Sequence[bytes]) -> None:
-        """Have these on the disk.
+        """Append frames and sync them.
 
-        Raises SpoolFull if there is no room for them, SpoolBroken after an error of the disk; in
-        both cases none of them may be answered for.
+        Raises SpoolFull if there is no room, SpoolBroken after an error of the disk; after either,
+        no request of the page may be accepted.
         """
         if self._broken is not None:
             raise self._broken
@@ -87,7 +86,7 @@ class Appender:
         self._size += len(data)
 
     def leave_drained(self) -> None:
-        """Remove the segment if all of it is in the database: it would hold the disk for nothing.
+        """Remove the segment if all its receipts are in the database, to free the disk.
 
         Raises OSError.
         """
@@ -99,7 +98,7 @@ class Appender:
                 self._files.remove(self._path)
 
     def failed(self, what: str, error: OSError) -> SpoolFull | SpoolBroken:
-        """What an error of the disk means; nothing more is appended if it is not full."""
+        """The error to raise for an error of the disk; it is final, unless the disk is full."""
         if error.errno in _FULL:
             return SpoolFull(
                 f"{self._folder}: the disk of the spool is full; make room on it, or mend the "
@@ -116,7 +115,7 @@ class Appender:
         used = size_of(self._folder, self._files)
         if used + bytes_ > self._quota:
             raise SpoolFull(
-                f"{self._folder}: the spool holds {used} bytes and may hold {self._quota}; mend "
+                f"{self._folder}: the spool has {used} bytes of at most {self._quota}; mend "
                 "the database, so that it drains, or raise inbound.spool.quota"
             )
 
@@ -137,7 +136,7 @@ class Appender:
         try:
             self._files.write(handle, data)
         except OSError:
-            # A reader may have seen some of these: their numbers and places are not used again.
+            # A reader may have seen some of these frames, so their numbers are not used again.
             self._files.cut(handle, self._size)
             self._next += frames
             self._rest()
@@ -147,47 +146,47 @@ class Appender:
 
     def _broke(self, what: str, error: OSError) -> SpoolBroken:
         self._broken = SpoolBroken(
-            f"{self._folder}: the spool cannot {what} ({error.strerror}): what was answered before "
-            "is kept, nothing more is accepted into it; look at the disk, then restart the receiver"
+            f"{self._folder}: the spool cannot {what} ({error.strerror}): it keeps what was "
+            "answered before and accepts nothing more; check the disk, then restart the receiver"
         )
         return self._broken
 
 
 class Spooled(NamedTuple):
-    """A frame that waits, and the segment that it is in."""
+    """The number and the content of a frame that waits."""
 
     number: int
     content: bytes
 
 
 class TornEnd(NamedTuple):
-    """The beginning of a frame at the end of a segment that nobody writes on."""
+    """An incomplete frame at the end of a segment that will not grow any more."""
 
     segment: Path
     bytes: int
 
 
 class Reader:
-    """The drainer's end of a folder: frames in order, from the cursor on."""
+    """Reads the frames of a folder, from the cursor on, for the drainer."""
 
     def __init__(self, folder: Path, files: Files) -> None:
-        """Begin at the cursor. Raises OSError."""
+        """Begins at the cursor. Raises OSError."""
         self._folder = folder
         self._files = files
         self.cursor = read_cursor(folder, files)
         self._segment: Path | None = None
         self._place = 0
         self._given = self.cursor
-        # Segments that were read to their end, for good, and the last frame that was given by then.
+        # Segments that were read to their final end, with the last frame returned at that time.
         self._read_out: dict[Path, int] = {}
         self.torn: list[TornEnd] = []
         self.apart = 0
 
     def page(self, rows: int, bytes_: int, *, owned: Callable[[], bool]) -> list[Spooled]:
-        """The next frames, at most so many and about so many bytes; empty: there are none now.
+        """The next frames, at most `rows` and about `bytes_`; empty: there are none now.
 
-        owned: whether somebody appends to the last segment: what is torn there is not written yet.
-        What is damaged is set apart on the way. After an OSError, begin with another reader.
+        owned: whether an owner may still append to the last segment, so that a torn end may be
+        completed. Damaged bytes are set apart. After an OSError, use a new reader.
         """
         paths, growing = self._segments(owned)
         found: list[Spooled] = []
@@ -203,13 +202,13 @@ class Reader:
         return found
 
     def pass_by(self, number: int) -> None:
-        """Everything up to this frame is in the database, or set apart."""
+        """Pass all frames up to this one: they are in the database, or set apart."""
         self.cursor = max(self.cursor, number)
 
     def tidy(self, *, owned: Callable[[], bool]) -> None:
-        """Write the cursor, then remove the segments that it has passed. Raises OSError.
+        """Write the cursor, then remove the segments behind it. Raises OSError.
 
-        owned: whether the last segment may be appended to still: it stays.
+        owned: whether an owner may still append to the last segment, which stays then.
         """
         paths, growing = self._segments(owned)
         if self.cursor != read_cursor(self._folder, self._files):
@@ -224,10 +223,10 @@ class Reader:
                 self._segment = None
 
     def _segments(self, owned: Callable[[], bool]) -> tuple[list[Path], Path | None]:
-        """Those that are there, and the one that may grow.
+        """All segments, and the one that may still grow.
 
-        In this order: who takes the folder over after the second look has segments that the first
-        did not see.
+        The order matters: a process that becomes the owner after the second check writes to
+        segments that the first one did not list.
         """
         paths = segments(self._folder, self._files)
         return paths, paths[-1] if paths and owned() else None
@@ -235,12 +234,12 @@ class Reader:
     def _read(
         self, path: Path, found: list[Spooled], rows: int, bytes_: int, *, growing: bool
     ) -> bool:
-        """Add frames of a segment; whether it is at its end, for good."""
+        """Add frames of a segment; returns whether its final end is reached."""
         left = bytes_ - sum(len(each.content) for each in found)
         try:
             size, file = self._files.size(path), self._files.read(path)
         except FileNotFoundError:
-            return True  # its owner saw that all of it is drained
+            return True  # its owner has removed it after the drain
         with file:
             for each in scan(file, size, self._place):
                 if len(found) >= rows or left <= 0:
@@ -267,14 +266,14 @@ class Reader:
 
 
 def set_apart(folder: Path, files: Files, name: str, data: bytes, reason: str) -> None:
-    """Keep bytes in a file of their own, with the reason; the same name again changes nothing."""
+    """Copy bytes to a file of their own, with the reason; a repetition changes nothing."""
     apart = folder / APART
     files.replace(apart / f"{name}.bytes", data)
     files.replace(apart / f"{name}.json", orjson.dumps({"reason": reason, "bytes": len(data)}))
 
 
 def count_apart(folder: Path, files: Files) -> int:
-    """How much is set apart there."""
+    """The number of items that are set apart in a folder."""
     try:
         return sum(name.endswith(".json") for name in files.names(folder / APART))
     except FileNotFoundError:  # the folder is being made
@@ -287,7 +286,7 @@ def segments(folder: Path, files: Files) -> list[Path]:
 
 
 def size_of(folder: Path, files: Files) -> int:
-    """The bytes of its segments."""
+    """The bytes of a folder's segments."""
     total = 0
     for path in segments(folder, files):
         with suppress(FileNotFoundError):  # it is drained
@@ -296,7 +295,7 @@ def size_of(folder: Path, files: Files) -> int:
 
 
 def write_cursor(folder: Path, files: Files, number: int) -> None:
-    """Note up to which frame the folder is drained. Raises OSError."""
+    """Record the last drained frame of a folder. Raises OSError."""
     text = b"%020d" % number
     line = b"%b %08x\n" % (text, crc32(text))
     try:
@@ -304,13 +303,13 @@ def write_cursor(folder: Path, files: Files, number: int) -> None:
     except OSError as error:
         if error.errno not in _FULL:
             raise
-        # What is drained makes room, but not without the cursor; if half of it gets written, it
-        # cannot be read, and frames are repeated.
+        # A drain frees room, but needs the cursor first. If this write is interrupted, the cursor
+        # is unreadable, and frames are repeated.
         files.overwrite(folder / CURSOR, line)
 
 
 def read_cursor(folder: Path, files: Files) -> int:
-    """Up to which frame the folder is drained; one that cannot be read repeats from the start."""
+    """The last drained frame of a folder; 0, so that all are repeated, if that is unreadable."""
     try:
         with files.read(folder / CURSOR) as file:
             number, checksum = file.read().split()
@@ -324,17 +323,17 @@ def _first_of(segment: Path) -> int:
 
 
 def _behind(folder: Path, files: Files) -> int:
-    """A number above all that the folder has had."""
+    """A number greater than all numbers that the folder has used."""
     highest = read_cursor(folder, files)
     for path in segments(folder, files)[-1:]:
-        highest = max(highest, _first_of(path))  # its name is taken, also if it has no frame
+        highest = max(highest, _first_of(path))  # the name counts, even without a frame
         try:
             size, file = files.size(path), files.read(path)
         except FileNotFoundError:
-            return max(highest, read_cursor(folder, files)) + 1  # it has just been drained
+            return max(highest, read_cursor(folder, files)) + 1  # it was just drained
         with file:
             for each in scan(file, size):
-                # As many more as damage may hide.
+                # The maximum number of frames in the damaged bytes.
                 hidden = 0 if each.number is not None else (each.end - each.start) // HEADER
                 highest = max(highest, each.number or highest) + hidden
     return highest + 1

@@ -1,8 +1,8 @@
-"""The spool of one process: its folder, its writer and its drain, put together.
+"""The spool of one process: composes its folder, its writer and its drain.
 
-Owns what a process shows of it. Promises: the folder is this process's from `open` to `close`; what
-is spooled when it ends is drained by a successor. *See:* `writer.py`, `drain.py`; composed by
-`inboxd/daemon/receiver.py`.
+Owns the reported state of the spool. Promises: the folder belongs to this process inside the block
+of `spooling`; receipts left at its end are drained by a later process. *See:* `writer.py`,
+`drain.py`; composed by `inboxd/daemon/receiver.py`.
 """
 
 from collections import deque
@@ -30,17 +30,18 @@ from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
 
-_EVERY = 1.0  # seconds between two looks at the folder
-# Shares of `after`: for a page that nobody waits for yet, and for one under closed gates.
-_DIRECT, _LAST = 0.9, 0.5
-_PAGE_WITHIN = 2.0  # seconds at least for a page that is drained
+_LOOK_SECONDS = 1.0  # seconds between two looks at the folder
+# Shares of `after`: for a page before any request waits for it, and for a page under closed gates.
+_DIRECT_SHARE, _LAST_SHARE = 0.9, 0.5
+_SHORTEST_PAGE_SECONDS = 2.0  # minimum seconds for a page of the drain
 
 
 class DrainWrites(NamedTuple):
-    """How what was spooled gets into the database.
+    """Writes of the drain.
 
-    page: makes what writes a page within so many seconds. alone: writes one receipt that takes
-    longer. commit: commits next to nothing within so many seconds, or raises.
+    page: makes a function that writes a page within the given seconds. alone: writes one slow
+    receipt. commit: makes a function that commits a tiny change within the given seconds, or
+    raises.
     """
 
     page: Callable[[float], Write]
@@ -49,7 +50,7 @@ class DrainWrites(NamedTuple):
 
 
 class SpoolState(NamedTuple):
-    """How full this process's folder is; oldest: since when the oldest waits, in unix seconds."""
+    """Fill level of this process's folder. oldest: start of the oldest wait, in unix seconds."""
 
     waiting: int = 0
     bytes: int = 0
@@ -60,7 +61,7 @@ class SpoolState(NamedTuple):
 
 
 class Spool:
-    """Made by `spooling`."""
+    """The spool of this process, made by `spooling`."""
 
     def __init__(
         self,
@@ -79,7 +80,7 @@ class Spool:
             owned.folder, self._files, quota=settings.quota, segment_bytes=settings.segment_size
         )
         after = settings.after.total_seconds()
-        direct, patience = writes(_DIRECT * after), max(_PAGE_WITHIN, after)
+        direct, patience = writes(_DIRECT_SHARE * after), max(_SHORTEST_PAGE_SECONDS, after)
         commit = None if drained.commit is None else drained.commit(patience)
         self.writer = SpoolingWriter(direct, probe, self._log, path, after=after)
         self.drain = Drain(
@@ -87,27 +88,27 @@ class Spool:
             self._files,
             self.writer.gates,
             drained.page(patience),
-            ways=DrainWays(drained.page(_LAST * after), drained.alone, commit),
+            ways=DrainWays(drained.page(_LAST_SHARE * after), drained.alone, commit),
             remembers=remembers,
             is_away=lambda: self.writer.is_away,
             after=after,
         )
         self.state = SpoolState(quota=settings.quota)
-        # Since when frames with these numbers wait, about.
+        # Numbers of frames, and the approximate time at which each began to wait.
         self._since: deque[tuple[int, float]] = deque()
 
     @property
     def sources(self) -> list[str]:
-        """Those that are spooled on this host now."""
+        """The sources that this host spools now."""
         return self.writer.gates.marked()
 
     def sight(self) -> SpoolSight:
-        """What the other receivers may know of it."""
+        """The state of the spool, as reported to other receivers."""
         trouble = self.state.trouble
         return SpoolSight(self.sources, None if trouble is None else str(trouble))
 
     async def run(self) -> None:
-        """Watch the database, drain, and look, until cancelled."""
+        """Watch the database, drain, and update the state, until cancelled."""
         async with anyio.create_task_group() as group:
             group.start_soon(self.writer.watch)
             group.start_soon(self.drain.run)
@@ -116,8 +117,8 @@ class Spool:
                     await self.writer.leave_drained()
                     await to_thread.run_sync(self._look)
                 except OSError as error:
-                    _log.warning("the spool cannot be looked at", reason=explain(error).error)
-                await anyio.sleep(_EVERY)
+                    _log.warning("the spool cannot be read", reason=explain(error).error)
+                await anyio.sleep(_LOOK_SECONDS)
 
     def _look(self) -> None:
         cursor = read_cursor(self._folder, self._files)
@@ -144,9 +145,9 @@ def spooling(
 ) -> Iterator[Spool]:
     """The spool for the block.
 
-    writes: makes what writes to the database within so many seconds. probe: a question to it.
-    remembers: how long it knows a receipt; None: for ever. drained: for what was spooled, if in
-    another way. Raises SettingsError for a folder that cannot be used.
+    writes: makes a function that writes to the database within the given seconds. probe: asks the
+    database for something small. remembers: how long the database knows a receipt; None: for ever.
+    drained: writes of the drain, if they differ. Raises SettingsError for an unusable folder.
     """
     owned = own(path)
     try:

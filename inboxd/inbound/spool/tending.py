@@ -1,12 +1,12 @@
-"""What an operator does to a spool: drains it now, inserts what was set apart, discards.
+"""An operator's actions on a spool: drains it now, inserts items that were set apart, discards.
 
-Promises: one drain a host, whoever does it; what is discarded or inserted is in the audit before it
-is removed, so where the database cannot record it, it stays. A drain is in the audit when it
-ends, also when an error ends it, unless the database is away then. An insert that is repeated after
-a crash doubles nothing: what is too old for the database's memory gets a new id, which is kept in
-its file before it is written. Known limit: it must run as the receiver's user, on its host.
-*See:* `drain.py`; `inspection.py`, which finds what to act on; `inboxd/daemon/hosted_spool.py`, by
-which the screens do it.
+Promises: one drain per host, by any process; discarded and inserted items are recorded in the audit
+before they are removed, so an item stays if the database cannot record it. A drain is recorded when
+it ends, also after an error, unless the database is unreachable then. An insert that is repeated
+after a crash writes nothing twice: a receipt older than the database's memory gets a new id, which
+is saved in its file before it is written. Known limit: it must run as the receiver's user, on its
+host. *See:* `drain.py`; `inspection.py`, which finds the items; `inboxd/daemon/hosted_spool.py`,
+which the screens use.
 """
 
 import math
@@ -50,14 +50,14 @@ from inboxd.store import receipts
 from inboxd.store.receipts import Stored
 from inboxd.store.session import Session
 
-# The database makes partitions for receipts of less than a year around today.
+# The database has partitions for receipts from one year before to one year after today.
 _YEAR = timedelta(days=366)
-# Seconds to record a drain that was ended by an error.
-_LAST_WORDS = 5.0
+# Seconds for recording a drain that ended with an error.
+_RECORD_SECONDS = 5.0
 
 
 class DrainedSpool(NamedTuple):
-    """What a drain did. ended: whether nothing was left when it stopped."""
+    """The result of a drain. ended: no receipts were left when it stopped."""
 
     drained: int
     set_apart: int
@@ -65,7 +65,7 @@ class DrainedSpool(NamedTuple):
 
 
 class LostReceipts(NamedTuple):
-    """What goes with a folder: receipts that wait there, and what is set apart."""
+    """The contents of a removed folder: waiting receipts, and items that are set apart."""
 
     waiting: int
     set_apart: int
@@ -73,7 +73,7 @@ class LostReceipts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Tending:
-    """One host's spool, and the session of an operator."""
+    """Acts on one host's spool, in an operator's session."""
 
     path: Path
     session: Session
@@ -82,23 +82,21 @@ class Tending:
     remembers: timedelta | None
 
     def __post_init__(self) -> None:
-        """Raises UsageError for a user whose files the receiver could not open.
+        """Raises UsageError for a spool of another user, or a spool that is not trusted.
 
-        And for what others could have written, which is inserted for nobody.
+        Otherwise files would be created that the receiver cannot open.
         """
         owner = self.path.stat().st_uid if self.path.exists() else os.geteuid()
         if owner != os.geteuid():
-            raise UsageError(
-                f"the spool belongs to the user with the number {owner}: run it as that one."
-            )
+            raise UsageError(f"the spool belongs to user id {owner}: run the command as that user.")
         if problem := doubt(self.path):
             raise UsageError(f"{problem}: {REMEDY}.")
         prepare(self.path)
 
     async def drain(self, within: float = math.inf) -> DrainedSpool:
-        """Drain what there is, for so many seconds at most.
+        """Drain the spool, for at most `within` seconds.
 
-        Raises Conflict when another process drains, DatabaseError when the database is away.
+        Raises Conflict if another process drains, DatabaseError if the database is away.
         """
         commit = partial(receipts.commit, self.session.connection, self.session.sql)
         drain = Drain(
@@ -111,13 +109,13 @@ class Tending:
         )
         before = await to_thread.run_sync(self._apart)
         try:
-            with _told(self.path / DRAINER, "drains this spool already"):
+            with _naming_holder(self.path / DRAINER, "drains this spool already"):
                 with anyio.move_on_after(within) as cut:
                     await drain.finish()
         except BaseException:
-            # Some was drained all the same. If the database is away, nobody can say so there.
+            # Record the drained receipts, unless the database is unreachable.
             if drain.drained:
-                with anyio.move_on_after(_LAST_WORDS, shield=True), suppress(Exception):
+                with anyio.move_on_after(_RECORD_SECONDS, shield=True), suppress(Exception):
                     await self._record_drain(drain)
             raise
         apart = await to_thread.run_sync(self._apart) - before
@@ -132,18 +130,18 @@ class Tending:
         return sum(count_apart(each, SystemFiles()) for each in folders(self.path))
 
     async def insert(self, name: str) -> Stored:
-        """Write what was set apart.
+        """Write an item that was set apart.
 
-        Raises NotFound, Conflict, or what the database has against it.
+        Raises NotFound, Conflict, or the database's error.
         """
-        with _told(self.path / DRAINER, "drains this spool now: try again soon"):
+        with _naming_holder(self.path / DRAINER, "drains this spool now: try again soon"):
             lock = drain_lock(self.path)
         try:
             item = await to_thread.run_sync(item_named, self.path, name)
             if item.receipt is None:
                 raise Conflict(
-                    f"{item.name} is no receipt ({item.reason}): `inboxd spool show {item.name} "
-                    "--raw` has its bytes; discard it when they are of no use"
+                    f"{item.name} is not a receipt ({item.reason}): `inboxd spool show {item.name} "
+                    "--raw` shows its bytes; discard it if you do not need them"
                 )
             receipt = await to_thread.run_sync(self._remembered, item, item.receipt)
             [stored] = await self._write()([receipt])
@@ -155,8 +153,8 @@ class Tending:
             lock.release()
 
     async def discard(self, name: str) -> ApartItem:
-        """Remove what is set apart. Raises NotFound, or Conflict while somebody drains."""
-        with _told(self.path / DRAINER, "drains this spool now: try again soon"):
+        """Remove an item that was set apart. Raises NotFound, or Conflict during a drain."""
+        with _naming_holder(self.path / DRAINER, "drains this spool now: try again soon"):
             lock = drain_lock(self.path)
         try:
             item = await to_thread.run_sync(item_named, self.path, name)
@@ -170,20 +168,20 @@ class Tending:
     async def discard_folder(self, name: str, seen: LostReceipts | None = None) -> LostReceipts:
         """Remove the folder of a process that is gone.
 
-        seen: what was there when somebody looked; if that has changed it is left as it is. Raises
+        seen: the contents that the operator saw; if they have changed, the folder stays. Raises
         NotFound, Conflict.
         """
         folder = folder_named(self.path, name)
-        with _told(folder / OWNER, "lives, and owns this folder: end it first"):
+        with _naming_holder(folder / OWNER, "is running and owns this folder: stop it first"):
             owner = lock_of(folder)
         try:
-            with _told(self.path / DRAINER, "drains this spool now: try again soon"):
+            with _naming_holder(self.path / DRAINER, "drains this spool now: try again soon"):
                 drainer = drain_lock(self.path)
             try:
                 lost = await to_thread.run_sync(_lost, folder)
                 if seen is not None and lost != seen:
                     raise Conflict(
-                        f"it has changed since: {lost.waiting:,} wait there now, and "
+                        f"the folder has changed: {lost.waiting:,} receipts wait there now, and "
                         f"{lost.set_apart:,} are set apart; nothing was removed: look again"
                     )
                 await self._record("discard", f"spool folder {folder.name}", lost.waiting)
@@ -206,7 +204,7 @@ class Tending:
         return without_erased(write, ask)
 
     def _remembered(self, item: ApartItem, receipt: Receipt) -> Receipt:
-        """The receipt, under an id whose day the database has, or makes."""
+        """The receipt; with a new id if the database does not know its day, or cannot store it."""
         age = datetime.now(UTC) - _time_of(receipt)
         if -_YEAR < age < min(self.remembers or _YEAR, _YEAR):
             return receipt
@@ -221,7 +219,7 @@ class Tending:
 
 
 def _time_of(receipt: Receipt) -> datetime:
-    """The time in its id, by which the database finds it."""
+    """The time in the receipt's id, by which the database finds it."""
     return datetime.fromtimestamp((receipt.receipt_id.int >> 80) / 1000, UTC)
 
 
@@ -237,8 +235,8 @@ def _remove(item: ApartItem) -> None:
 
 
 @contextmanager
-def _told(lock: Path, what: str) -> Iterator[None]:
-    """Say which process has a lock."""
+def _naming_holder(lock: Path, what: str) -> Iterator[None]:
+    """Turn SpoolOwned into a Conflict that names the process which holds the lock."""
     try:
         yield
     except SpoolOwned as error:

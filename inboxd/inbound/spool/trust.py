@@ -1,9 +1,10 @@
-"""Whom the spool believes: what lies in its folders is drained as authentic webhooks.
+"""Decides whether a spool is trusted: its contents are drained as authentic webhooks.
 
-Owns who may have written there. Promises: a folder, or a file in one, that is another account's, or
-that others may write to, is believed by nobody, whatever is in it; symbolic links are none of ours.
-Known limits: root, and the members of a group that the receiver is in, are believed (Kubernetes
-gives a volume to such a group, `fsGroup`); who may write above the path may take all of it away.
+Promises: a folder, or a file in it, is not trusted if it belongs to another account, or is writable
+for other accounts, or is a symbolic link.
+Known limits: root and the members of the receiver's groups are trusted (Kubernetes gives a volume
+to such a group, `fsGroup`); an account that may write to a folder above the path can remove the
+whole spool.
 """
 
 import os
@@ -12,8 +13,7 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 REMEDY = (
-    "look at what is in it (`inboxd spool list`), then chown it to the receiver's user, and chmod "
-    "go-w"
+    "check the contents (`inboxd spool list`), then chown it to the receiver's user, and chmod go-w"
 )
 _ROOT = 0
 
@@ -21,9 +21,9 @@ _ROOT = 0
 def distrusted(
     path: Path, of: os.stat_result | None = None, below: Collection[str] = ()
 ) -> str | None:
-    """Why the spool at a path is not believed; None: it is, or is not there.
+    """Why the spool at a path is not trusted; None: it is trusted, or does not exist.
 
-    of: whose it is to be; left out: this process's. below: names of what is in it.
+    of: the file whose owner is trusted; default: this process. below: names of folders in it.
     """
     if of is None:
         owners, groups = {os.geteuid(), _ROOT}, {os.getegid(), *os.getgroups()}
@@ -32,15 +32,15 @@ def distrusted(
     for each in _all(path, below):
         try:
             found = each.lstat()
-        except FileNotFoundError:  # such as a segment that was drained meanwhile
+        except FileNotFoundError:  # for example a segment that was just drained
             continue
         if problem := _problem(found, owners, groups):
-            return f"{each} {problem}, so that webhooks may lie there that nobody sent"
+            return f"{each} {problem}, so it may hold forged webhooks"
     return None
 
 
 def _all(path: Path, below: Collection[str]) -> Iterator[Path]:
-    """The path, which may be a link, what is in it, and the folders there with what they hold."""
+    """The path with links resolved, the entries below it, and the contents of folders there."""
     yield path.resolve()
     for top in (path / name for name in below):
         yield top
@@ -50,7 +50,7 @@ def _all(path: Path, below: Collection[str]) -> Iterator[Path]:
 
 
 def _names(folder: Path) -> Sequence[Path]:
-    """What is in a folder; nothing in what is none, or is gone."""
+    """The entries of a folder; empty if it is not a folder, or gone."""
     try:
         return [*folder.iterdir()]
     except (FileNotFoundError, NotADirectoryError):
@@ -61,9 +61,9 @@ def _problem(found: os.stat_result, owners: Collection[int], groups: Collection[
     if stat.S_ISLNK(found.st_mode):
         return "is a symbolic link"
     if found.st_uid not in owners:
-        return f"belongs to the user with the number {found.st_uid}"
+        return f"belongs to user id {found.st_uid}"
     if found.st_mode & stat.S_IWOTH:
-        return "may be written to by everybody"
+        return "is writable for every user"
     if found.st_mode & stat.S_IWGRP and found.st_gid not in groups:
-        return f"may be written to by the group with the number {found.st_gid}"
+        return f"is writable for group id {found.st_gid}"
     return None

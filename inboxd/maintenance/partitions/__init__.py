@@ -1,1 +1,1 @@
-"""Partitions of history: made days ahead, kept, exported, removed."""
+"""Partitions of history: makes them days ahead, keeps, exports and removes them."""

@@ -1,9 +1,9 @@
 """Makes the partitions of history days ahead, so that settled rows have room.
 
-Owns the rule that nothing is claimed that could not be settled: without a partition for today the
-processors are paused, and that is logged. Every worker looks; the leader makes what is missing, and
-when there is none for tomorrow, whoever sees it does. Known limit: partitions follow the
-database's UTC day.
+Owns the rule that a row is claimed only if it can be settled: without a partition for today the
+processors are paused, which is logged. Every worker checks; the leader makes missing partitions,
+and so does any worker if tomorrow's are missing. Known limit: partitions follow the database's UTC
+day.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -26,10 +26,10 @@ async def make_partitions(
     hold: Callable[[str | None], None],
     leads: Callable[[], Awaitable[bool]],
 ) -> None:
-    """See how far the partitions reach, and make what is missing.
+    """Check for how many days partitions exist, and make missing ones.
 
-    ahead: for how many days. `hold` is called with the reason why nothing can be settled, or None;
-    `leads`: whether this worker leads.
+    ahead: in days. hold: called with the reason why no row can be settled, or None; leads: whether
+    this worker leads.
     """
     days, apart = await _look(context, ahead)
     try:
@@ -51,7 +51,7 @@ async def make_partitions(
 
 
 async def _make(context: MaintenanceContext, ahead: int) -> None:
-    """Make them a few days at a time, each in a transaction of its own.
+    """Make partitions for a few days at a time, in a transaction each.
 
     A day locks two dozen relations, and the server has room for some thousand locks in all.
     """
@@ -61,7 +61,7 @@ async def _make(context: MaintenanceContext, ahead: int) -> None:
 
 
 async def _look(context: MaintenanceContext, ahead: int) -> tuple[int, list[Apart]]:
-    """How many days ahead there is room, and what was detached, if that is not far."""
+    """How many days ahead have partitions; and, if these are few, detached ones in the way."""
     async with borrow(context.pool) as connection:
         days = await partitions.days_ahead(connection, context.sql)
         apart = await partitions.apart(connection, context.sql) if days < ahead else []

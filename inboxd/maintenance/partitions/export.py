@@ -1,10 +1,10 @@
 """Writes a partition's rows to a file before the partition is dropped.
 
-Owns the file: compressed, written beside its place, moved there when it is whole and on the disk.
-Promises bounded memory; that a file that is written down is whole (it was read back, and has as
-many rows as the partition), and is never written over; and that what fails leaves no draft. Known
-limits: the rows are those of several snapshots, which is the same as long as nobody changes rows of
-days that are over; erasure does not reach files.
+Owns the file: compressed, written as a draft, and renamed when it is complete and on the disk.
+Promises bounded memory; that a recorded file is complete (read back, with as many rows as the
+partition), and is never overwritten; and that a failed export leaves no draft. Known limits: the
+rows come from several snapshots, which makes no difference while rows of past days do not change;
+erasure does not reach files.
 """
 
 import gzip
@@ -26,36 +26,36 @@ from inboxd.store.partitions import Partition
 from inboxd.store.statements import Statements
 
 _BLOCK = 1024**2
-# Seconds without a change after which a draft is one that a killed process left.
+# Seconds without a change until a draft counts as abandoned by a killed process.
 _LEFT_BEHIND = 6 * 3600.0
-# Beyond it a file gets little smaller, and much later.
+# Higher levels save little space, and take much longer.
 _LEVEL = 6
 
 
 @dataclass(frozen=True, slots=True)
 class Exporter:
-    """Where exports go, and how they look: form is "jsonl" or "csv"."""
+    """The folder of exports, and their form: "jsonl" or "csv"."""
 
     folder: Path
     form: str
 
     async def export(self, connection: Connection, sql: Statements, partition: Partition) -> int:
-        """Write the file, and write it down, so that the partition may go; returns its rows.
+        """Write and record the file, so that the partition may be removed; returns its rows.
 
-        Raises ExportError, and PartitionBusy when somebody else was quicker.
+        Raises ExportError, and PartitionBusy if another process was faster.
         """
         rows, file = await self.write(connection, sql, partition)
         size, where = file.stat().st_size, f"{socket.gethostname()}:{file}"
         await partitions.retire(connection, sql, partition)
         if not await partitions.record_export(connection, sql, partition, rows, size, where):
             file.unlink()
-            raise PartitionBusy(f"{partition.part} was exported by somebody else")
+            raise PartitionBusy(f"{partition.part} was exported by another process")
         return rows
 
     async def write(
         self, connection: Connection, sql: Statements, partition: Partition
     ) -> tuple[int, Path]:
-        """Write a file such as inboxd.events_history_20260131.jsonl.gz; its rows, and where it is.
+        """Write a file such as inboxd.events_history_20260131.jsonl.gz; returns its rows and path.
 
         Raises ExportError.
         """
@@ -74,17 +74,17 @@ class Exporter:
             return rows, await run_sync(_place, draft, name, end)
         except (OSError, EOFError) as error:
             raise ExportError(
-                f"{partition.part} cannot be exported to {self.folder}: {error}; it stays: see to "
+                f"{partition.part} cannot be exported to {self.folder}: {error}; it stays: correct "
                 "history.export"
             ) from error
         finally:
-            with suppress(OSError):  # why it cannot be written says more
+            with suppress(OSError):  # the error of the write has more information
                 draft.unlink()
 
     async def _stream(
         self, connection: Connection, sql: Statements, partition: Partition, draft: Path
     ) -> tuple[int, int]:
-        """Rows, and bytes before they were compressed."""
+        """Returns the number of rows, and of bytes before compression."""
         written = 0
         with await run_sync(_begin, draft) as raw:
             packed = gzip.GzipFile(
@@ -102,15 +102,15 @@ class Exporter:
 
 
 def _clear(folder: Path, schema: str) -> None:
-    """Remove drafts that killed processes left; one that is being written changes all the time."""
+    """Remove drafts of killed processes; a draft in use changes constantly."""
     for draft in folder.glob(f".{schema}.*_history_*.gz.*"):
-        with suppress(FileNotFoundError):  # another leader was quicker
+        with suppress(FileNotFoundError):  # another leader was faster
             if time.time() - draft.stat().st_mtime > _LEFT_BEHIND:
                 draft.unlink()
 
 
 def _begin(draft: Path) -> IO[bytes]:
-    # Payloads are nobody else's business.
+    # Other users must not be able to read payloads.
     return os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb")
 
 
@@ -121,13 +121,13 @@ def _end(packed: gzip.GzipFile, raw: IO[bytes]) -> None:
 
 
 def _length(draft: Path) -> int:
-    """Bytes in it, read back; the checksum of the format holds them against what was written."""
+    """The number of bytes, read back; the format's checksum detects other bytes than written."""
     with gzip.open(draft) as packed:
         return sum(iter(lambda: len(packed.read(_BLOCK)), 0))
 
 
 def _place(draft: Path, name: str, end: str) -> Path:
-    """Move it to the first free name: an earlier file may be all that is left of its rows."""
+    """Rename it to the first free name: an earlier file may be the only copy of its rows."""
     for number in itertools.count(1):
         file = draft.with_name(f"{name}{f'-{number}' * (number > 1)}{end}")
         try:
@@ -142,7 +142,7 @@ def _place(draft: Path, name: str, end: str) -> Path:
         try:
             _keep_name(file.parent)
         except OSError:
-            file.unlink()  # each try would leave one more
+            file.unlink()  # each retry would leave another file
             raise
         return file
     raise AssertionError("numbers do not end")

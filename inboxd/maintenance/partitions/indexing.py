@@ -1,9 +1,8 @@
-"""Makes the indexes of days that are over, by which lists find rare rows in them at once.
+"""Makes indexes of past days, by which lists find rare rows quickly.
 
-Owns when they are made: an hour after their day, one after the other, the newest day first, with a
-rest after each as long as it took. Promises: no settlement waits for one; a partition that somebody
-writes to is left for the next time.
-*See:* `operations/finding.py`, which looks for them.
+Owns the time of each: an hour after its day, one after the other, the newest day first, with a rest
+after each of the same duration. Promises: no settlement waits for an index; a partition in use is
+left for the next run. *See:* `operations/finding.py`, which uses the indexes.
 """
 
 from collections.abc import Awaitable, Callable
@@ -20,21 +19,21 @@ from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
 
-# Seconds after which the rest is left for the next run.
-_LONG = 60.0
+# Seconds after which the remaining indexes are left to the next run.
+_LONGEST_SECONDS = 60.0
 
 
 async def make_indexes(
     settings: Settings, sql: Statements, leads: Callable[[], Awaitable[bool]]
 ) -> None:
-    """Make indexes for a while, if the settings want any; `leads`: whether this worker leads."""
+    """Make indexes for a while, if the settings want them; leads: whether this worker leads."""
     if not settings.history.indexes:
         return
     connection = await connect(settings.database, "indexing", plans=PATIENT)
     try:
         began = anyio.current_time()
         for part, what in await partitions.missing_indexes(connection, sql):
-            if anyio.current_time() - began > _LONG or not await leads():
+            if anyio.current_time() - began > _LONGEST_SECONDS or not await leads():
                 return
             now = anyio.current_time()
             try:

@@ -1,8 +1,8 @@
 """Operators make, export and drop partitions by hand.
 
-Promises that each is one line of the audit, written before it begins, and that a day that is not
-over is never touched. Known limit: the session must be patient (`open_session(..., patient=True)`),
-since a large day takes longer than a statement may otherwise.
+Promises that each action has one line in the audit, written before it begins, and that the current
+day is never touched. Known limit: the session must be patient (`open_session(..., patient=True)`),
+since a large day takes longer than statements usually may.
 """
 
 from collections.abc import Sequence
@@ -22,9 +22,9 @@ _OVER = timedelta(days=1).total_seconds()
 
 
 async def make(session: Session, days: int, *, actor: str, reason: str | None = None) -> int:
-    """Make what is missing for so many days ahead; returns how many were made.
+    """Make the missing partitions for `days` days ahead; returns how many were made.
 
-    Raises Conflict, with what could be made made, when a table that was detached is in the way.
+    Raises Conflict if a detached table is in the way, after making the other partitions.
     """
     async with session.connection.transaction():
         made = await partitions.make(session.connection, session.sql, days)
@@ -42,7 +42,8 @@ async def make(session: Session, days: int, *, actor: str, reason: str | None = 
 async def chosen(session: Session, names: Sequence[str], *, to_drop: bool) -> list[Partition]:
     """The partitions of these names, history first.
 
-    Raises NotFound for a name that none has, Conflict for one that cannot be exported or dropped.
+    Raises NotFound for an unknown name, Conflict for a partition that cannot be exported or
+    dropped.
     """
     found = await partitions.listed(session.connection, session.sql, sizes=True)
     known = {each.part: each for each in found}
@@ -80,7 +81,7 @@ async def export(
     actor: str,
     reason: str | None = None,
 ) -> int:
-    """Write it to a file; returns its rows. Raises ExportError."""
+    """Write a partition to a file; returns its rows. Raises ExportError."""
     target = f"partition {partition.part}"
     entry = await audit.record(session, actor, "export", target, reason, 0)
     rows, _ = await exporter.write(session.connection, session.sql, partition)
@@ -96,9 +97,9 @@ async def drop(
     actor: str,
     reason: str | None = None,
 ) -> bool:
-    """Let it go, exported before if there is an exporter; False if something needs it still.
+    """Drop a partition, after an export if there is an exporter; False if it is still needed.
 
-    Raises ExportError, and PartitionBusy: a worker goes on with it.
+    Raises ExportError, and PartitionBusy: a worker continues.
     """
     target = f"partition {partition.part}"
     entry = await audit.record(session, actor, "drop", target, reason, 0)

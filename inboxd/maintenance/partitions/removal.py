@@ -1,13 +1,13 @@
-"""Removes a partition: exports it where the settings say so, detaches it, drops it.
+"""Removes a partition: exports it if the settings want that, detaches it, drops it.
 
-Owns the order of the steps, each of which another worker can go on from when this one is killed.
-Promises: what fails to be exported stays; bodies that a living row needs (a dead letter, say) are
-copied forward before their partition is detached, and looked for once more when nobody can reach it
-any more, before it is dropped; what is needed after all is attached again. Receipts whose events
-are not settled are copied to kept_receipts. No advisory lock need be
-shared with replays: a body's place moves with its row, under the row's lock, and one look in one
-snapshot sees every row. Known limit: between detaching and attaching again, which only a
-transaction that was open for days can bring about, such a body is not found.
+Owns the order of the steps; after each step, another worker can continue if this one is killed.
+Promises: a partition that cannot be exported stays; bodies that a living row needs (for example a
+dead letter) are copied forward before their partition is detached. Before the drop, when no session
+can reach the partition any more, they are searched for again; a partition that is needed even so is
+attached again. Receipts whose events are not settled are copied to kept_receipts. Replays need no
+advisory lock: the reference to a body changes under its row's lock, and one statement in one
+snapshot sees every row. Known limit: between detaching and attaching again, which happens only
+after a transaction that was open for days, such a body is not found.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from inboxd.store.statements import Statements
 
 
 class PartitionRemoval:
-    """Lets partitions go, on a connection with no transaction."""
+    """Removes partitions, on a connection without a transaction."""
 
     def __init__(
         self,
@@ -29,17 +29,17 @@ class PartitionRemoval:
         exporter: Exporter | None,
         tell: Callable[..., object] = lambda _, **__: None,
     ) -> None:
-        """`exporter`: None when nothing is exported; `tell` logs each step."""
+        """exporter: None for no export; tell: logs each step."""
         self._tell = tell
         self._connection = connection
         self._sql = sql
         self._exporter = exporter
 
     async def go(self, partition: Partition, *, stays: bool = False) -> bool:
-        """Take it as far as it gets; True when it is gone.
+        """Continue the removal as far as possible; True if the partition is gone.
 
-        stays: the settings do not want it to go; only a detaching that was interrupted is ended.
-        Raises ExportError and PartitionBusy; a later try goes on from there.
+        stays: the settings keep the partition; only an interrupted detaching is completed. Raises
+        ExportError and PartitionBusy; a later try continues from there.
         """
         where = (self._connection, self._sql, partition)
         exported = partition.exported is not None
@@ -53,17 +53,17 @@ class PartitionRemoval:
                 rows = await self._exporter.export(*where)
                 exported = True
                 self._tell("exported a partition", partition=partition.part, rows=rows)
-            # Not before: what cannot be exported may be detached by a person, to be kept.
+            # Not earlier: a person may detach, and so keep, a partition that cannot be exported.
             await partitions.retire(*where)
             await partitions.detach(*where)
         elif partition.state == "pending":
             await partitions.finalize(*where)
             if stays or not partition.retired:
-                return False  # by the settings, or it is somebody else's, who meant it to stay
+                return False  # kept by the settings, or detached by a person
         return await self._drop(partition, exported=exported)
 
     async def _keep_bodies(self, partition: Partition) -> bool:
-        """Copy forward what is needed; False while somebody works on a row that needs it."""
+        """Copy needed bodies forward; False while a session works on a row that needs one."""
         if kept := await partitions.keep_bodies(self._connection, self._sql, partition):
             self._tell("copied bodies forward", partition=partition.part, rows=kept)
         return not await partitions.needed(self._connection, self._sql, partition)
@@ -74,7 +74,7 @@ class PartitionRemoval:
             self._tell("copied receipts", partition=partition.part, rows=kept)
 
     async def _drop(self, partition: Partition, *, exported: bool) -> bool:
-        """Drop a detached partition, unless it is needed."""
+        """Drop a detached partition, or attach it again if it is needed."""
         gone: bool | None = False
         if await self._may_go(partition, exported=exported):
             gone = await partitions.drop(self._connection, self._sql, partition)
@@ -86,7 +86,7 @@ class PartitionRemoval:
         return bool(gone)
 
     async def _may_go(self, partition: Partition, *, exported: bool) -> bool:
-        """Whether a detached partition is needed by nobody."""
+        """Whether a detached partition may be dropped."""
         if partition.parent == BODIES:
             return not await partitions.needed(self._connection, self._sql, partition)
         return exported or self._exporter is None or partition.parent == RECEIPTS

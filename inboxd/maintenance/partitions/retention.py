@@ -1,9 +1,9 @@
 """Drops partitions that are older than the settings keep them.
 
-Owns the judgement in which partitions the rows of a type with a shorter retention of its own have
-served; which have served as a whole is judged by `store/retention.py`. Promises that nothing goes
-before the settings, or their defaults, say so. Known limit: `retention` of a type shortens what
-`[history]` says, it never lengthens it.
+Decides in which partitions rows of a type with a shorter retention are due; `store/retention.py`
+decides which whole partitions are due. Promises that nothing is removed earlier than the settings
+or their defaults demand. Known limit: `retention` of a type can only be shorter than that of
+`[history]`.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -26,25 +26,25 @@ from inboxd.telemetry.metrics import Metrics
 
 _log = get_logger(__name__)
 
-# No statement here is short; locks are waited for as briefly as everywhere.
+# Statements here may take long; lock timeouts are as short as everywhere.
 PATIENT = {"statement_timeout": "0"}
-# Pages of one step of a trim, and seconds of rest for each second of work.
+# Pages per step of a trim, and seconds of rest for each second of work.
 _TRIMMED, _REST = 2000, 1.0
 
-# A worker that leads has let go by then what has served.
+# Maximum delay until a leading worker has removed due partitions.
 _LATE = timedelta(days=2)
 
 
 def exporter(settings: Settings) -> Exporter | None:
-    """What the settings want done to a partition before it goes."""
+    """The exporter for partitions before their removal; None: no export."""
     history = settings.history
     return None if history.export is None else Exporter(history.export, history.export_format)
 
 
 def by_default(found: Sequence[Partition], settings: Settings) -> list[Partition]:
-    """History that a default lets go, and that is there still, as after an upgrade.
+    """History that a default retention will remove, for example after an upgrade.
 
-    Perhaps nobody meant that. `found` is with sizes.
+    The operator may not have chosen that. found: with sizes.
     """
     unset = (name for name in ("events", "commands") if _is_unset(settings, name))
     keep = {f"{name}_history": getattr(settings.history, name) for name in unset}
@@ -65,7 +65,7 @@ def _is_unset(settings: Settings, name: str) -> bool:
 def trims(
     found: Sequence[Partition], types: Mapping[str, timedelta]
 ) -> Iterator[tuple[Partition, list[str]]]:
-    """Partitions with the types whose rows are to be removed from them, the oldest first."""
+    """Partitions with the types whose rows must be removed from them, oldest first."""
     history = [each for each in found if each.parent in HISTORY and each.state == "attached"]
     for each in sorted(history, key=lambda each: each.low):
         due = {type_ for type_, age in types.items() if each.age >= age.total_seconds()}
@@ -75,7 +75,7 @@ def trims(
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """Lets go what has served; leads: whether this worker leads still, before each partition."""
+    """Removes partitions. leads: whether this worker still leads, asked before each partition."""
 
     settings: Settings
     sql: Statements
@@ -83,7 +83,7 @@ class Retention:
     leads: Callable[[], Awaitable[bool]]
 
     async def let_go(self) -> None:
-        """Drop and trim all that is due."""
+        """Drop and trim all partitions that are due."""
         connection = await connect(self.settings.database, "retention", plans=PATIENT)
         try:
             found = await partitions.listed(connection, self.sql)
@@ -94,7 +94,7 @@ class Retention:
             connection.terminate()
 
     def _lines(self, found: Sequence[Partition]) -> Iterator[tuple[str, float, float]]:
-        """For each table: the age of its oldest partition, and how late that is to go."""
+        """By table: the age of its oldest partition, and how long it is overdue, in seconds."""
         for table, longest in kept(self.settings).items():
             oldest = max((each.age for each in found if each.parent == table), default=0.0)
             late = 0.0 if longest is None else oldest - longest.total_seconds()

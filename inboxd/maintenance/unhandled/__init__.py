@@ -1,1 +1,1 @@
-"""What no living worker handles: commands, and events in lanes, in lines and in chunks."""
+"""Rows that no living worker handles: commands, and events in lanes, in lines and in chunks."""

@@ -1,9 +1,10 @@
-"""Events of batch topics whose chunks nobody handles any more, or whose topic has another mode now.
+"""Events of batch topics whose chunks no worker handles any more, or whose topic changed its mode.
 
-Promises (promise 10) that they do not wait for ever: after the grace they go to their lanes, as
-events that are run alone; where nobody takes them, `events` says what becomes of them. A topic
-whose workers ended less than a week ago is left alone: a chunk waits in any case, and they may be
-back in time. Known limit: what is taken away from such a topic on purpose waits for that week.
+Promises (promise 10) that such events do not wait forever: after the grace they move to their
+lanes, as events that run alone; if no worker takes them there, `events` decides. A topic whose
+workers ended less than a week ago is left alone: a chunk waits in any case, and the workers may
+return in time. Known limit: after a deliberate removal of the handler the events wait for that
+week.
 """
 
 from inboxd.maintenance.unhandled.judgement import Judgement
@@ -19,7 +20,7 @@ _PAGE = 1_000
 
 
 async def release_chunks_to_lanes(judgement: Judgement) -> None:
-    """Let the events of batch topics go to their lanes, where nobody has handled their chunks."""
+    """Move events of batch topics to their lanes, if no worker has handled their chunks."""
     context = judgement.context
     async with lend(context.pool) as connection:
         async with transaction(context.pool, connection):

@@ -1,4 +1,4 @@
-"""Commands that no living worker handles: visible dead letters, after a grace (promise 10, R0.38).
+"""Commands that no living worker handles: dead letters after a grace (promise 10, R0.38).
 
 Promises that a type which any living worker declares is never touched. *See:* `judgement`.
 """
@@ -20,7 +20,7 @@ _PAGE = 1000
 
 
 async def fail_commands(judgement: Judgement) -> None:
-    """Make dead letters of the commands, in lanes and with keys, that nobody has handled."""
+    """Make dead letters of commands, with and without keys, that no worker has handled."""
     context = judgement.context
     async with lend(context.pool) as connection:
         async with transaction(context.pool, connection):

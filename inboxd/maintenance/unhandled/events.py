@@ -1,9 +1,9 @@
 """Events that no living worker handles: kept, dead letters, or ignored on purpose (promise 10).
 
-Owns what becomes of them (`EventChoice`), and the task for those in lanes; `lines` has that for
-sequential topics. Promises that nothing is touched that a living worker handles; that what is kept
-costs nobody anything but a probe for each topic and type; and that what is ignored is counted in
-the transaction that ends it.
+Owns the choice for them (`EventChoice`), and the task for events in lanes; `lines` has the task for
+sequential topics. Promises that events which a living worker handles are not touched; that kept
+events cost only one query per topic and type; and that ignored events are counted in the
+transaction that ends them.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol
 
-from inboxd.maintenance.unhandled.judgement import Judgement, dead_letter, entry, nobody
+from inboxd.maintenance.unhandled.judgement import Judgement, dead_letter, entry, unhandled_reason
 from inboxd.settings import Unhandled
 from inboxd.store import events, statistics, unhandled, workers
 from inboxd.store.connections import Connection
@@ -27,29 +27,32 @@ Pair = tuple[str, str]  # a topic and a type
 
 
 class EventPages(Protocol):
-    """The events of one topic and type that nobody handles, a page a call; and if more may come."""
+    """Unhandled events of one topic and type.
+
+    Each call takes a page, and returns if more may follow.
+    """
 
     async def fail(self, error: str) -> tuple[int, bool]:
-        """Make dead letters of the next ones; of how many."""
+        """Make dead letters of the next page; returns their number."""
 
     async def take(self) -> tuple[list[int], bool]:
-        """Lock the next ones, unless somebody handles them now; their ids."""
+        """Lock the next page, unless a worker handles the events now; returns their ids."""
 
 
 class EventChoice:
-    """What becomes of events that nobody handles."""
+    """Decides the end of events that no worker handles, and writes it."""
 
     def __init__(self, judgement: Judgement, of: Callable[[str], Unhandled]) -> None:
-        """`of` says what the settings want for a type."""
+        """of: the setting by type."""
         self.judgement = judgement
         self._of = of
-        self._told = set[Pair]()
+        self._logged = set[Pair]()
 
     async def settle(
         self, connection: Connection, due: Sequence[Pair], pages: Callable[[Pair], EventPages]
     ) -> int:
-        """Apply the settings to what is due; how many events have ended."""
-        self._tell_kept({pair for pair in due if self._of(pair[1]) == "keep"})
+        """Apply the settings to due topics and types; returns the number of ended events."""
+        self._log_kept({pair for pair in due if self._of(pair[1]) == "keep"})
         total = 0
         for pair in due:
             choice = self._of(pair[1])
@@ -59,11 +62,13 @@ class EventChoice:
                 total += await self._ignore(connection, *pair, pages(pair))
         return total
 
-    def _tell_kept(self, kept: set[Pair]) -> None:
-        """Say once of each topic and type that its events are kept."""
-        for topic, type_ in sorted(kept - self._told):
-            _log.warning("nobody handles these events: they are kept", topic=topic, type=type_)
-        self._told = kept
+    def _log_kept(self, kept: set[Pair]) -> None:
+        """Log, once per topic and type, that events are kept."""
+        for topic, type_ in sorted(kept - self._logged):
+            _log.warning(
+                "no living worker handles these events: they are kept", topic=topic, type=type_
+            )
+        self._logged = kept
 
     async def _fail(self, connection: Connection, topic: str, type_: str, pages: EventPages) -> int:
         error = dead_letter("event", type_, topic)
@@ -76,7 +81,9 @@ class EventChoice:
         self, connection: Connection, topic: str, type_: str, pages: EventPages
     ) -> int:
         context = self.judgement.context
-        error = entry(f'Ignored: {nobody("event", type_, topic)}, and unhandled = "ignore"')
+        error = entry(
+            f'Ignored: {unhandled_reason("event", type_, topic)}, and unhandled = "ignore"'
+        )
 
         async def page() -> tuple[int, bool]:
             ids, more = await pages.take()
@@ -89,19 +96,24 @@ class EventChoice:
 
         if total := await self.judgement.each_page(connection, page):
             context.metrics.count_ignored(type_, total)
-            _log.info("ignored events that nobody handles", topic=topic, type=type_, events=total)
+            _log.info(
+                "ignored events that no living worker handles",
+                topic=topic,
+                type=type_,
+                events=total,
+            )
         return total
 
 
 async def settle_events(choice: EventChoice) -> None:
-    """End the events in lanes that nobody has handled, as `choice` says."""
+    """End events in lanes that no worker has handled, as `choice` decides."""
     judgement, context = choice.judgement, choice.judgement.context
     async with lend(context.pool) as connection:
         async with transaction(context.pool, connection):
             seen = await events.survey(connection, context.sql)
             pairs = [(str(s.key[0]), str(s.key[1])) for s in seen]
-            nobodys = await workers.unhandled(connection, context.sql, pairs)
-        lost = [pair for pair in nobodys if judgement.is_open("topic", *pair)]
+            unhandled_pairs = await workers.unhandled(connection, context.sql, pairs)
+        lost = [pair for pair in unhandled_pairs if judgement.is_open("topic", *pair)]
 
         def pages(pair: Pair) -> _LanePages:
             return _LanePages(connection, context.sql, pair, judgement.grace)
@@ -111,7 +123,7 @@ async def settle_events(choice: EventChoice) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _LanePages:
-    """Those of one lane."""
+    """Pages of the events of one lane."""
 
     connection: Connection
     sql: Statements

@@ -1,9 +1,9 @@
-"""Judges how long something has had no live worker, and whether the grace is over.
+"""Judges how long a key has had no living worker, and whether the grace is over.
 
-Owns the clock of `worker.unhandled_grace`, and what commands and events that nobody handles have in
-common. Promises that nothing is touched before the grace is over, so that a rolling deploy loses
-nothing. Known limit: the grace counts from when this worker first saw a lane, so a restart of all
-workers starts it anew.
+Owns the clock of `worker.unhandled_grace`, and code that commands and events share. Promises that
+no row is touched before the grace is over, so that a rolling deploy loses nothing.
+Known limit: the grace begins when this worker first sees a lane, so a restart of all workers
+restarts it.
 """
 
 from collections.abc import Awaitable, Callable, Collection
@@ -25,10 +25,9 @@ K = TypeVar("K", bound=Key)
 
 @dataclass(slots=True)
 class Judgement:
-    """Since when nobody has been there for each key of one task, and how long that is forgiven.
+    """Remembers since when each key of one task has had no worker.
 
-    is_open: given "topic" or "queue", its name and a type, whether it is not paused: what an
-    operator holds back is nobody's failure.
+    is_open: whether a type in a "topic" or "queue" is not paused: paused rows are not unhandled.
     """
 
     context: MaintenanceContext
@@ -37,7 +36,7 @@ class Judgement:
     _since: dict[Key, float] = field(default_factory=dict, init=False)
 
     def due(self, abandoned: Collection[K]) -> list[K]:
-        """Those that have been abandoned for the whole grace."""
+        """The keys without a worker for the whole grace."""
         now = monotonic()
         self._since = {key: self._since.get(key, now) for key in abandoned}
         grace = self.grace.total_seconds()
@@ -46,9 +45,9 @@ class Judgement:
     async def each_page(
         self, connection: Connection, page: Callable[[], Awaitable[tuple[int, bool]]]
     ) -> int:
-        """How many rows all pages have ended, each in a transaction.
+        """Run pages, each in a transaction, until none is left; returns the number of rows.
 
-        `page` returns its rows, and whether there may be more.
+        page: returns its number of rows, and whether more may follow.
         """
         total, more = 0, True
         while more:
@@ -58,18 +57,18 @@ class Judgement:
         return total
 
 
-def nobody(kind: str, type_: str, topic: str = DEFAULT) -> str:
-    """The reason that dead letters and ignored events give."""
+def unhandled_reason(kind: str, type_: str, topic: str = DEFAULT) -> str:
+    """The reason in dead letters and ignored events."""
     where = f" in topic {topic!r}" if topic != DEFAULT else ""
     return f"no live worker handles {kind} type {type_!r}{where}"
 
 
 def entry(reason: str) -> str:
-    """An entry of `errors`."""
+    """An entry of the column `errors`."""
     return orjson.dumps({"error": reason}).decode()
 
 
 def dead_letter(kind: str, type_: str, topic: str = DEFAULT) -> str:
-    """The entry of `errors` of a dead letter that nobody handles."""
-    reason = f"NoHandler: {nobody(kind, type_, topic)}"
+    """The entry of `errors` for a dead letter that no worker handles."""
+    reason = f"NoHandler: {unhandled_reason(kind, type_, topic)}"
     return entry(f"{reason}: install a plugin that declares it, then replay the row")

@@ -1,11 +1,10 @@
 """Events in lines of sequential topics that no living worker handles: each keeps its position.
 
-Owns two things. Arrivals of a topic that no worker visits, since none has handlers that could serve
-it, are lined up, in their order, so that each key that stands still can be seen. A head that nobody
-handles is kept and blocks its line, or is a dead letter, or is ignored with what follows it alike
-(`events`). Promises that the order is kept: what waits, or is replayed later, when the handler is
-there, still stands before what came after it. Known limit: of a line, only the head is a dead
-letter; the others wait behind it.
+Arrivals of a topic without any handlers are lined up in their order, so that keys that stand still
+are visible. An unhandled head is kept and blocks its line, or becomes a dead letter, or is ignored
+together with the events of its type right behind it (`events`). Promises that the order is kept: an
+event that waits, or is replayed when the handler exists, still stands before later ones. Known
+limit: only the head of a line becomes a dead letter; the events behind it wait.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -29,15 +28,15 @@ class UnhandledLines:
     """The lines of all sequential topics."""
 
     def __init__(self, choice: EventChoice, freed: Callable[[], Awaitable[None]]) -> None:
-        """As for `settle_events`; `freed` is awaited when others may run what stood behind."""
+        """freed: awaited when events behind an ended head may run."""
         self._choice = choice
         self._judgement = judgement = choice.judgement
         self._freed = freed
         self._horizon = Horizon()
-        self._arrivals = replace(judgement)  # with a clock of its own
+        self._arrivals = replace(judgement)  # it measures its own grace
 
     async def settle(self) -> None:
-        """Line up and end what nobody has handled for the grace."""
+        """Line up and end events that no worker has handled for the grace."""
         judgement, context = self._judgement, self._judgement.context
         async with lend(context.pool) as connection:
             async with transaction(context.pool, connection):
@@ -45,13 +44,13 @@ class UnhandledLines:
                 arrived, seen = await lines.survey(connection, context.sql)
                 heads = {(str(s.key[0]), str(s.key[1])) for s, mode in seen if mode in IN_ORDER}
                 pairs = heads | {(each.topic, each.type) for each in arrived}
-                nobodys = await workers.unhandled(connection, context.sql, pairs)
-            lost = [each for each in arrived if self._is_lost(each, nobodys)]
+                unhandled = await workers.unhandled(connection, context.sql, pairs)
+            lost = [each for each in arrived if self._is_lost(each, unhandled)]
             due = set(self._arrivals.due([(each.topic, each.type) for each in lost]))
             lined_up = [each for each in lost if (each.topic, each.type) in due]
             for each in lined_up:
                 await self._line_up(connection, each)
-            waiting = [p for p in heads if p in nobodys and judgement.is_open("topic", *p)]
+            waiting = [p for p in heads if p in unhandled and judgement.is_open("topic", *p)]
             ended = await self._choice.settle(
                 connection,
                 judgement.due(sorted(waiting)),
@@ -60,16 +59,16 @@ class UnhandledLines:
         if lined_up or ended:
             await self._freed()
 
-    def _is_lost(self, each: Arrived, nobodys: Mapping[tuple[str, str], bool]) -> bool:
-        """Whether nobody takes the arrivals of a bucket, be it only to line them up."""
+    def _is_lost(self, each: Arrived, unhandled: Mapping[tuple[str, str], bool]) -> bool:
+        """Whether no worker takes the arrivals of a bucket, or lines them up."""
         return (
             each.mode in IN_ORDER
             and self._judgement.is_open("topic", each.topic, each.type)
-            and not nobodys.get((each.topic, each.type), True)
+            and not unhandled.get((each.topic, each.type), True)
         )
 
     async def _line_up(self, connection: Connection, each: Arrived) -> None:
-        """Line up what has arrived in a bucket, as far as nothing before it can come any more."""
+        """Line up arrivals of a bucket, as long as no earlier event can still commit."""
         sql, bucket, after = self._judgement.context.sql, (each.topic, each.bucket), each.first - 1
         bound = self._horizon.bound(each.bucket, each.topic)
 
@@ -89,7 +88,7 @@ class UnhandledLines:
 
 @dataclass(frozen=True, slots=True)
 class _HeadPages:
-    """The heads of one topic and type, and what follows them alike."""
+    """The heads of one topic and type, and the events of the type behind them."""
 
     judgement: Judgement
     connection: Connection
@@ -113,11 +112,11 @@ class _HeadPages:
         rows = await lines.claim_lined_up(self.connection, sql, held, _PAGE) if held else []
         ids = self._alike(rows)
         if len(rows) == _PAGE and ids:
-            self.lane.rewind()  # the same lines go on
+            self.lane.rewind()  # the same lines may have more events
         return ids, True
 
     def _alike(self, rows: list[ClaimedEvent]) -> list[int]:
-        """Of each line, the events from the head on that are of the type and have waited enough."""
+        """Of each line, the leading events of this type that have waited for the grace."""
         type_, grace = self.lane.key[1], self.judgement.grace.total_seconds()
         by_line = dict[int, list[ClaimedEvent]]()
         for row in rows:
@@ -131,7 +130,7 @@ class _HeadPages:
         ]
 
     async def _next(self) -> list[Head]:
-        """The next heads of the lane that are due."""
+        """The next due heads of the lane."""
         sql = self.judgement.context.sql
         heads = await lines.due_heads(self.connection, sql, [self.lane], _PAGE)
         if heads:
@@ -139,7 +138,7 @@ class _HeadPages:
         return heads
 
     async def _held(self, heads: list[Head]) -> list[Head]:
-        """Those whose buckets could be taken."""
+        """The heads whose buckets could be locked."""
         buckets = sorted({(head.line.topic, head.line.bucket) for head in heads})
         sql = self.judgement.context.sql
         had = set(await lines.try_buckets(self.connection, sql, buckets))

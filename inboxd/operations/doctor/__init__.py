@@ -1,9 +1,9 @@
-"""What is wrong with an inbox that runs, and what to do: one look at everything.
+"""The doctor: checks a running inbox, and names remedies.
 
-Owns the list of checks, and what becomes of one that fails. Promises: nothing is changed; each
-check has its own bounded transaction, so that one which takes too long or lacks a privilege is
-a finding and stops no other; what is looked at costs the same however much history there is.
-Known limit: it judges with the settings that the command reads (lease, queues).
+Owns the list of checks, and the handling of a check that fails. Promises: nothing is changed; each
+check has its own bounded transaction, so a check that takes too long or lacks a privilege becomes a
+finding and does not stop other checks; the cost does not depend on the size of history. Known
+limit: it uses the settings of its command (lease, queues), not the workers' settings.
 """
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -47,6 +47,7 @@ GROUPS: Mapping[str, Sequence[Check]] = {
         moved.sequences,
         moved.rights,
         moved.owners,
+        moved.search_path,
     ),
     "work": (
         work.topics,
@@ -71,19 +72,25 @@ GROUPS: Mapping[str, Sequence[Check]] = {
     "webhooks": (sources.sources, fleet.receiving, receipts.doubtful, receipts.held),
     "relays": (relays.relays,),
     "messages": (messages.sources,),
-    "tables": (tables.vacuum, tables.oldest_snapshot, tables.locks, tables.sizes),
-    "server": (server.server, server.slots),
+    "tables": (
+        tables.vacuum,
+        tables.oldest_snapshot,
+        tables.locks,
+        tables.advisory_locks,
+        tables.sizes,
+    ),
+    "server": (server.server, server.producers, server.slots),
 }
 
 
 async def examine(
     session: Session, settings: Settings, seconds: float | None = None
 ) -> AsyncGenerator[tuple[str, Finding], None]:
-    """Every finding with its group, as they come.
+    """Yield every finding with its group.
 
-    seconds: that each statement may take; None: as many as usual.
-    Raises DatabaseError when contact is lost, or the role may not even see the schema. Of one that
-    this release does not work with, nothing else is looked at.
+    seconds: time limit of a statement; None: the default. Raises DatabaseError if the connection is
+    lost, or the role cannot see the schema. It stops after `schema.version` if this release does
+    not work with the schema.
     """
     for group, checks in GROUPS.items():
         for check in checks:
@@ -95,7 +102,7 @@ async def examine(
 
 
 def document(found: Sequence[tuple[str, Finding]]) -> dict[str, Any]:
-    """The findings for JSON, with the gravest verdict."""
+    """Return the findings as JSON values, with the worst verdict."""
     verdict = worst(*(finding.verdict for _, finding in found))
     lines = [{"group": group, **asdict(finding)} for group, finding in found]
     return {"verdict": verdict, "findings": lines}
@@ -104,28 +111,28 @@ def document(found: Sequence[tuple[str, Finding]]) -> dict[str, Any]:
 async def only(
     check: Check, session: Session, settings: Settings, seconds: float | None = None
 ) -> list[Finding]:
-    """What one check finds; a finding of its own when it cannot look."""
+    """Run one check; if it fails, that becomes a finding."""
     found: list[Finding] = []
     seconds = thresholds.STATEMENT_SECONDS if seconds is None else seconds
     try:
         async with diagnosis.bounded(session, seconds):
             async for finding in check(Look(session, settings)):
-                found.append(finding)  # noqa: PERF401 - what was found before an error is kept
+                found.append(finding)  # noqa: PERF401 - keeps the findings before an error
     except (DatabaseError, SchemaError) as error:
         blind = check is schema.version and diagnosis.why(error) == "denied"
         if blind or session.connection.is_closed():
             raise
-        found.append(_unseen(check.__name__, error, seconds))
+        found.append(_not_checked(check.__name__, error, seconds))
     return found
 
 
-def _unseen(name: str, error: DatabaseError | SchemaError, seconds: float) -> Finding:
+def _not_checked(name: str, error: DatabaseError | SchemaError, seconds: float) -> Finding:
     subject = name.replace("_", " ")
     match diagnosis.why(error):
         case "too long":
-            found = f"not seen: it took longer than {seconds:g}s"
-            return Finding(subject, Verdict.WARNING, found, "see locks, or look again later")
+            found = f"not checked: it took longer than {seconds:g}s"
+            return Finding(subject, Verdict.WARNING, found, "see locks, or run the doctor again")
         case "denied":
-            return Finding(subject, Verdict.NOTICE, f"not seen: {error}", "see: inboxd check")
+            return Finding(subject, Verdict.NOTICE, f"not checked: {error}", "see: inboxd check")
         case _:
-            return Finding(subject, Verdict.WARNING, f"not seen: {error}")
+            return Finding(subject, Verdict.WARNING, f"not checked: {error}")

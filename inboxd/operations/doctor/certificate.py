@@ -1,6 +1,6 @@
-"""Until when a certificate of the listener counts, and whether its key fits.
+"""Reads the end of validity of the listener's certificate, and checks that its key fits.
 
-Known limit: whether anybody trusts it is seen by senders only.
+Known limit: it does not check whether senders trust the certificate.
 """
 
 import ssl
@@ -9,12 +9,12 @@ from pathlib import Path
 
 
 def expires_at(certificate: Path, private_key: Path) -> datetime:
-    """When it ends. Raises OSError or ssl.SSLError; one that has ended raises the latter, too."""
+    """Return the end of validity. Raises OSError; ssl.SSLError also for an expired certificate."""
     serving = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     serving.load_cert_chain(certificate, private_key, password=_no_password)
     asking = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     asking.check_hostname = False
-    # It vouches for itself: only its dates are asked.
+    # The certificate is its own trust anchor, so that only its dates are checked.
     asking.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     asking.load_verify_locations(certificate)
     found = _shown(serving, asking)
@@ -22,11 +22,11 @@ def expires_at(certificate: Path, private_key: Path) -> datetime:
 
 
 def _shown(serving: ssl.SSLContext, asking: ssl.SSLContext) -> "ssl._PeerCertRetDictType":
-    """What a client sees, in memory: the standard library reads a certificate nowhere else."""
+    """Shake hands in memory: only a client of the standard library can read a certificate."""
     there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
     server = serving.wrap_bio(there, back, server_side=True)
     client = asking.wrap_bio(back, there)
-    for _ in range(10):  # a handshake has fewer turns
+    for _ in range(10):  # a handshake needs fewer
         done = True
         for side in (client, server):
             try:
@@ -37,9 +37,9 @@ def _shown(serving: ssl.SSLContext, asking: ssl.SSLContext) -> "ssl._PeerCertRet
             break
     found = client.getpeercert()
     if not found:
-        raise ssl.SSLError("the handshake did not end")
+        raise ssl.SSLError("the handshake did not complete")
     return found
 
 
 def _no_password() -> str:
-    raise ssl.SSLError("its private key has a password, which nobody could type")
+    raise ssl.SSLError("its private key has a password; use a key without one")

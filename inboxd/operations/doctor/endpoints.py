@@ -1,12 +1,12 @@
-"""Do the endpoints of webhooks take what they are sent, and is it safe to send it there?
+"""Checks whether endpoints accept webhooks, and whether their URLs are safe.
 
-Owns the checks of endpoints. Known limit: a name is not resolved here, so of private addresses only
-those are seen that a URL holds; deliveries that wait are seen as any lane's, by `work`.
+Known limit: it does not resolve host names, so it finds only private addresses in URLs themselves;
+`work` checks waiting deliveries, like the rows of any lane.
 """
 
 import ipaddress
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
+from datetime import datetime
 from urllib.parse import urlsplit
 
 from inboxd.model.wording import span
@@ -20,21 +20,22 @@ _NAME = "endpoints"
 
 
 async def endpoints(look: Look) -> AsyncIterator[Finding]:
-    """Which are disabled, which fail, and which have an address that is no customer's."""
+    """Find endpoints that are disabled or failing, or have a private or unencrypted URL."""
     rows = await store.listed(look.session)
-    found = [finding for row in rows for finding in (_state(row), _address(row)) if finding]
+    now = await look.now()
+    found = [finding for row in rows for finding in (_state(row, now), _address(row)) if finding]
     if rows and not found:
-        yield Finding(_NAME, Verdict.OK, "all take what they are sent", figure=0)
+        yield Finding(_NAME, Verdict.OK, "all accept their webhooks", figure=0)
     for finding in found:
         yield finding
 
 
-def _state(row: EndpointRow) -> Finding | None:
-    name, now = row["name"], datetime.now(UTC)
+def _state(row: EndpointRow, now: datetime) -> Finding | None:
+    name = row["name"]
     if row["disabled_at"] is not None:
         since = max(0.0, (now - row["disabled_at"]).total_seconds())
-        found = f"{name} is disabled for {span(since)}: {row['disabled_reason']}"
-        remedy = f"`inboxd endpoints enable {name}` when it works again"
+        found = f"{name} has been disabled for {span(since)}: {row['disabled_reason']}"
+        remedy = f"run `inboxd endpoints enable {name}` when it works again"
         by_hand = row["disabled_by"] in ("operator", "settings")
         verdict = Verdict.NOTICE if by_hand else Verdict.WARNING
         return Finding(_NAME, verdict, found, remedy, since, "seconds")
@@ -42,7 +43,7 @@ def _state(row: EndpointRow) -> Finding | None:
         return None
     since = max(0.0, (now - row["failing_since"]).total_seconds())
     found = f"{name} has been failing for {span(since)}: {row['last_failure']}"
-    remedy = f"`inboxd endpoints deliveries {name}` has its answers; tell whose it is"
+    remedy = f"`inboxd endpoints deliveries {name}` shows its answers; inform its owner"
     verdict = thresholds.ENDPOINT_FAILING_SECONDS.judge(since)
     return Finding(_NAME, verdict, found, remedy, since, "seconds")
 
@@ -51,10 +52,10 @@ def _address(row: EndpointRow) -> Finding | None:
     parts = urlsplit(row["url"])
     if _is_private(parts.hostname or ""):
         found = f"{row['name']} has a private address: {parts.hostname}"
-        remedy = "nothing is sent there unless the settings allow its network"
+        remedy = "change its URL, or allow its network in outbound.webhooks.allow of the workers"
     elif parts.scheme == "http":
-        found = f"{row['name']} is http: whoever is on the way reads and keeps what it gets"
-        remedy = f"`inboxd endpoints change {row['name']} --url https://…`"
+        found = f"{row['name']} has an http URL: its webhooks can be read on the network"
+        remedy = f"run `inboxd endpoints change {row['name']} --url https://…`"
     else:
         return None
     return Finding(_NAME, Verdict.NOTICE, found, remedy)

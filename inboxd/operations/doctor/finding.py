@@ -1,7 +1,7 @@
-"""What a look found: a figure, a verdict, and what to do.
+"""A finding: a figure, a verdict, and a remedy.
 
-Owns the words of a verdict and their order. Promises that a verdict comes from one table
-(`thresholds`), never from a number inside a check. Known limit: texts are English.
+Owns the verdicts and their order. Promises that the thresholds of verdicts are in one table
+(`thresholds`), never inside a check. Known limit: texts are English.
 """
 
 from dataclasses import dataclass
@@ -12,22 +12,22 @@ Unit = Literal["", "seconds", "rows", "bytes", "transactions", "share", "days"]
 
 
 class Verdict(StrEnum):
-    """How bad it is."""
+    """The severity of a finding."""
 
     OK = "ok"
-    NOTICE = "notice"  # worth knowing; nothing need be done today
-    WARNING = "warning"  # it gets worse, or something rests on luck: do it today
-    CRITICAL = "critical"  # rows are held up, or safety is lost: do it now
+    NOTICE = "notice"  # worth knowing; nothing to do today
+    WARNING = "warning"  # it gets worse, or works only by luck: act today
+    CRITICAL = "critical"  # rows are held up, or safety is lost: act now
 
     @property
     def rank(self) -> int:
-        """0 for ok, 3 for critical."""
+        """Return 0 for ok up to 3 for critical."""
         return list(Verdict).index(self)
 
 
 @dataclass(frozen=True, slots=True)
 class Levels:
-    """From which figure on something is worth a notice, a warning, or is critical; None: never."""
+    """The figures from which a notice, a warning or critical begins; None: never."""
 
     notice: float | None
     warning: float | None
@@ -36,11 +36,11 @@ class Levels:
     def find(
         self, subject: str, figure: float, unit: Unit, found: str, remedy: str = ""
     ) -> "Finding":
-        """What was found, with the verdict on its figure."""
+        """Make a finding with the verdict for its figure."""
         return Finding(subject, self.judge(figure), found, remedy, figure, unit)
 
     def judge(self, figure: float) -> Verdict:
-        """The verdict on a figure, of which more is worse."""
+        """Return the verdict for a figure; larger is worse."""
         levels = (
             (self.critical, Verdict.CRITICAL),
             (self.warning, Verdict.WARNING),
@@ -54,9 +54,9 @@ class Levels:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line: the subject, what was found, how bad that is, and what to do unless it is ok.
+    """One finding. remedy: empty if the verdict is ok.
 
-    figure: the number behind the verdict, in `unit`; None where there is none.
+    figure: the number behind the verdict, in `unit`; None for a finding without a number.
     """
 
     subject: str
@@ -67,11 +67,10 @@ class Finding:
     unit: Unit = ""
 
     def __post_init__(self) -> None:
-        """A remedy may be given whatever the verdict is."""
         if self.verdict is Verdict.OK:
             object.__setattr__(self, "remedy", "")
 
 
 def worst(*verdicts: Verdict) -> Verdict:
-    """The gravest of them; ok, if there is none."""
+    """Return the worst verdict; ok without any."""
     return max(verdicts, key=lambda verdict: verdict.rank, default=Verdict.OK)

@@ -1,11 +1,12 @@
-"""What each check is given: the session, the settings, and a way to ask.
+"""The argument of each check: the session, the settings, and functions to read rows.
 
-Known limit: all of it is used inside the bounded transaction of one check.
+Known limit: it is used only inside the bounded transaction of a check.
 """
 
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from datetime import datetime
+from typing import TypeAlias, cast
 
 from inboxd.operations.doctor.finding import Finding
 from inboxd.settings import Settings
@@ -15,24 +16,28 @@ from inboxd.store.session import Session
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A look at one schema with the settings that the operator's command reads."""
+    """A session on one schema, with the settings of the operator's command."""
 
     session: Session
     settings: Settings
 
     @property
     def schema(self) -> str:
-        """The schema's name."""
         return self.session.sql.schema
 
     async def rows(self, statement: str, *arguments: object) -> list[Row]:
-        """All rows of a statement of the store."""
+        """Read all rows of a statement of the store."""
         return await self.session.fetch(statement, *arguments)
 
     async def row(self, statement: str, *arguments: object) -> Row:
-        """The one row of a statement that always has one."""
+        """Read the row of a statement that always returns exactly one row."""
         (row,) = await self.rows(statement, *arguments)
         return row
+
+    async def now(self) -> datetime:
+        """Return the time by the database's clock, which also wrote the times of rows."""
+        (now,) = await self.row("clock")
+        return cast("datetime", now)
 
 
 Check: TypeAlias = Callable[[Look], AsyncIterator[Finding]]

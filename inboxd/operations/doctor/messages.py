@@ -1,7 +1,7 @@
-"""Are the sources of messages read, and do they get on?
+"""Checks whether sources of messages are read and make progress.
 
-Owns the checks of group "messages". Known limit: what a worker tells of a source is some seconds
-old; sources of the settings that the command reads are judged, which need not be those of workers.
+Known limit: workers' reports about a source are some seconds old; it checks the sources of its own
+settings, which may differ from the workers' settings.
 """
 
 from collections import defaultdict
@@ -17,22 +17,22 @@ from inboxd.store.message_readers import ReaderRow
 
 
 async def sources(look: Look) -> AsyncIterator[Finding]:
-    """Which are not read, and which do not get on."""
-    told: dict[str, list[ReaderRow]] = defaultdict(list)
+    """Find sources that are not read, or that make no progress."""
+    reports: dict[str, list[ReaderRow]] = defaultdict(list)
     for row in await message_readers.listed(look.session):
-        told[row["source"]].append(row)
+        reports[row["source"]].append(row)
     known = look.settings.inbound.messages
-    names = sorted({*told, *(each for each in known if look.settings.knows(*_TABLE, each))})
+    names = sorted({*reports, *(each for each in known if look.settings.knows(*_TABLE, each))})
     moved = await _moved(look)
-    (now,) = await look.row("clock")
+    now = await look.now()
     for name in names:
-        yield _judge(name, told[name], moved.get(name), now)
+        yield _judge(name, reports[name], moved.get(name), now)
     if not names:
         yield Finding("messages", Verdict.OK, "there are no sources", figure=0)
 
 
 async def _moved(look: Look) -> dict[str, datetime]:
-    """When each source stored last, or opened a stream."""
+    """Return when each source last stored a page or opened a stream."""
     found: dict[str, datetime] = {}
     for row in await stream_positions.listed(look.session):
         for at in (row["stored_at"], row["opened_at"]):
@@ -41,42 +41,45 @@ async def _moved(look: Look) -> dict[str, datetime]:
     return found
 
 
-def _judge(name: str, told: Sequence[ReaderRow], moved: datetime | None, now: datetime) -> Finding:
+def _judge(
+    name: str, reports: Sequence[ReaderRow], moved: datetime | None, now: datetime
+) -> Finding:
     subject = f"messages: {name}"
-    if not told:
+    if not reports:
         remedy = f"start a worker whose settings have [inbound.messages.{name}]"
-        return Finding(subject, Verdict.WARNING, "nobody reads it", remedy)
-    lost = next((row for row in told if row["state"] == "lost"), None)
+        return Finding(subject, Verdict.WARNING, "no worker reads it", remedy)
+    lost = next((row for row in reports if row["state"] == "lost"), None)
     if lost is not None:
-        remedy = f"`inboxd messages reset {name} STREAM --to …`: where is it to go on?"
-        why = lost["trouble"] or "why is withheld from this role"
+        remedy = f"run `inboxd messages reset {name} STREAM --to …` to say where it continues"
+        why = lost["trouble"] or "the reason is withheld from this role"
         return Finding(subject, Verdict.CRITICAL, f"it is stopped: {why}", remedy)
-    reading = [row for row in told if row["state"] == "reading"]
+    reading = [row for row in reports if row["state"] == "reading"]
     if not reading:
-        return _not_read(subject, told, now)
+        return _not_read(subject, reports, now)
     lag = sum(row["lag"] or 0 for row in reading)
     found = f"read by {plural(len(reading), 'worker')}"
     if not lag or moved is None:
         return Finding(subject, Verdict.OK, found, figure=lag, unit="rows")
     still = max(0.0, (now - moved).total_seconds())
     found += f", {plural(lag, 'message')} behind, nothing stored for {span(still)}"
-    remedy = "see the log of its worker; `inboxd messages list` has the positions"
+    remedy = "see the log of its worker; `inboxd messages list` shows the positions"
     return thresholds.UNMOVED_SECONDS.find(subject, still, "seconds", found, remedy)
 
 
-def _not_read(subject: str, told: Sequence[ReaderRow], now: datetime) -> Finding:
-    """Of all that wait, the one that tells most."""
-    row = min(told, key=lambda each: _TELLING.index(each["state"]))
+def _not_read(subject: str, reports: Sequence[ReaderRow], now: datetime) -> Finding:
+    """Report the most informative state of all workers with the source."""
+    row = min(reports, key=lambda each: _STATES.index(each["state"]))
     since = max(0.0, (now - row["since"]).total_seconds())
-    found = f"nobody has read it for {span(since)}: {row['trouble'] or row['state']}"
+    found = f"no worker has read it for {span(since)}: {row['trouble'] or row['state']}"
     if row["state"] == "paused":
-        remedy = "resume it when what it waits for is mended"
+        remedy = "resume it when the reason of the pause is gone"
         verdict = thresholds.PAUSED_SECONDS.judge(since)
     else:
-        remedy = "see to the broker or the database; it goes on by itself"
+        remedy = "repair the broker or the database; reading then continues by itself"
         verdict = thresholds.UNREAD_SECONDS.judge(since)
     return Finding(subject, verdict, found, remedy, since, "seconds")
 
 
 _TABLE = ("inbound", "messages")
-_TELLING = ("paused", "away", "failing", "standby")
+# States of workers, the most informative first.
+_STATES = ("paused", "away", "failing", "standby")

@@ -1,11 +1,10 @@
-"""Is the inbox whole where it was restored, replicated or published, or where others guard it?
+"""Checks rights, sequences and owners, which a restore, a replica or a tool may change.
 
-Owns the checks of what a dump, a replica or a tool of the database's leaves out, or adds. Known
-limits: what plugins were granted is not known here, nor what their own tables lack.
+Known limits: it checks neither rights that plugins were granted nor plugins' own tables.
 """
 
 from collections.abc import AsyncIterator, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 from inboxd.model.wording import plural
 from inboxd.operations.doctor import thresholds
@@ -14,24 +13,30 @@ from inboxd.operations.doctor.look import Look
 from inboxd.store import listing, row_security
 from inboxd.store.row_security import SecuredTable, named, these
 
-_PUT_BACK = "as the schema's owner, run: inboxd migrate --grants"
+_RESTORE_RIGHTS = "as the schema's owner, run: inboxd migrate --grants"
 
 
 async def row_secured(look: Look) -> AsyncIterator[Finding]:
-    """Whether rows are hidden from this role, or from others that work here."""
+    """Check whether row level security hides rows from this role, or from inboxd's roles."""
     found = await row_security.secured(look.session.connection, look.session.sql)
     for reason, tables in row_security.blinding(found):
-        told = f"it hides {reason}: who works with it does nothing"
-        yield _secured(Verdict.CRITICAL, told, tables)
-    told_of = {each.name for each in found if each.from_me or each.from_owner}
-    others = [each for each in found if each.from_roles and each.name not in told_of]
+        hidden = f"it hides {reason}: processes with that role find no work"
+        yield _secured(Verdict.CRITICAL, hidden, tables)
+    reported = {each.name for each in found if each.from_me or each.from_owner}
+    others = [each for each in found if each.from_roles and each.name not in reported]
     if others:
         roles = ", ".join(sorted({role for each in others for role in each.from_roles}))
-        told = f"it hides rows of {these(others)} from {roles}: who works with these does nothing"
-        yield _secured(Verdict.WARNING, told, others)
-    if unknown := [each for each in found if each.is_unknown and each.name not in told_of]:
-        told = f"it is on for {these(unknown)}; not for this role, so what others see is not known"
-        yield _secured(Verdict.NOTICE, told, unknown)
+        hidden = (
+            f"it hides rows of {these(others)} from {roles}: processes with these roles find no "
+            "work"
+        )
+        yield _secured(Verdict.WARNING, hidden, others)
+    if unknown := [each for each in found if each.is_unknown and each.name not in reported]:
+        hidden = (
+            f"it is on for {these(unknown)}; this role is exempt, so whether it hides rows from "
+            "other roles is unknown"
+        )
+        yield _secured(Verdict.NOTICE, hidden, unknown)
 
 
 def _secured(verdict: Verdict, found: str, tables: Sequence[SecuredTable]) -> Finding:
@@ -40,7 +45,7 @@ def _secured(verdict: Verdict, found: str, tables: Sequence[SecuredTable]) -> Fi
 
 
 async def identities(look: Look) -> AsyncIterator[Finding]:
-    """Whether all tables may be published, and those that are may be changed."""
+    """Check that all tables have a replica identity, which publications need."""
     rows = await look.rows("doctor_identities")
     if not rows:
         yield Finding("publications", Verdict.OK, "every table has a replica identity", figure=0)
@@ -48,33 +53,33 @@ async def identities(look: Look) -> AsyncIterator[Finding]:
         some = [row for row in rows if row["published"] is published]
         if some:
             names = [row["name"] for row in some]
-            found = f"{named(names)} {'is' if len(names) == 1 else 'are'} without replica identity"
+            found = f"without replica identity: {named(names)}"
             found += (
-                " and published: each change of their rows is refused"
+                "; published, so the server refuses each change of their rows"
                 if published
-                else ": once somebody publishes them, each change of their rows is refused"
+                else "; once they are published, the server refuses each change of their rows"
             )
             remedy = "run: " + "\n".join(row["remedy"] for row in some)
             yield Finding("publications", verdict, found, remedy, len(names))
 
 
 async def sequences(look: Look) -> AsyncIterator[Finding]:
-    """Whether sequences give numbers that rows have already: replicas get rows without them."""
-    today = datetime.now(UTC)
+    """Check that sequences are ahead of the rows: replicas copy rows, but not sequences."""
+    today = await look.now()
     since = today - timedelta(days=thresholds.SEQUENCE_DAYS)
     rows = await look.rows("doctor_sequences", since, today + timedelta(days=2))
     wrong = [row for row in rows if row["last"] is None or row["last"] < row["highest"]]
     for row in wrong:
         name = f"{look.schema}.{row['name']}"
         if row["last"] is None:
-            remedy = "restore it from a backup; the migrations show how it is made"
+            remedy = "restore it from a backup; the migrations have its definition"
             yield Finding("sequences", Verdict.CRITICAL, f"{name} is missing", remedy)
         else:
             yield Finding(
                 "sequences",
                 Verdict.CRITICAL,
-                f"{name} is at {row['last']:,}, and rows have numbers up to {row['highest']:,}: it "
-                "gives some of them again",
+                f"{name} is at {row['last']:,}, but rows have numbers up to {row['highest']:,}: it "
+                "will give some numbers twice",
                 f"run: SELECT setval('{name}', {row['highest']});",
                 row["highest"] - row["last"],
             )
@@ -83,26 +88,44 @@ async def sequences(look: Look) -> AsyncIterator[Finding]:
 
 
 async def owners(look: Look) -> AsyncIterator[Finding]:
-    """Whether somebody else owns a part of the schema, and so decides what it does."""
+    """Find parts of the schema with an owner other than the schema's, who can redefine them."""
     rows = await look.rows("doctor_owners")
     if rows:
         theirs = ", ".join(sorted({row["name"] for row in rows}))
         things = named([f"{row['kind']} {row['object']}" for row in rows])
-        found = f"of another owner than the schema, who decides what it does: {things} ({theirs})"
-        remedy = "look at what they do; then run: " + "\n".join(row["remedy"] for row in rows)
+        found = f"not owned by the schema's owner: {things} ({theirs}), who can redefine them"
+        remedy = "inspect their definitions; then run: " + "\n".join(row["remedy"] for row in rows)
         yield Finding("owners", Verdict.CRITICAL, found, remedy, len(rows))
 
 
+async def search_path(look: Look) -> AsyncIterator[Finding]:
+    """Check whether other roles may create functions in the search path of this login."""
+    rows = await look.rows("doctor_path")
+    for is_public, verdict in ((True, Verdict.WARNING), (False, Verdict.NOTICE)):
+        if some := [row for row in rows if (row["role"] is None) is is_public]:
+            who = "every role" if is_public else named(sorted({row["role"] for row in some}))
+            schemas = named(sorted({row["schema"] for row in some}))
+            yield Finding(
+                "search path",
+                verdict,
+                f"{who} may create functions in {schemas}, which is in the search path of this "
+                "login: a function that matches a call better than PostgreSQL's own is called "
+                "instead, with the rights of this login",
+                "run: " + "\n".join(row["remedy"] for row in some),
+                len(some),
+            )
+
+
 async def rights(look: Look) -> AsyncIterator[Finding]:
-    """Whether roles have what the migrations granted, and everybody else has nothing."""
+    """Check that inboxd's roles have the rights of the migrations, and all other roles none."""
     open_to_all = [row["name"] for row in await look.rows("open_functions")]
     if open_to_all:
         yield Finding(
             "rights",
             Verdict.CRITICAL,
-            f"everybody may call {plural(len(open_to_all), 'function')} as the schema's owner: "
+            f"every role may call {plural(len(open_to_all), 'function')} with the owner's rights: "
             f"{named(open_to_all)}",
-            _PUT_BACK,
+            _RESTORE_RIGHTS,
             len(open_to_all),
         )
     absent = await listing.missing_roles(look.session)
@@ -115,17 +138,16 @@ async def rights(look: Look) -> AsyncIterator[Finding]:
             short = True
             first = f"{missing[0]['privilege']} on {missing[0]['object']}"
             found = f"role {role!r} lacks {plural(len(missing), 'privilege')}, such as {first}"
-            yield Finding("rights", Verdict.WARNING, found, _PUT_BACK, len(missing))
+            yield Finding("rights", Verdict.WARNING, found, _RESTORE_RIGHTS, len(missing))
     if absent and (open_to_all or len(absent) < len(listing.WHOSE)):
-        found = f"roles that are not there: {', '.join(absent)}"
-        remedy = f"{_PUT_BACK}; or nothing, if roles of your own have what they would"
+        found = f"missing roles: {', '.join(absent)}"
+        remedy = f"{_RESTORE_RIGHTS}; do nothing if roles of your own have these rights"
         yield Finding("rights", Verdict.NOTICE, found, remedy, len(absent))
     elif not (open_to_all or short):
-        yield Finding("rights", Verdict.OK, _well(absent), figure=0)
+        yield Finding("rights", Verdict.OK, _all_right(absent), figure=0)
 
 
-def _well(absent: Sequence[str]) -> str:
-    """What is said where nothing lacks."""
+def _all_right(absent: Sequence[str]) -> str:
     if absent:
-        return "nobody but the owner and who was granted it may do anything"
-    return "roles have what the migrations grant, and nobody else has"
+        return "only the owner and roles of your own have rights"
+    return "only the owner and inboxd's roles have rights, as the migrations grant them"

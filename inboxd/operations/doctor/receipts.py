@@ -1,7 +1,7 @@
-"""What came over HTTP and waits for somebody: contradictions, broken bodies, what is held.
+"""Checks received webhooks: contradictions, broken bodies, held receipts.
 
-Known limit: contradictions and broken bodies are counted among the dead letters that nobody has
-replayed or put away, the first ten thousand of each type.
+Known limit: contradictions and broken bodies are counted among unsettled dead letters, at most
+10,000 of each type.
 """
 
 from collections.abc import AsyncIterator
@@ -12,25 +12,25 @@ from inboxd.operations.doctor.finding import Finding, Verdict
 from inboxd.operations.doctor.look import Look
 from inboxd.store import listing, receipts
 
-# How the fingerprints of each kind begin, as `write_received` and `judge_event` make them.
+# Subject, prefix of fingerprints (as `write_received` and `judge_event` make them), found, remedy.
 _KINDS = (
     (
         "contradictions",
         "dedup-conflict:",
-        "came again with the dedup key of another body",
-        "ask the sender which one counts; `inboxd failures list`, then replay or dismiss",
+        "came with the dedup key of another body",
+        "ask the sender which one is right; `inboxd failures list`, then replay or dismiss",
     ),
     (
         "broken bodies",
         "broken:",
         "could not become events",
-        "`inboxd failures list` has the reason: mend the source's settings, or tell the sender",
+        "`inboxd failures list` has the reason: correct the source's settings, or tell the sender",
     ),
 )
 
 
 async def doubtful(look: Look) -> AsyncIterator[Finding]:
-    """Dead letters that a sender caused."""
+    """Find dead letters that a sender caused."""
     lanes = await listing.lanes(look.session, "events")
     types = {row["type"] for row in lanes if row["failed"]}
     for subject, begins, what, remedy in _KINDS:
@@ -45,17 +45,17 @@ async def doubtful(look: Look) -> AsyncIterator[Finding]:
 
 
 async def held(look: Look) -> AsyncIterator[Finding]:
-    """Receipts whose events wait until their source is resumed."""
+    """Find receipts whose events wait until their source is resumed."""
     session = look.session
     for row in await receipts.held(session.connection, session.sql, thresholds.COUNTED):
         (now,) = await look.row("clock")
         age = max(0.0, (now - row["held_at"]).total_seconds())
         more = "+" if row["receipts"] >= thresholds.COUNTED else ""
-        found = f"{plural(row['receipts'], 'receipt')}{more}, the first for {span(age)}"
+        found = f"{plural(row['receipts'], 'receipt')}{more}, the oldest for {span(age)}"
         source = row["source"]
         remedy = (
-            f"`inboxd webhooks resume {source}` when its handlers are mended"
+            f"run `inboxd webhooks resume {source}` when its handlers are repaired"
             if row["paused"]
-            else "they are being released by the worker that leads: start one"
+            else "the leader releases them: start a worker if none runs"
         )
         yield thresholds.HELD_SECONDS.find(f"held: {source}", age, "seconds", found, remedy)

@@ -1,7 +1,7 @@
-"""Do relays publish, or does one stand?
+"""Checks whether relays publish.
 
-Owns the checks of group "relays". Known limits: of what is a dead letter the reasons are not told
-here; a broker that is away without events that wait for it is not noticed.
+Known limits: it does not report the reasons of dead letters; it does not notice a broker that is
+away while no events wait for it.
 *See:* `events/relays/`, which publishes.
 """
 
@@ -19,9 +19,10 @@ from inboxd.store.breakers import BreakerRow
 
 @dataclass(frozen=True, slots=True)
 class _Relay:
-    """A relay: what it has not published yet, what is refused, and what lets it not publish.
+    """A relay: its waiting and refused events, and the breaker that stops it.
 
-    oldest: seconds that the oldest event waits; error: why what is tried again was refused.
+    oldest: seconds that the oldest event has waited; error: reason of the last refusal of an event
+    that is retried; shut: an open breaker.
     """
 
     name: str
@@ -35,13 +36,13 @@ class _Relay:
 
 
 async def relays(look: Look) -> AsyncIterator[Finding]:
-    """Each relay that is declared: whether it stands, and what its broker refuses."""
+    """Check each declared relay: whether it publishes, and which events its broker refuses."""
     found = [each async for each in _relays(look)]
     for each in found:
         for finding in _judge(each):
             yield finding
     if not found:
-        yield Finding("relays", Verdict.OK, "there are none", figure=0)
+        yield Finding("relays", Verdict.OK, "there are no relays", figure=0)
 
 
 async def _relays(look: Look) -> AsyncIterator[_Relay]:
@@ -69,7 +70,7 @@ async def _relays(look: Look) -> AsyncIterator[_Relay]:
 
 
 async def _shut(look: Look, name: str) -> BreakerRow | None:
-    """The breaker of its broker, if that keeps it from publishing."""
+    """Return the breaker of the relay's broker, if it is not closed."""
     for row in await breakers.listed(look.session, uses=[f"topic {name}"]):
         if row["mode"] == "open" or (row["mode"] == "auto" and row["state"] != "closed"):
             return row
@@ -80,18 +81,18 @@ def _judge(relay: _Relay) -> Iterator[Finding]:
     subject = f"relay {relay.name}"
     waits = f"{relay.waiting:,} not published, the oldest for {span(relay.oldest)}"
     if relay.paused:
-        remedy = f"`inboxd resume topic {relay.name}` when it may go on"
+        remedy = f"run `inboxd resume topic {relay.name}` when it may continue"
         yield Finding(subject, Verdict.NOTICE, f"it is paused; {waits}", remedy)
     elif relay.shut is not None:
         shut = relay.shut
         how = "forced open" if shut["mode"] == "open" else shut["state"].replace("_", "-")
         why = shut["forced_for"] if shut["mode"] == "open" else shut["reason"]
-        found = f"it stands: its breaker {shut['name']} is {how}" + (f" ({why})" if why else "")
-        remedy = f"see to the broker; `inboxd breakers show {shut['name']}`"
+        found = f"it is stopped: its breaker {shut['name']} is {how}" + (f" ({why})" if why else "")
+        remedy = f"repair the broker; see `inboxd breakers show {shut['name']}`"
         levels = thresholds.STANDING_SECONDS
         yield levels.find(subject, relay.oldest, "seconds", f"{found}; {waits}", remedy)
     else:
-        remedy = "`inboxd workers`: does one have this relay, and does its log say why not?"
+        remedy = "start a worker with this relay (`inboxd workers`); if one runs, see its log"
         levels = thresholds.BACKLOG_SECONDS
         yield levels.find(subject, relay.oldest, "seconds", waits, remedy)
     if relay.retried or relay.dead:
@@ -99,13 +100,13 @@ def _judge(relay: _Relay) -> Iterator[Finding]:
 
 
 def _refused(subject: str, relay: _Relay) -> Finding:
-    found = f"refused: {plural(relay.retried, 'event')} tried again"
+    found = f"refused: {plural(relay.retried, 'event')} retried"
     found += f", {plural(relay.dead, 'dead letter')}"
-    found += f"; such as: {relay.error}" if relay.error else ""
+    found += f"; last reason: {relay.error}" if relay.error else ""
     remedy = (
         "`inboxd failures list` groups the reasons. Unroutable: make the queue, the stream or the "
-        "binding that `to` names; then what is tried again goes by itself, and a replay brings "
-        "the dead letters"
+        "binding that `to` names; retried events are then published by themselves; replay the dead "
+        "letters"
     )
     verdict = max(
         thresholds.FAILED_ROWS.judge(relay.dead),

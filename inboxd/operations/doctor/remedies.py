@@ -1,38 +1,37 @@
-"""What makes good that the schema is not as this release's migrations make it.
+"""Remedies for differences between the schema and this release's migrations.
 
-Owns the words after "run: ", which are statements to be run as they are, by the schema's owner.
-Known limits: what went with a table or a column is in backups only; an identity, and grants on a
-table that was made again, are not printed.
+Owns the statements after "run: ", which the schema's owner can run unchanged.
+Known limits: rows of a lost table or column are only in backups; identities, and grants on a table
+that was made again, are not printed.
 """
 
 from collections.abc import Callable
 
 from inboxd.store.catalogue import Difference
 
-# ALTER … SET NOT NULL, or the opposite.
-_SET = {True: "SET", False: "DROP"}
-# Of a trigger that does not fire: the words of the catalogue's statement.
+_SET = {True: "SET", False: "DROP"}  # NOT NULL, DEFAULT
+# Ends of the catalogue's definition of a trigger that does not fire.
 _OFF = ("(disabled)", "(as replica)")
 
 
 def remedy(each: Difference, schema: str) -> str:
-    """What to do about it; columns and settings are named without their schema."""
+    """Return the remedy for a difference. schema: for names of columns and settings."""
     if each.how == "extra" and each.kind != "settings":
-        # A table's rows may be somebody's: a day of history that was given another name, say.
+        # A table may have rows of value, such as a renamed day of history.
         drop = "" if each.kind == "table" else ", or drop it"
-        return f"it is none of inboxd's: move it to a schema of your own{drop}"
+        return f"it does not belong to inboxd: move it to a schema of your own{drop}"
     if each.how == "left":
-        return f"once no worker of that release is left, run: DROP FUNCTION {each.name};"
+        return f"after the last worker of that release has ended, run: DROP FUNCTION {each.name};"
     return _REMEDIES[each.kind](each, schema)
 
 
 def is_off(each: Difference) -> bool:
-    """Whether it is a trigger of inboxd's that was switched off."""
+    """Whether it is one of inboxd's triggers that was switched off."""
     return (each.kind, each.how) == ("trigger", "changed") and each.found.endswith(_OFF)
 
 
 def _table(each: Difference, schema: str) -> str:
-    return f"restore it from a backup; the migrations show how {schema}.{each.name} is made"
+    return f"restore it from a backup; the migrations have the definition of {schema}.{each.name}"
 
 
 def _settings(each: Difference, schema: str) -> str:
@@ -44,7 +43,7 @@ def _settings(each: Difference, schema: str) -> str:
     if more := ", ".join(key for key in there if key not in wanted):
         steps.append(f"RESET ({more})")
     table = f"{schema}.{each.name}"
-    return f"nothing, if you tuned it; else run: ALTER TABLE {table} {', '.join(steps)};"
+    return f"do nothing if you tuned it; otherwise run: ALTER TABLE {table} {', '.join(steps)};"
 
 
 def _column(each: Difference, schema: str) -> str:
@@ -66,7 +65,7 @@ def _column(each: Difference, schema: str) -> str:
 
 
 def _parts(column: str) -> tuple[str, bool, str]:
-    """Its type, whether it is never null, its default: of "bigint not null default 0"."""
+    """Split "bigint not null default 0" into type, whether it is not null, and default."""
     rest, _, default = column.partition(" default ")
     type_ = rest.removesuffix(" not null")
     return type_, rest != type_, default
@@ -81,7 +80,7 @@ def _constraint(each: Difference, _: str) -> str:
 
 
 def _index(each: Difference, _: str) -> str:
-    # ONLY would leave the partitions without it.
+    # ON ONLY would make no indexes on the partitions.
     made = each.expected.replace(" ON ONLY ", " ON ")
     return f"run: DROP INDEX {each.name}; {made};" if each.how == "changed" else f"run: {made};"
 
@@ -92,7 +91,7 @@ def _function(each: Difference, _: str) -> str:
 
 def _trigger(each: Difference, _: str) -> str:
     table, _, name = each.name.partition(" ")
-    if each.found.startswith(f"{each.expected} ("):  # it is as it should be, but for when it fires
+    if each.found.startswith(f"{each.expected} ("):  # equal, but switched off
         return f"run: ALTER TABLE {table} ENABLE TRIGGER {name};"
     return f"run: {each.expected.replace('CREATE TRIGGER', 'CREATE OR REPLACE TRIGGER')};"
 

@@ -1,7 +1,7 @@
-"""Is the schema what this release made, and has history room for what comes?
+"""Checks the schema's version, its differences from the migrations, and partitions of history.
 
-Owns the checks of group "schema". Known limit: a schema that a newer release migrated is not
-compared: this one does not know what it should look like.
+Owns the checks of group "schema". Known limit: a schema of a newer release is not compared, because
+this release does not know its definition.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -18,7 +18,7 @@ from inboxd.store.catalogue import Difference
 from inboxd.store.connections import Row
 from inboxd.store.partitions import Apart
 
-# What is gone costs safety or speed at once; what was added costs a little at each write.
+# A missing part costs safety or speed at once; an added part costs a little at each write.
 _VERDICTS = {
     "missing": Verdict.CRITICAL,
     "changed": Verdict.WARNING,
@@ -28,7 +28,7 @@ _VERDICTS = {
 
 
 async def version(look: Look) -> AsyncIterator[Finding]:
-    """Whether this release works with the schema that is there."""
+    """Check that this release works with the schema's version."""
     connection, sql = look.session.connection, look.session.sql
     try:
         await migrations.check(connection, sql)
@@ -48,24 +48,24 @@ async def version(look: Look) -> AsyncIterator[Finding]:
 
 
 async def plugin_migrations(look: Look) -> AsyncIterator[Finding]:
-    """Whether the migrations of the plugins here ran; without them a worker does not start."""
+    """Check that the migrations of installed plugins ran; a worker does not start without them."""
     subject = "plugin migrations"
     try:
         folders = plugin_folders.shipped_by(look.settings.worker.plugins)
         found = await of_plugins.states(look.session.connection, look.session.sql, folders)
         of_plugins.fits(found)
     except PluginError as error:
-        remedy = "correct what it names, or uninstall the plugin"
+        remedy = "correct the plugin's migrations, or uninstall it"
         yield Finding(subject, Verdict.CRITICAL, str(error), remedy)
         return
     except SchemaError as error:
-        told, _, remedy = str(error).rpartition("; ")
-        yield Finding(subject, Verdict.CRITICAL, told, remedy)
+        text, _, remedy = str(error).rpartition("; ")
+        yield Finding(subject, Verdict.CRITICAL, text, remedy)
         return
-    text = of_plugins.summary(found) or "no plugin here has any"
+    text = of_plugins.summary(found) or "no installed plugin has migrations"
     ahead = [each.plugin for each in found if each.folder and each.version > each.newest]
     if ahead:
-        text += f"; newer than the plugin installed here: {', '.join(ahead)}"
+        text += f"; newer than the installed plugin: {', '.join(ahead)}"
     yield Finding(
         subject,
         Verdict.NOTICE if ahead else Verdict.OK,
@@ -76,19 +76,19 @@ async def plugin_migrations(look: Look) -> AsyncIterator[Finding]:
 
 
 async def drift(look: Look) -> AsyncIterator[Finding]:
-    """Whether somebody changed what the migrations made."""
+    """Find differences between the schema and the migrations' definitions."""
     connection, sql = look.session.connection, look.session.sql
     ran = await migrations.applied(connection, sql)
     if ran.version != migrations.code_version():
         yield Finding("drift", Verdict.NOTICE, "not compared: the schema is another release's")
         return
     compared, found = await catalogue.differences(connection, sql)
-    # What retention has detached is not a partition until it is dropped; what a person has
-    # detached is for `partitions` to judge.
+    # Leave out detached tables: retention drops tables that it detached, and `partitions` reports
+    # tables that a person detached.
     detached = {
         row["part"] for row in await look.rows("doctor_departures") if row["state"] == "detached"
     } | {each.part for each in await store.apart(connection, sql)}
-    # The index of a constraint comes with it.
+    # A constraint's index would repeat the finding about the constraint.
     constraints = {each.name.partition(" ")[2] for each in found if each.kind == "constraint"}
     found = [
         each
@@ -97,7 +97,9 @@ async def drift(look: Look) -> AsyncIterator[Finding]:
         and not (each.kind == "index" and each.name.rpartition(".")[2] in constraints)
     ]
     if not found:
-        yield Finding("drift", Verdict.OK, f"all {compared} things are as migrations make them")
+        yield Finding(
+            "drift", Verdict.OK, f"all {compared} objects are as the migrations define them"
+        )
         return
     found.sort(key=lambda each: -_VERDICTS[each.how].rank)
     for each in found[: thresholds.SHOWN * 4]:
@@ -110,7 +112,7 @@ def _differs(each: Difference, schema: str) -> Finding:
     verdict = Verdict.NOTICE if each.kind == "settings" else _VERDICTS[each.how]
     found = f"{each.kind} {each.name} is {each.how}"
     if each.how == "left":
-        found += " of an older release"
+        found += " over from an older release"
     if remedies.is_off(each):
         verdict, found = Verdict.CRITICAL, f"trigger {each.name} is switched off"
     elif each.how == "changed":
@@ -119,25 +121,25 @@ def _differs(each: Difference, schema: str) -> Finding:
 
 
 async def indexes(look: Look) -> AsyncIterator[Finding]:
-    """Whether PostgreSQL uses all indexes: one whose making was interrupted it does not."""
+    """Find invalid indexes, which PostgreSQL does not use: their creation was interrupted."""
     found = await look.rows("doctor_indexes")
     if not found:
         yield Finding("indexes", Verdict.OK, "all are valid", figure=0)
     for row in found:
-        what = f"{row['name']} on {row['on_table']} is invalid"
+        text = f"{row['name']} on {row['on_table']} is invalid"
         if row["is_built"]:
-            yield Finding("indexes", Verdict.NOTICE, f"{what}: it is being built", "wait for it")
+            yield Finding("indexes", Verdict.NOTICE, f"{text}: it is being built", "wait for it")
             continue
         leftover = row["name"].rstrip("0123456789").endswith(("_ccnew", "_ccold"))
         remedy = f"run: DROP INDEX CONCURRENTLY {row['name']};"
         if not leftover:
             remedy = f"run: REINDEX INDEX CONCURRENTLY {row['name']};"
         grave = row["is_unique"] and not leftover
-        yield Finding("indexes", Verdict.CRITICAL if grave else Verdict.WARNING, what, remedy)
+        yield Finding("indexes", Verdict.CRITICAL if grave else Verdict.WARNING, text, remedy)
 
 
 async def partitions(look: Look) -> AsyncIterator[Finding]:
-    """How far ahead history has room, what was detached by hand, and detaches that have begun."""
+    """Check the partitions of coming days, detaches by hand, and unfinished detaches."""
     connection, sql = look.session.connection, look.session.sql
     apart = await store.apart(connection, sql)
     yield judge_partitions(await store.days_ahead(connection, sql), apart)
@@ -145,9 +147,9 @@ async def partitions(look: Look) -> AsyncIterator[Finding]:
         yield Finding(
             "partitions",
             Verdict.NOTICE,
-            f"{len(kept)} of days that are over are detached, and kept: {_names(kept)}",
-            "nothing, if they are to be kept: there, or in another schema; "
-            f"else attach it again: {kept[0].attach}",
+            f"{plural(len(kept), 'partition')} of past days detached, and kept: {_names(kept)}",
+            "do nothing if you want to keep them, here or in another schema; otherwise attach them "
+            f"again: {kept[0].attach}",
             len(kept),
         )
     for row in await look.rows("doctor_departures"):
@@ -156,26 +158,25 @@ async def partitions(look: Look) -> AsyncIterator[Finding]:
 
 
 def _departs(parent: str, part: str, row: Row) -> Finding:
-    """A detach that has begun: somebody is at it, or it was interrupted."""
+    """Report a pending detach: it still runs, or it was interrupted."""
     if row["at_it"] is not None:
-        behind = ", ".join(row["behind"]) or "none any more"
+        behind = ", ".join(row["behind"]) or "no session any longer"
         return Finding(
             "partitions",
             Verdict.NOTICE,
             f"the detach of {part} (pid {row['at_it']}) is waiting for {behind}",
-            "wait for it; if the one in front need not be there: SELECT pg_terminate_backend(pid);",
+            "wait; to end the session that it waits for: SELECT pg_terminate_backend(pid);",
         )
     return Finding(
         "partitions",
         Verdict.WARNING,
         f"the detach of {part} was interrupted",
-        "the leading worker ends it; "
-        f"or run: ALTER TABLE {parent} DETACH PARTITION {part} FINALIZE;",
+        f"the leader completes it; or run: ALTER TABLE {parent} DETACH PARTITION {part} FINALIZE;",
     )
 
 
 async def retention(look: Look) -> AsyncIterator[Finding]:
-    """Whether history goes when the settings say so."""
+    """Check that retention drops history at the age of the settings."""
     history = look.settings.history
     keep = {
         "events_history": history.events,
@@ -183,7 +184,7 @@ async def retention(look: Look) -> AsyncIterator[Finding]:
         "receipts": history.receipts,
     }
     late = []
-    if any(keep.values()):  # else nothing is late, and bounds need not be read
+    if any(keep.values()):  # otherwise nothing can be late
         late = [
             each.age - kept.total_seconds()
             for each in await store.listed(look.session.connection, look.session.sql)
@@ -196,23 +197,23 @@ async def retention(look: Look) -> AsyncIterator[Finding]:
     }
     text = "kept: " + ", ".join(f"{table} for {time}" for table, time in times.items())
     if late:
-        text += f"; {plural(len(late), 'partition')} should be gone, the oldest for {span(longest)}"
-    remedy = "see the log of the worker that leads: an export that fails, or a lock"
+        text += f"; {plural(len(late), 'partition')} overdue, the oldest for {span(longest)}"
+    remedy = "see the leader's log: an export fails, or it waits for a lock"
     yield thresholds.RETENTION_SECONDS.find("retention", longest, "seconds", text, remedy)
 
 
 def judge_partitions(days: int, apart: Sequence[Apart]) -> Finding:
-    """Whether that many days ahead are enough; -1: not even today has a partition."""
+    """Judge the number of coming days with a partition; -1: not even today has one."""
     found = f"partitions for {plural(days, 'day')} ahead" if days >= 0 else "no partition for today"
     if in_the_way := [each for each in apart if each.ahead >= 0]:
         verdict = Verdict.WARNING if days >= 0 else Verdict.CRITICAL
         remedy = (
             f"attach it again: {in_the_way[0].attach} "
-            f"or let a worker make another: {in_the_way[0].rename}"
+            f"or rename it, and a worker creates a new one: {in_the_way[0].rename}"
         )
-        found += f"; detached, and in the way of one: {_names(in_the_way)}"
+        found += f"; detached tables have the names of needed partitions: {_names(in_the_way)}"
         return Finding("partitions", verdict, found, remedy, days, "days")
-    remedy = "start a worker: it makes them; if one runs, its log has the reason"
+    remedy = "start a worker, which creates them; if one runs, its log has the reason"
     verdict = Verdict.WARNING if days >= 0 else Verdict.CRITICAL
     if days >= thresholds.DAYS_AHEAD_ENOUGH:
         verdict = Verdict.OK

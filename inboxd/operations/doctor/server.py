@@ -1,7 +1,7 @@
-"""Is the server set up to be safe and fast, and has it room?
+"""Checks the server's version, settings, connections, locks and replication slots.
 
-Owns the checks of group "server". Known limit: settings are those that a new session of this role
-gets; a worker of another role may have others.
+Owns the checks of group "server". Known limit: it reads the settings of a new session of its own
+role; a worker of another role may have other settings.
 """
 
 from collections.abc import AsyncIterator, Iterator
@@ -12,22 +12,23 @@ from inboxd.operations.doctor import thresholds
 from inboxd.operations.doctor.finding import Finding, Verdict
 from inboxd.operations.doctor.look import Look
 from inboxd.store.connections import Row
+from inboxd.store.row_security import named
 
 _OLDEST, _NEWEST = 15, 18
 
 
 async def server(look: Look) -> AsyncIterator[Finding]:
-    """The server's version, role and settings."""
+    """Check the server's version, role, settings and capacity."""
     row = await look.row("doctor_server")
     yield judge_version(row["version"] // 10_000, row["version_text"], row["role"])
     if row["read_only"]:
         found = "read-only: a standby"
-        yield Finding("server", Verdict.CRITICAL, found, "name the primary in database.dsn")
-    told = list(_settings(row))
-    for finding in told:
+        yield Finding("server", Verdict.CRITICAL, found, "set database.dsn to the primary")
+    findings = list(_settings(row))
+    for finding in findings:
         yield finding
-    if not told:
-        yield Finding("settings", Verdict.OK, "nothing that inboxd rests on is switched off")
+    if not findings:
+        yield Finding("settings", Verdict.OK, "every setting that inboxd needs is on")
     yield _connections(row)
     yield _history_locks(await look.row("doctor_history_locks"))
     yield _unfrozen(row)
@@ -35,13 +36,13 @@ async def server(look: Look) -> AsyncIterator[Finding]:
         yield Finding(
             "privileges",
             Verdict.NOTICE,
-            f"role {row['role']!r} does not see what other sessions do, nor since when",
+            f"role {row['role']!r} cannot see the activity of other sessions",
             f"run: GRANT pg_read_all_stats TO {row['role']}; or run the doctor as another role",
         )
 
 
 def judge_version(major: int, version: str, role: str) -> Finding:
-    """Whether inboxd works with this version of PostgreSQL."""
+    """Judge a version of PostgreSQL."""
     found = f"PostgreSQL {version}, as role {role!r}"
     if _OLDEST <= major <= _NEWEST:
         return Finding("server", Verdict.OK, found)
@@ -53,11 +54,11 @@ def judge_version(major: int, version: str, role: str) -> Finding:
 
 def _settings(row: Row) -> Iterator[Finding]:
     for name, verdict, why in (
-        ("fsync", Verdict.CRITICAL, "a crash of the machine loses and spoils rows"),
-        ("full_page_writes", Verdict.CRITICAL, "a crash of the machine may spoil rows"),
+        ("fsync", Verdict.CRITICAL, "a crash of the machine loses and corrupts rows"),
+        ("full_page_writes", Verdict.CRITICAL, "a crash of the machine may corrupt rows"),
         ("autovacuum", Verdict.CRITICAL, "tables grow and claims become slow"),
-        ("track_counts", Verdict.CRITICAL, "autovacuum does not know where to go"),
-        ("track_activities", Verdict.NOTICE, "nobody sees what sessions do"),
+        ("track_counts", Verdict.CRITICAL, "autovacuum does not know which tables need it"),
+        ("track_activities", Verdict.NOTICE, "the activity of sessions is not visible"),
     ):
         if not row[name]:
             remedy = f"run: ALTER SYSTEM SET {name} = on; SELECT pg_reload_conf();"
@@ -66,39 +67,40 @@ def _settings(row: Row) -> Iterator[Finding]:
         yield Finding(
             "settings",
             Verdict.WARNING,
-            "synchronous_commit is off: a crash of the server loses what was just accepted",
+            "synchronous_commit is off: a crash of the server loses rows of the last moments",
             "run: ALTER SYSTEM SET synchronous_commit = on; or for the producers' roles alone",
         )
     if row["waits_for_standby"] and row["standbys"] == 0:
         yield Finding(
             "settings",
             Verdict.CRITICAL,
-            "synchronous_standby_names is set, and no such standby is there: commits wait for ever",
+            "synchronous_standby_names is set, but no such standby runs: commits wait for ever",
             "start the standby, or empty synchronous_standby_names and reload",
         )
     if row["followers"] and not row["waits_for_standby"]:
         yield Finding(
             "settings",
             Verdict.NOTICE,
-            f"commits wait for none of {plural(row['followers'], 'standby')}: a failover "
-            "to one loses what was accepted in the last moments, webhooks that were answered too",
-            "name those that are promoted in synchronous_standby_names; or nothing, if none is",
+            f"commits wait for none of {plural(row['followers'], 'standby')}: a failover loses the "
+            "rows of the last moments, also of webhooks that were accepted",
+            "add standbys for failover to synchronous_standby_names; without such standbys, do "
+            "nothing",
         )
 
 
 def _connections(row: Row) -> Finding:
     used, most = row["connections"], row["most_connections"]
-    remedy = "raise max_connections, lower pools, or put a pooler before it"
+    remedy = "raise max_connections, lower pools, or put a pooler before the server"
     share, found = used / max(1, most), f"{used} of {most}"
     return thresholds.CONNECTION_SHARE.find("connections", share, "share", found, remedy)
 
 
 def _history_locks(row: Row) -> Finding:
-    """How much of the server's locks a look at all days of history takes, until it has ended."""
+    """Judge the share of the server's locks that a read of all history holds while it runs."""
     share = row["locks"] / max(1, row["most"])
     found = (
-        f"a look at all {row['days']:,} days of history takes {row['locks']:,} locks of the "
-        f"{row['most']:,} that all sessions share"
+        f"a read of all {row['days']:,} days of history takes {row['locks']:,} of the "
+        f"{row['most']:,} locks that all sessions share"
     )
     enough = ceil(row["each"] * share / thresholds.HISTORY_LOCKS_ENOUGH / 64) * 64
     remedy = (
@@ -110,19 +112,39 @@ def _history_locks(row: Row) -> Finding:
 
 def _unfrozen(row: Row) -> Finding:
     found = f"the oldest unfrozen transaction is {row['age']:,} back"
-    remedy = "VACUUM FREEZE, at a quiet time; see what keeps autovacuum from it above"
+    remedy = "VACUUM FREEZE, at a quiet time; findings above show the cause that stops autovacuum"
     return thresholds.UNFROZEN_TRANSACTIONS.find(
         "wraparound", row["age"], "transactions", found, remedy
     )
 
 
+async def producers(look: Look) -> AsyncIterator[Finding]:
+    """Find logins of producers whose transactions may stay idle without a limit."""
+    rows = await look.rows("doctor_producers")
+    if any(row["by_server"] and row["reads_files"] for row in rows):
+        (limited,) = await look.row("doctor_idle_limit")
+        rows = [row for row in rows if not (row["by_server"] and limited)]
+    if rows:
+        unsure = any(row["by_server"] and not row["reads_files"] for row in rows)
+        yield Finding(
+            "producers",
+            Verdict.NOTICE,
+            f"{named([row['role'] for row in rows])}: no idle_in_transaction_session_timeout, so "
+            "an open transaction holds up the topics into which it wrote, without a limit",
+            "run: "
+            + "\n".join(row["remedy"] for row in rows)
+            + ("; do nothing if the server's settings have a limit" if unsure else ""),
+            len(rows),
+        )
+
+
 async def slots(look: Look) -> AsyncIterator[Finding]:
-    """Replication slots that fill the disk."""
+    """Find inactive replication slots, which fill the disk."""
     rows = await look.rows("doctor_slots")
     if not rows:
-        yield Finding("slots", Verdict.OK, "none that nobody reads", figure=0)
+        yield Finding("slots", Verdict.OK, "no unread slot", figure=0)
     for row in rows:
         kept, quoted = row["bytes"] or 0, row["name"].replace("'", "''")
-        found = f"{row['name']!r} is read by nobody and keeps {size(kept)} of WAL"
-        remedy = f"if nobody needs it: SELECT pg_drop_replication_slot('{quoted}');"
+        found = f"{row['name']!r} has no reader and keeps {size(kept)} of WAL"
+        remedy = f"if it is not needed: SELECT pg_drop_replication_slot('{quoted}');"
         yield thresholds.SLOT_BYTES.find("slots", kept, "bytes", found, remedy)

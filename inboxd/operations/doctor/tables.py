@@ -1,7 +1,7 @@
-"""Can vacuum keep the tables small, and does anything stand in its way?
+"""Checks whether vacuum keeps tables small, and what prevents it; locks and sizes.
 
 Owns the checks of group "tables". Known limit: numbers of rows are PostgreSQL's estimates, which
-follow within seconds.
+lag by seconds.
 """
 
 from collections.abc import AsyncIterator
@@ -16,7 +16,7 @@ _HOT = ("events", "commands")
 
 
 async def vacuum(look: Look) -> AsyncIterator[Finding]:
-    """Dead rows beside what autovacuum waits for; the hot tables always, others if unwell."""
+    """Compare dead rows with autovacuum's threshold; report hot tables always, others if not ok."""
     for row in await look.rows("doctor_tables"):
         finding = _judge_vacuum(look.schema, row)
         if row["name"] in _HOT or finding.verdict is not Verdict.OK:
@@ -30,10 +30,10 @@ def _judge_vacuum(schema: str, row: Row) -> Finding:
         verdict = thresholds.DEAD_TIMES_DUE.judge(dead / max(1.0, row["due"]))
     ago = "never" if row["vacuumed"] is None else f"{span(row['vacuumed'])} ago"
     found = f"{plural(dead, 'dead row')}, {row['live']:,} live, {_weight(row)}; vacuumed {ago}"
-    remedy = f"run: VACUUM {name}; if they stay, see «oldest snapshot» below"
+    remedy = f"run: VACUUM {name}; if dead rows stay, see «oldest snapshot» below"
     if row["running"]:
         found += "; a vacuum runs"
-        remedy = "wait for the vacuum that runs"
+        remedy = "wait for the running vacuum"
     if row["off"]:
         found += "; autovacuum is off"
         remedy = f"run: ALTER TABLE {name} RESET (autovacuum_enabled); VACUUM {name};"
@@ -42,17 +42,17 @@ def _judge_vacuum(schema: str, row: Row) -> Finding:
 
 
 def _weight(row: Row) -> str:
-    """How large a table is, as PostgreSQL counted when it looked at it last."""
+    """Return a table's size by PostgreSQL's last vacuum or analyze."""
     return size(row["bytes"]) if row["bytes"] else "size not counted yet"
 
 
 async def oldest_snapshot(look: Look) -> AsyncIterator[Finding]:
-    """The holders of old snapshots, which keep dead rows; the oldest first."""
+    """Find holders of old snapshots, which keep dead rows; the oldest first."""
     rows = await look.rows("doctor_snapshots", thresholds.SHOWN)
-    told = [finding for row in rows if (finding := _judge_holder(row)).verdict is not Verdict.OK]
-    for finding in told:
+    findings = [each for row in rows if (each := _judge_holder(row)).verdict is not Verdict.OK]
+    for finding in findings:
         yield finding
-    if not told:
+    if not findings:
         oldest = max((row["age"] for row in rows), default=0)
         found = f"{plural(oldest, 'transaction')} back" if rows else "nothing keeps dead rows"
         yield Finding("oldest snapshot", Verdict.OK, found, figure=oldest, unit="transactions")
@@ -63,61 +63,84 @@ def _judge_holder(row: Row) -> Finding:
     verdict = thresholds.SNAPSHOT_TRANSACTIONS.judge(age)
     if since is not None:
         verdict = worst(verdict, thresholds.SNAPSHOT_SECONDS.judge(since))
-    who, remedy = _holder(row)
+    holder, remedy = _holder(row)
     held = "" if since is None else f" for {span(since)}"
-    found = f"held{held} by {who}, {plural(age, 'transaction')} back"
+    found = f"held{held} by {holder}, {plural(age, 'transaction')} back"
     return Finding("oldest snapshot", verdict, found, remedy, since, "seconds")
 
 
 def _holder(row: Row) -> tuple[str, str]:
-    """The holder of a snapshot, and how to end it."""
+    """Describe the holder of a snapshot, and how to end it."""
     name = row["name"]
-    application, state = row["application"] or "no name", row["state"] or "state not seen"
+    application, state = row["application"] or "unnamed", row["state"] or "state unknown"
     of = f" (role {row['role']}, {application}, {state})"
     match row["holder"]:
         case "session":
             return (
                 f"pid {name}{of}",
-                f"end it, if it need not be: SELECT pg_terminate_backend({name});",
+                f"to end it: SELECT pg_terminate_backend({name});",
             )
         case "standby":
-            who = f"the standby at pid {name}{of}, by hot_standby_feedback"
-            return who, "end its long query, or switch hot_standby_feedback off there"
+            holder = f"the standby at pid {name}{of}, by hot_standby_feedback"
+            return holder, "end its long query, or switch hot_standby_feedback off there"
         case "prepared":
             quoted = name.replace("'", "''")
-            who = f"prepared transaction {name!r} (role {row['role']})"
-            return who, f"run: COMMIT PREPARED '{quoted}'; or ROLLBACK PREPARED '{quoted}';"
+            holder = f"prepared transaction {name!r} (role {row['role']})"
+            return holder, f"run: COMMIT PREPARED '{quoted}'; or ROLLBACK PREPARED '{quoted}';"
         case _:
             quoted = name.replace("'", "''")
-            who = f"replication slot {name!r} ({row['state']})"
-            return who, f"if nobody needs it: SELECT pg_drop_replication_slot('{quoted}');"
+            holder = f"replication slot {name!r} ({row['state']})"
+            return holder, f"if it is not needed: SELECT pg_drop_replication_slot('{quoted}');"
 
 
 async def locks(look: Look) -> AsyncIterator[Finding]:
-    """Sessions that wait for a lock on our tables, and those in front."""
+    """Find sessions that wait for a lock on inboxd's tables, and the sessions that block them."""
     least = thresholds.LOCK_WAIT_SECONDS.notice
     rows = await look.rows("doctor_locks", least, thresholds.SHOWN)
     if not rows:
-        yield Finding("locks", Verdict.OK, f"none waits longer than {span(least or 0)}", figure=0)
+        text = f"no session waits longer than {span(least or 0)}"
+        yield Finding("locks", Verdict.OK, text, figure=0)
     for row in rows:
-        blockers = ", ".join(map(str, row["blockers"])) or "none any more"
+        blockers = ", ".join(map(str, row["blockers"])) or "none any longer"
         yield thresholds.LOCK_WAIT_SECONDS.find(
             "locks",
             row["waited"],
             "seconds",
-            f"pid {row['pid']} ({row['application'] or 'no name'}) waits for {row['mode']} on "
-            f"{row['on_table']} for {span(row['waited'])}, behind pid {blockers}",
-            "look at the session in front; if it need not be: SELECT pg_terminate_backend(pid);",
+            f"pid {row['pid']} ({row['application'] or 'unnamed'}) has waited {span(row['waited'])}"
+            f" for {row['mode']} on {row['on_table']}, blocked by pid {blockers}",
+            "inspect the blocking session; to end it: SELECT pg_terminate_backend(pid);",
+        )
+
+
+async def advisory_locks(look: Look) -> AsyncIterator[Finding]:
+    """Find sessions outside inboxd whose advisory locks keep workers from claiming."""
+    for row in await look.rows("doctor_advisory", thresholds.SHOWN):
+        application, state = row["application"] or "no name", row["state"] or "state not visible"
+        since = "" if row["since"] is None else f" for {span(row['since'])}"
+        remedy = f"end it: SELECT pg_terminate_backend({row['pid']});"
+        if not row["may_hold"]:
+            remedy += (
+                f" and keep {row['role']} out: REVOKE CONNECT ON DATABASE … FROM PUBLIC; then "
+                "grant CONNECT to the logins that need it"
+            )
+        yield Finding(
+            "advisory locks",
+            Verdict.CRITICAL,
+            f"pid {row['pid']} (role {row['role']}, {application}, {state}{since}) holds "
+            f"{plural(row['locks'], 'lock')} with names of the inbox, and is not a session of "
+            "inboxd: workers do not claim the rows behind these locks",
+            remedy,
+            row["locks"],
         )
 
 
 async def sizes(look: Look) -> AsyncIterator[Finding]:
-    """What history, bodies and the record of keys weigh."""
+    """Report the sizes of history, bodies and dedup keys."""
     for row in await look.rows("doctor_sizes"):
         found = f"about {plural(row['rows'], 'row')}"
         found += f", {_weight(row)}" if row["rows"] else ""
         if row["partitions"]:
             found += f" in {plural(row['partitions'], 'partition')}"
         levels = thresholds.DEDUP_ROWS if row["name"] == "dedup" else thresholds.ANY
-        remedy = "a shorter window keeps fewer keys"
+        remedy = "shorten the dedup window to keep fewer keys"
         yield levels.find(f"size: {row['name']}", row["rows"], "rows", found, remedy)

@@ -1,11 +1,11 @@
-"""Does work get done, or does something hold it up?
+"""Checks whether events and commands are handled, and the causes that hold them up.
 
-Owns the checks of group "work". Promises that counts stop at a limit. Known limit: limits and
-rules of queues are those of the settings that the operator's command reads.
+Owns the checks of group "work". Promises that counts stop at a limit. Known limit: it uses limits
+and rules of queues from the settings of its own command.
 """
 
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from inboxd.model.spelling import meant
@@ -22,19 +22,19 @@ from inboxd.store.wakeups import HotTable
 
 
 async def topics(look: Look) -> AsyncIterator[Finding]:
-    """The backlog of each topic."""
+    """Check the backlog of each topic."""
     async for finding in _backlog(look, "events", "topic"):
         yield finding
 
 
 async def lines(look: Look) -> AsyncIterator[Finding]:
-    """What waits in the lines of sequential and batch topics."""
+    """Check the lines of sequential and batch topics."""
     stopped = await controls.read(look.session.connection, look.session.sql)
     paused_ = {row["name"] for row in stopped if row["kind"] == "topic"}
     for row in await store_topics.lines(look.session):
         name, oldest = row["topic"], row["oldest"] or 0.0
         verdict = thresholds.BACKLOG_SECONDS.judge(0.0 if name in paused_ else oldest)
-        remedy = f"`inboxd topics show {name}` and `inboxd workers`: does one serve it?"
+        remedy = f"see `inboxd topics show {name}`; start a worker that serves it"
         found = f"{row['arrived']:,} arrived, {row['lined_up']:,} lined up"
         if row["arrived"]:
             found += f", the oldest arrived {span(oldest)} ago"
@@ -45,7 +45,7 @@ async def lines(look: Look) -> AsyncIterator[Finding]:
 
 
 async def kept(look: Look) -> AsyncIterator[Finding]:
-    """Events that no living worker handles: by type in lanes, by topic in lines."""
+    """Find events that no living worker handles: by type in lanes, by topic in lines."""
     lanes_ = [row for row in await listing.lanes(look.session, "events") if row["kept"]]
     found = [(row["topic"], row["type"], row["pending"], row["oldest"] or 0.0) for row in lanes_]
     held = [row for row in await store_topics.lines(look.session) if row["kept"]]
@@ -54,36 +54,36 @@ async def kept(look: Look) -> AsyncIterator[Finding]:
     declared = await names.declared(look.session.connection, look.session.sql) or {}
     for topic, type_, count, oldest in found[: thresholds.SHOWN]:
         more = "+" if count >= listing.COUNTED else ""
-        what = f"{count:,}{more} of type {type_}"
+        events = f"{count:,}{more} of type {type_}"
         if type_ is None:
-            what = plural(count, "ordering key").replace(" ", f"{more} ", 1) + " held"
-        remedy = "start a worker that handles the type, or set what becomes of it: "
+            events = plural(count, "ordering key").replace(" ", f"{more} ", 1) + " held"
+        remedy = "start a worker that handles the type, or set how to settle its events: "
         remedy += f'[types."{type_ or "…"}"] unhandled = "dead" or "ignore"'
         if type_ is None:
-            remedy = f"`inboxd topics blocked --topic {topic}` names keys and types; {remedy}"
-        remedy = _perhaps(topic, type_, declared) + remedy
-        text = f"{what}, that nobody handles, the oldest for {span(oldest)}"
+            remedy = f"`inboxd topics blocked --topic {topic}` lists keys and types; {remedy}"
+        remedy = _correction(topic, type_, declared) + remedy
+        text = f"{events}, without a handler, the oldest for {span(oldest)}"
         subject = f"kept: topic {topic}"
         yield thresholds.KEPT_SECONDS.find(subject, oldest, "seconds", text, remedy)
     if len(found) > thresholds.SHOWN:
         left = len(found) - thresholds.SHOWN
-        remedy = "`inboxd status` names them all"
+        remedy = "`inboxd status` lists all of them"
         yield Finding("kept", Verdict.NOTICE, f"{left} more types or topics", remedy, left)
     if not found:
         yield Finding("kept", Verdict.OK, "every event has a worker that handles it", figure=0)
 
 
-def _perhaps(topic: str, type_: str | None, declared: names.Names) -> str:
-    """What else was meant, perhaps, by a topic or type that nobody declares; and what to do."""
+def _correction(topic: str, type_: str | None, declared: names.Names) -> str:
+    """Suggest a declared name that is similar to an undeclared topic or type."""
     topics_ = {*declared.get("topic", ()), *declared.get("topic of settings", ())}
     for name, known in ((topic, topics_), (type_, declared.get("event type", frozenset()))):
         if name and name not in known and (near := meant(name, known)):
-            return f"did whoever writes {name!r} mean {near!r}? Correct it there; or "
+            return f"if producers of {name!r} mean {near!r}, correct the name there; or "
     return ""
 
 
 async def lanes(look: Look) -> AsyncIterator[Finding]:
-    """The backlog of each queue."""
+    """Check the backlog of each queue."""
     async for finding in _backlog(look, "commands", "queue"):
         yield finding
 
@@ -93,7 +93,7 @@ async def _backlog(look: Look, table: HotTable, kind: str) -> AsyncIterator[Find
     paused = {(row["kind"], row["name"]) for row in stopped}
     lanes_ = await listing.lanes(look.session, table)
     if not lanes_:
-        yield Finding(f"backlog: {table}", Verdict.OK, "nothing is unsettled", figure=0)
+        yield Finding(f"backlog: {table}", Verdict.OK, f"no unsettled {table}", figure=0)
     for name in sorted({row[kind] for row in lanes_}):
         yield _judge_lane(kind, name, [row for row in lanes_ if row[kind] == name], paused)
 
@@ -101,7 +101,7 @@ async def _backlog(look: Look, table: HotTable, kind: str) -> AsyncIterator[Find
 def _judge_lane(
     kind: str, name: str, rows: Sequence[Mapping[str, Any]], paused: Collection[tuple[str, str]]
 ) -> Finding:
-    """One topic or queue, all its types together."""
+    """Judge one topic or queue: all its types together, without paused and unhandled types."""
     stopped = {row["type"] for row in rows if {(kind, name), ("type", row["type"])} & set(paused)}
     held = stopped | {row["type"] for row in rows if row.get("kept")}
     judged = [row for row in rows if row["type"] not in held]
@@ -114,15 +114,15 @@ def _judge_lane(
     if stopped:
         found += f"; paused: {', '.join(sorted(stopped))}"
     if unhandled := held - stopped:
-        found += f"; nobody handles: {', '.join(sorted(unhandled))} (see kept)"
+        found += f"; without a handler: {', '.join(sorted(unhandled))} (see kept)"
     where = "inboxd status" if kind == "topic" else f"inboxd queues show {name}"
-    remedy = f"`{where}` and `inboxd workers`: does one serve it, and is it enough?"
+    remedy = f"see `{where}`; start a worker that serves it, or more workers"
     subject = f"backlog: {kind} {name}"
     return thresholds.BACKLOG_SECONDS.find(subject, oldest, "seconds", found, remedy)
 
 
 async def dead_letters(look: Look) -> AsyncIterator[Finding]:
-    """How many wait for somebody, and whether they become more."""
+    """Check the numbers of dead letters: in all, and in the last hour."""
     connection, sql = look.session.connection, look.session.sql
     hour = await statistics.lately(connection, sql, timedelta(hours=1), apart=("kind",))
     grown = {each.kind: each.outcome("failed") for each in hour.figures}
@@ -131,54 +131,54 @@ async def dead_letters(look: Look) -> AsyncIterator[Finding]:
         rows = await listing.lanes(look.session, table)
         failed, lately = sum(row["failed"] for row in rows), grown.get(kind, 0)
         verdict = thresholds.FAILED_ROWS.judge(failed)
-        if failed:  # rows that were replayed since do not count
+        if failed:  # without dead letters, all failures of the last hour were settled since
             verdict = max(
                 verdict, thresholds.FAILED_LAST_HOUR.judge(lately), key=lambda each: each.rank
             )
         more = "+" if any(row["failed"] >= listing.COUNTED for row in rows) else ""
-        found = f"{failed:,}{more} wait for a person; {lately:,} came within the last hour"
+        found = f"{failed:,}{more} unsettled; {lately:,} failed within the last hour"
         remedy = "`inboxd failures list`, then replay or dismiss them"
         yield Finding(f"dead letters: {table}", verdict, found, remedy, failed, "rows")
 
 
 async def blocked_keys(look: Look) -> AsyncIterator[Finding]:
-    """Ordering keys of commands that stand still."""
+    """Find blocked ordering keys of commands."""
     connection, sql = look.session.connection, look.session.sql
     found = await queues.blocked(connection, sql, look.settings.all_queues)
     if not found:
-        yield Finding("blocked keys", Verdict.OK, "no queue has any", figure=0)
+        yield Finding("blocked keys", Verdict.OK, "no queue has blocked keys", figure=0)
     for each in found:
-        # What a retry or a running command holds up goes on by itself.
+        # A key behind a retry or a running command continues by itself.
         dead = each.held_by == "dead letter"
-        text = f"{each.keys:,} by a {each.held_by}, the first one behind for {span(each.oldest)}"
-        remedy = f"`inboxd queues show {each.queue}` names them; replay or dismiss the dead letters"
+        text = f"{each.keys:,} by a {each.held_by}, the oldest for {span(each.oldest)}"
+        remedy = f"`inboxd queues show {each.queue}` lists them; replay or dismiss the dead letters"
         subject = f"blocked keys: queue {each.queue}"
         levels = thresholds.BLOCKED_SECONDS if dead else thresholds.ANY
         yield levels.find(subject, each.oldest, "seconds", text, remedy)
 
 
 async def blocked_lines(look: Look) -> AsyncIterator[Finding]:
-    """Ordering keys of topics that stand still: by a dead letter, or by what nobody handles."""
+    """Find blocked lines of topics: behind a dead letter, or an event without a handler."""
     found = await store_lines.count_blocked(look.session.connection, look.session.sql)
     blocked = [each for each in found if each.held_by != "retry"]
     if not blocked:
-        yield Finding("blocked lines", Verdict.OK, "no topic has any", figure=0)
+        yield Finding("blocked lines", Verdict.OK, "no topic has blocked lines", figure=0)
     for each in blocked:
         dead = each.held_by == "dead letter"
         more = "+" if each.lines >= store_lines.HOLDERS else ""
-        holder = "a dead letter" if dead else "an event that nobody handles"
+        holder = "a dead letter" if dead else "an event without a handler"
         remedy = (
-            "`inboxd failures list`; replay or dismiss the dead letter, and the line goes on"
+            "`inboxd failures list`; replay or dismiss the dead letter, and the line continues"
             if dead
-            else f"`inboxd topics blocked --topic {each.topic}`: start a worker that handles it"
+            else f"see `inboxd topics blocked --topic {each.topic}`; start a worker that handles it"
         )
-        text = f"{each.lines:,}{more} behind {holder}, the first for {span(each.oldest)}"
+        text = f"{each.lines:,}{more} behind {holder}, the oldest for {span(each.oldest)}"
         subject = f"blocked lines: topic {each.topic}"
         yield thresholds.BLOCKED_SECONDS.find(subject, each.oldest, "seconds", text, remedy)
 
 
 async def suspects(look: Look) -> AsyncIterator[Finding]:
-    """Commands that ran on a worker when it died, and have not come through a run since."""
+    """Find commands that ran on a worker when it died, and have not completed a run since."""
     row = await store_suspects.count(look.session, thresholds.COUNTED)
     count = row["waiting"] + row["running"]
     if not count:
@@ -192,16 +192,16 @@ async def suspects(look: Look) -> AsyncIterator[Finding]:
         "suspects",
         thresholds.SUSPECT_SECONDS.judge(row["oldest"] or 0.0),
         found,
-        "nothing: a group runs side by side and is cleared when it ends; if its worker dies again "
-        "it is halved, until the one that kills runs alone. Why did a worker die: memory, a node? "
-        "`inboxd commands show ID` names it",
+        "do nothing: each group runs together and is cleared when it ends; if its worker dies "
+        "again the group is halved, until one command runs alone. `inboxd commands show ID` names "
+        "the worker; find out why it died (memory, the node)",
         count,
         "rows",
     )
 
 
 async def running(look: Look) -> AsyncIterator[Finding]:
-    """Commands in the hands of workers that are gone, and those that run very long."""
+    """Find running commands of workers that do not live, and the command that runs longest."""
     lease = look.settings.worker.lease.total_seconds()
     rows = await look.rows("doctor_running", thresholds.COUNTED, lease)
     lost = [row for row in rows if not row["alive"]]
@@ -209,11 +209,9 @@ async def running(look: Look) -> AsyncIterator[Finding]:
         silence = row["oldest"] if row["silence"] is None else row["silence"]
         found = f"{plural(row['commands'], 'command')} held by {row['name'] or row['worker']}, "
         found += f"without a heartbeat for {span(silence)}, such as {row['type']} {row['id']}"
-        remedy = "start a worker: it takes them back within a lease; if one runs, see its log"
-        if row["silence"] is None:  # no reaper watches it
-            remedy = (
-                "write the worker's row anew, as docs/why.md has it: then a worker takes them back"
-            )
+        remedy = "start a worker, which reaps them within a lease; if one runs, see its log"
+        if row["silence"] is None:  # the worker has no row, so that reapers do not find it
+            remedy = "insert the worker's row again, as in docs/why.md; a worker then reaps them"
         verdict = thresholds.STUCK_LEASES.judge(silence / lease)
         yield Finding("stuck leases", verdict, found, remedy, silence, "seconds")
     if not lost:
@@ -235,22 +233,22 @@ async def running(look: Look) -> AsyncIterator[Finding]:
 
 
 async def folds(look: Look) -> AsyncIterator[Finding]:
-    """Whether batches are counted as fast as their members end."""
+    """Check that workers fold the ends of batches' members as fast as these end."""
     row = await look.row("doctor_folds", thresholds.COUNTED)
-    remedy = "start a worker: each folds; its log has what fails"
+    remedy = "start a worker: each one counts them; if one runs, see its log"
     found = f"{plural(row['rows'], 'end')} not counted yet, the oldest for {span(row['oldest'])}"
     yield thresholds.FOLD_SECONDS.find("batches", row["oldest"], "seconds", found, remedy)
 
 
 async def undeclared_schedules(look: Look) -> AsyncIterator[Finding]:
-    """Schedules that are not sent, since no living worker declares them."""
+    """Find schedules that no living worker declares."""
     rows = await schedules.listed(look.session)
     for finding in _undeclared("schedules", rows, "is not sent: no living worker declares it"):
         yield finding
 
 
 async def undeclared_topics(look: Look) -> AsyncIterator[Finding]:
-    """Topics that no living worker declares: nobody handles what comes for them."""
+    """Find topics that no living worker declares: their events stay unhandled."""
     rows = await look.rows("doctor_topics")
     for finding in _undeclared("topics", rows, "is declared by no living worker"):
         yield finding
@@ -264,52 +262,54 @@ def _undeclared(subject: str, rows: Sequence[Row], what: str) -> Iterator[Findin
             subject,
             Verdict.WARNING,
             f"{row['name']!r} ({row['source']}{mode}) {what}",
-            "start a worker with its plugin or settings; if it is meant to be gone, nothing",
+            "start a worker with its plugin or settings; do nothing if it was removed on purpose",
         )
     if not gone:
         yield Finding(subject, Verdict.OK, f"{len(rows)}, all declared", figure=len(rows))
 
 
 async def intakes(look: Look) -> AsyncIterator[Finding]:
-    """Topics whose lines stand still until what waited for their declaration is taken in."""
+    """Find topics whose lines wait until their older events are taken in."""
     for row in await look.rows("doctor_intakes"):
-        writers = ", ".join(row["writers"] or ()) or "nobody"
+        writers = ", ".join(row["writers"] or ()) or "no session"
         yield thresholds.INTAKE_SECONDS.find(
             "intakes",
             row["age"],
             "seconds",
             f"topic {row['topic']} for {span(row['age'])}; events are written by: {writers}",
-            "a worker takes in what waits: start one; a writer that stays open must end first, "
-            "if need be by SELECT pg_terminate_backend(PID)",
+            "start a worker, which takes the events in once the open transactions of writers have "
+            "ended; to end one: SELECT pg_terminate_backend(PID)",
         )
 
 
 async def taken_keys(look: Look) -> AsyncIterator[Finding]:
-    """Unique keys that are taken for years: who sends with one of them is told `duplicate`."""
+    """Find unique keys that are taken for years: further sends with them are duplicates."""
     rows = await look.rows("doctor_taken_keys", thresholds.COUNTED, thresholds.KEY_TAKEN_FOR)
     for row in rows[: thresholds.SHOWN]:
         found = f"{row['unique_key']!r} of type {row['type']} is taken until {row['due']:%Y-%m-%d}"
         more = row["count"] - 1
         found += f", and {plural(more, 'more key')} of the type for as long" if more else ""
-        remedy = f"`inboxd commands list --type {row['type']}`: is that meant? If not, cancel it"
+        remedy = f"see `inboxd commands list --type {row['type']}`; cancel it if it is a mistake"
         yield Finding("unique keys", Verdict.NOTICE, found, remedy, row["count"])
     if not rows:
-        yield Finding("unique keys", Verdict.OK, "none is taken for more than a year", figure=0)
+        yield Finding("unique keys", Verdict.OK, "no key is taken for over a year", figure=0)
 
 
 async def paused(look: Look) -> AsyncIterator[Finding]:
-    """What operators hold back, and whether they forgot it."""
+    """List pauses; a long pause may be a forgotten one."""
     rows = await controls.read(look.session.connection, look.session.sql)
     if not rows:
         yield Finding("paused", Verdict.OK, "nothing", figure=0)
+        return
+    now = await look.now()
     for row in rows:
-        since = (datetime.now(UTC) - row["paused_at"]).total_seconds()
+        since = max(0.0, (now - row["paused_at"]).total_seconds())
         yield Finding(
             "paused",
-            thresholds.PAUSED_SECONDS.judge(max(0.0, since)),
+            thresholds.PAUSED_SECONDS.judge(since),
             f"{row['kind']} {row['name']} by {row['actor']} for {span(since)}"
             + (f": {row['reason']}" if row["reason"] else ""),
-            f"`inboxd resume {row['kind']} {row['name']}` when it may go on",
+            f"run `inboxd resume {row['kind']} {row['name']}` when it may continue",
             since,
             "seconds",
         )

@@ -1,1 +1,1 @@
-"""Webhooks out: the endpoints that get them, and their deliveries."""
+"""Webhooks out: their endpoints, and the deliveries to them."""

@@ -1,11 +1,10 @@
-"""The handler of `webhook.deliver`: one message to one endpoint, as Standard Webhooks has it.
+"""The handler of `webhook.deliver`: sends one message to one endpoint, by Standard Webhooks.
 
-Owns what is sent, and what follows from the answer. Promises that every attempt sends the same body
-under the same `webhook-id`, signed for its own time by each current secret; that anything but a 2xx
-is a failure that is tried again, a redirect too, which is not followed; and that 410 disables the
-endpoint. Known limits: a delivery is made at least once: after an answer that was lost it is made
-again. A number with a fraction is sent as the float that it is read as.
-*See:* `book`; `inboxd.outbound.client`, which asks.
+Owns the request, and the consequences of its answer. Promises that each attempt sends the same body
+under the same `webhook-id`, signed by each current secret with the attempt's time; that any answer
+except 2xx is a failure and is retried, also a redirect, which is not followed; and that 410
+disables the endpoint. Known limits: a delivery is repeated if its answer was lost. A number with a
+fraction is sent as a float. *See:* `book`; `inboxd.outbound.client`, which sends.
 """
 
 import json
@@ -32,19 +31,19 @@ from inboxd.outbound.endpoints.endpoint import ServedEndpoint
 from inboxd.outbound.record import Recorder
 from inboxd.outbound.verdict import Expected, retry_after
 
-# As the specification suggests: quickly at first, then over days.
+# Suggested by the specification: short waits first, then over days.
 RETRY = Explicit(delays=("5s", "5m", "30m", "2h", "5h", "10h", "14h", "20h", "24h"), jitter="half")
 _DONE, _GONE = Expected(), 410
-# Seconds beyond an endpoint's own for what is done beside asking it; and until a delivery comes
-# again whose endpoint could not be read.
-_GRACE, _SOON = 15.0, 5.0
+# Seconds beyond the request's timeout for all other work; and until a delivery is tried again if
+# its endpoint could not be read.
+_GRACE_SECONDS, _DEFER_SECONDS = 15.0, 5.0
 # Characters of an answer's body in the error of a failed attempt.
-_MOST_TOLD = 300
+_MOST_SHOWN = 300
 
 
 @dataclass(frozen=True, slots=True)
 class DueDelivery:
-    """The payload of `webhook.deliver`, as `send_webhook` writes it; id: the message's."""
+    """The payload of `webhook.deliver`, written by `send_webhook`. id: the message's id."""
 
     endpoint: str
     id: str
@@ -53,17 +52,16 @@ class DueDelivery:
     data: Any
 
     def body(self) -> bytes:
-        """What is sent, and signed: the same bytes each time."""
-        told = {"type": self.type, "timestamp": self.timestamp, "data": self.data}
-        return json.dumps(told, ensure_ascii=False, separators=(",", ":")).encode()
+        """The signed body: the same bytes at each attempt."""
+        content = {"type": self.type, "timestamp": self.timestamp, "data": self.data}
+        return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 @dataclass(frozen=True, slots=True)
 class DeliveryRules:
-    """How endpoints are asked, as the settings have it.
+    """The settings of requests to endpoints.
 
-    timeout: seconds. most_answer: bytes of an answer that are read; keep_answer: characters of it
-    that are kept.
+    timeout: seconds. most_answer: bytes to read of an answer; keep_answer: characters to keep.
     """
 
     timeout: float
@@ -77,19 +75,19 @@ class DeliveryRules:
 def declare(handlers: Handlers, how: DeliveryRules) -> None:
     """Declare the handler of deliveries."""
 
-    @handlers.command(DELIVER, timeout=f"{how.timeout + _GRACE:g}s", retry=RETRY)
+    @handlers.command(DELIVER, timeout=f"{how.timeout + _GRACE_SECONDS:g}s", retry=RETRY)
     async def deliver_webhook(
         delivery: DueDelivery, ctx: CommandContext, client: TargetClient
     ) -> dict[str, Any]:
-        """Make one attempt; the result is what the endpoint answered."""
+        """Make one attempt; returns the endpoint's answer."""
         known = book.get(None)
         if known is None:
-            raise UsageError("webhooks are delivered by a running worker, and by no rehearsal.")
+            raise UsageError("only a running worker delivers webhooks; a rehearsal does not.")
         endpoint = await _find(known, delivery.endpoint)
         try:
             answer = await client.ask(_request(endpoint, delivery, ctx, how))
         except (TargetRefused, TargetUnreachable, SettingsError) as error:
-            # Whatever it is, its owner or an operator can mend it.
+            # The endpoint's owner or an operator can correct each of these errors, so retry.
             known.failed(endpoint, None, str(error))
             raise Retry(reason=str(error)) from error
         return _judged(known, endpoint, answer, ctx, how)
@@ -99,19 +97,19 @@ async def _find(known: EndpointBook, name: str) -> ServedEndpoint:
     try:
         endpoint = await known.find(name)
     except TimeoutError:
-        raise Defer(after=_SOON) from None
+        raise Defer(after=_DEFER_SECONDS) from None
     if endpoint is None:
-        raise Reject(f"there is no endpoint {name!r} any more: `inboxd endpoints list` has them.")
+        raise Reject(f"the endpoint {name!r} does not exist any more: see `inboxd endpoints list`.")
     return endpoint
 
 
 def _request(
     endpoint: ServedEndpoint, delivery: DueDelivery, ctx: CommandContext, how: DeliveryRules
 ) -> TargetRequest:
-    """What is sent.
+    """The request of one attempt.
 
-    Raises SettingsError, if no secret can sign it, TargetRefused for http where it may not be, and
-    Reject for a wrong id.
+    Raises SettingsError if no secret can sign it, TargetRefused for http if https is required, and
+    Reject for an invalid id.
     """
     if problem := message_id_problem(delivery.id):
         raise Reject(f"the message id {delivery.id!r:.60} {problem}")
@@ -122,7 +120,7 @@ def _request(
     if how.require_https and not url.lower().startswith("https:"):
         raise TargetRefused(
             f"The URL of the endpoint {endpoint.written.name!r} is not https, which "
-            "outbound.webhooks.require_https asks for."
+            "outbound.webhooks.require_https requires."
         )
     return TargetRequest("POST", url, headers, body, how.timeout, how.most_answer, how.allowed)
 
@@ -134,21 +132,21 @@ def _judged(
     ctx: CommandContext,
     how: DeliveryRules,
 ) -> dict[str, Any]:
-    """What is kept of a success. Raises Retry for anything else."""
+    """The result of a success. Raises Retry for any other answer."""
     secrets = endpoint.written.secrets
     recorder = Recorder([*secrets, *(_bare(each) for each in secrets)], how.keep_answer)
     if answer.status in _DONE:
         known.succeeded(endpoint, answer.status)
         return {**recorder.record(answer), "attempts": ctx.attempt}
-    told = f"the endpoint {endpoint.written.name!r} answered {answer.status}"
+    reason = f"the endpoint {endpoint.written.name!r} answered {answer.status}"
     if answer.body:
-        told = f"{told}: {recorder.text(answer.body)[:_MOST_TOLD]}"
+        reason = f"{reason}: {recorder.text(answer.body)[:_MOST_SHOWN]}"
     if answer.status == _GONE:
-        known.is_gone(endpoint, answer.status, told)
+        known.is_gone(endpoint, answer.status, reason)
     else:
-        known.failed(endpoint, answer.status, told)
+        known.failed(endpoint, answer.status, reason)
     after = retry_after(answer.headers.get("retry-after", ""), ctx.now())
-    raise Retry(after, told, at_least=True)
+    raise Retry(after, reason, at_least=True)
 
 
 def _bare(secret: str) -> str:

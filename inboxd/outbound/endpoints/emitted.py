@@ -1,11 +1,10 @@
-"""The handler of `webhook.emitted`: an event that was emitted becomes a webhook.
+"""The handler of `webhook.emitted`: sends an emitted event as a webhook.
 
-Promises that the deliveries are written with the command's settlement, once for each endpoint that
-asks for events: the message id is the event's id, under which each endpoint gets one. Known limits:
-which endpoints those are is asked when this runs, moments after the commit of the event; a number
-with a fraction is sent as the float that it is read as, as any webhook's is.
-*See:* `migrations/functions/events_emitted.sql`, before it; after it `store/emitted.py`, and
-`migrations/functions/write_webhooks.sql`.
+Promises that deliveries are written with the command's settlement, once per endpoint that wants
+events: the message id is the event's id, for which an endpoint gets one delivery. Known limits: the
+endpoints are chosen when this runs, moments after the commit of the event; a number with a fraction
+is sent as a float, as in any webhook. *See:* `migrations/functions/events_emitted.sql`, before it;
+after it `store/emitted.py`, and `migrations/functions/write_webhooks.sql`.
 """
 
 import json
@@ -21,7 +20,7 @@ from inboxd.model.endpoints import EMITTED, EMITTED_QUEUE
 
 @dataclass(frozen=True, slots=True)
 class FactToTell:
-    """The payload of `webhook.emitted`, as `write_emitted` writes it; id: the event's."""
+    """The payload of `webhook.emitted`, written by `write_emitted`. id: the event's id."""
 
     id: str
     type: str
@@ -32,10 +31,10 @@ class FactToTell:
     entity_id: str | None = None
 
     def draft(self, tenant: str | None) -> WebhookDraft:
-        """The webhook that it becomes."""
         return WebhookDraft(
             self.type,
-            # Not as a handler's payload is written: what the database gave, it takes.
+            # Not encoded like a handler's payload, since it came from the database, which accepts
+            # it.
             json.dumps(self.data, ensure_ascii=False, separators=(",", ":")),
             message_id=self.id,
             ordering_key=self.ordering_key,
@@ -48,9 +47,9 @@ class FactToTell:
 
 
 def declare(handlers: Handlers) -> None:
-    """Declare the handler."""
+    """Declare the handler of emitted events."""
 
     @handlers.command(EMITTED, queue=EMITTED_QUEUE)
     async def tell_endpoints(fact: FactToTell, ctx: CommandContext) -> None:
-        """Send an emitted event to each endpoint that asks for events, where its types match."""
+        """Send an emitted event to each endpoint that wants events of its type."""
         ctx.events.append(fact.draft(ctx.tenant))

@@ -18,10 +18,11 @@ def cluster(one_kafka: None) -> Iterator[MockKafka]:
 
 @pytest.fixture(autouse=True)
 def quick_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let groups of the mock divide their partitions soon, and all their members be told.
+    """Let the mock's groups rebalance soon, and assign all members their partitions.
 
-    It does so a second before a session would end, however soon all have joined; and refuses those
-    who ask for their part later than their leader has said what it is, as no broker does.
+    The mock rebalances a second before a session would end, however soon all have joined; and it
+    refuses members that ask for their partitions after their leader has sent the assignment, which
+    no real broker does.
     """
     monkeypatch.setattr(member, "_SESSION_MS", 1500)
     monkeypatch.setattr(member, "_HEARTBEAT_MS", 100)

@@ -1,4 +1,4 @@
-"""Consuming Kafka topics: from the stored position on, in order, and never past what is missing."""
+"""Consuming Kafka topics: from the stored position, in order, and never past missing messages."""
 
 from collections import defaultdict
 from hashlib import sha256
@@ -29,7 +29,7 @@ async def publish(kafka: MockKafka, topic: str, *bodies: str, keys: int = 1) -> 
 
 
 async def committed(kafka: MockKafka, topic: str, partition: int) -> int | None:
-    """What tools see of the group."""
+    """The offset of the group that tools see."""
     consumer = AIOKafkaConsumer(
         bootstrap_servers=[*kafka.servers], group_id=topic, enable_auto_commit=False
     )
@@ -61,8 +61,8 @@ async def test_a_message_is_what_was_published(kafka: MockKafka) -> None:
     assert event.datacontenttype == message.content_type == "application/json"
 
 
-async def test_what_others_send_is_taken_as_it_is(kafka: MockKafka) -> None:
-    """Tombstones, keys and headers that are no UTF-8, names in capitals, gzip."""
+async def test_messages_of_other_producers_are_taken_as_they_are(kafka: MockKafka) -> None:
+    """Tombstones, keys and headers that are not UTF-8, names in capitals, gzip."""
     topic, inbox = kafka.topic(1), Inbox()
     async with AIOKafkaProducer(
         bootstrap_servers=[*kafka.servers], compression_type="gzip"
@@ -78,7 +78,7 @@ async def test_what_others_send_is_taken_as_it_is(kafka: MockKafka) -> None:
     assert zipped.headers == {"ce_type": "x", "raw": "ä"}
 
 
-async def test_of_a_body_that_is_too_large_nothing_is_kept_but_what_it_was(
+async def test_a_body_that_is_too_large_is_kept_as_size_and_hash(
     kafka: MockKafka,
 ) -> None:
     topic, inbox = kafka.topic(1), Inbox()
@@ -92,7 +92,7 @@ async def test_of_a_body_that_is_too_large_nothing_is_kept_but_what_it_was(
     assert large.left_out == LeftOutBody(1001, sha256(bodies[1].encode()).hexdigest())
 
 
-async def test_partitions_keep_their_order_and_it_goes_on_where_it_was(kafka: MockKafka) -> None:
+async def test_partitions_keep_their_order_over_restarts(kafka: MockKafka) -> None:
     topics, inbox = [kafka.topic(), kafka.topic(3)], Inbox()
     for turn in range(3):
         for topic in topics:
@@ -109,7 +109,7 @@ async def test_partitions_keep_their_order_and_it_goes_on_where_it_was(kafka: Mo
             assert came == [n for n in range(900) if f"key-{n % 20}" == key]
 
 
-async def test_it_begins_behind_the_stored_position(kafka: MockKafka) -> None:
+async def test_consumer_begins_behind_the_stored_position(kafka: MockKafka) -> None:
     topic, inbox = kafka.topic(1), Inbox()
     await publish(kafka, topic, *"0123456789")
     inbox.positions[f"{topic}/0"] = StreamPosition(6, "unknown")
@@ -118,7 +118,7 @@ async def test_it_begins_behind_the_stored_position(kafka: MockKafka) -> None:
         assert await consumer.receive(1000, 0.1) == []
     with safety():
         assert inbox.bodies() == [*"789"]
-    # A database that was restored from a backup: what came since comes again.
+    # A database that was restored from a backup: later messages come again.
     inbox.positions[f"{topic}/0"] = StreamPosition(4, inbox.messages[0].identity)
     inbox.messages = []
     async with consumer_of(kafka, inbox, topic) as consumer:
@@ -127,7 +127,7 @@ async def test_it_begins_behind_the_stored_position(kafka: MockKafka) -> None:
         assert inbox.bodies() == [*"56789"]
 
 
-async def test_pages_have_at_most_what_was_asked_for(kafka: MockKafka) -> None:
+async def test_pages_have_at_most_the_requested_number_of_messages(kafka: MockKafka) -> None:
     topic, inbox = kafka.topic(2), Inbox()
     await publish(kafka, topic, *map(str, range(100)), keys=20)
     async with consumer_of(kafka, inbox, topic) as consumer:
@@ -139,7 +139,7 @@ async def test_pages_have_at_most_what_was_asked_for(kafka: MockKafka) -> None:
             assert await consumer.lag() == left
 
 
-async def test_the_newest_is_what_comes_from_then_on_over_restarts(kafka: MockKafka) -> None:
+async def test_newest_begins_behind_existing_messages_over_restarts(kafka: MockKafka) -> None:
     topic, inbox = kafka.topic(2), Inbox(begin="newest")
     await publish(kafka, topic, "old")
     async with consumer_of(kafka, inbox, topic) as consumer:
@@ -158,8 +158,8 @@ async def test_the_newest_is_what_comes_from_then_on_over_restarts(kafka: MockKa
         assert sorted(inbox.bodies()) == [*"0123"]
 
 
-async def test_the_oldest_is_begun_with_whatever_the_group_has_committed(kafka: MockKafka) -> None:
-    """A restored database knows nothing of a partition that its group is far ahead in."""
+async def test_consumer_begins_with_the_oldest_despite_committed_offsets(kafka: MockKafka) -> None:
+    """A restored database has no position of a partition in which its group is far ahead."""
     topic, inbox = kafka.topic(1), Inbox()
     await publish(kafka, topic, *"012")
     async with consumer_of(kafka, inbox, topic, kafka_group=topic) as consumer:
@@ -172,7 +172,7 @@ async def test_the_oldest_is_begun_with_whatever_the_group_has_committed(kafka: 
         assert empty.bodies() == [*"012"]
 
 
-async def test_what_is_acknowledged_is_committed_for_tools(kafka: MockKafka) -> None:
+async def test_acknowledged_offsets_are_committed_for_tools(kafka: MockKafka) -> None:
     topic, inbox = kafka.topic(2), Inbox()
     kafka.coordinate(topic, 2)
     await publish(kafka, topic, *"0123", keys=2)
@@ -219,14 +219,14 @@ async def test_a_position_that_retention_has_passed_is_lost(kafka: MockKafka) ->
         "followed was deleted (retention). Say where to go on: inboxd messages reset source "
         f"{topic}/0 --to oldest|newest|POSITION."
     )
-    # What follows is there still.
+    # The messages behind position 4 still exist.
     inbox.positions[f"{topic}/0"] = StreamPosition(4, "unknown")
     async with consumer_of(kafka, inbox, topic) as consumer:
         await store_all(consumer, inbox, 5)
 
 
-async def test_an_operators_word_is_taken_as_it_is(kafka: MockKafka) -> None:
-    """A position without an identity: of another Kafka topic, or older than what is there."""
+async def test_a_position_of_an_operator_is_taken_as_it_is(kafka: MockKafka) -> None:
+    """A position without an identity: of another Kafka topic, or older than all messages."""
     topic, inbox = kafka.topic(1), Inbox()
     await publish(kafka, topic, *"012")
     kafka.forget(topic, 0, 1)
@@ -237,13 +237,13 @@ async def test_an_operators_word_is_taken_as_it_is(kafka: MockKafka) -> None:
         assert inbox.bodies() == [*"12"]
 
 
-async def test_what_another_reader_stores_meanwhile_is_not_beyond_the_end(
+async def test_a_position_that_another_reader_stores_meanwhile_is_not_beyond_the_end(
     kafka: MockKafka,
 ) -> None:
     topic, inbox = kafka.topic(1), Inbox()
 
     async def stored(stream: str, last: StreamPosition) -> StreamPosition:
-        """The other one's transaction ends."""
+        """The transaction of the other reader ends."""
         await publish(kafka, topic, *"012")
         return StreamPosition(last.position + 3, last.identity)
 
@@ -264,7 +264,7 @@ async def test_a_position_beyond_the_end_is_lost(kafka: MockKafka) -> None:
             await consumer.receive(10, WITHIN)
 
 
-async def test_a_topic_that_was_created_anew_is_another_one(kafka: MockKafka) -> None:
+async def test_a_topic_that_was_created_anew_is_lost(kafka: MockKafka) -> None:
     """Though it has grown past the stored position."""
     topic, inbox = kafka.topic(1), Inbox()
     await publish(kafka, topic, *"012")
@@ -278,7 +278,7 @@ async def test_a_topic_that_was_created_anew_is_another_one(kafka: MockKafka) ->
             await consumer.receive(10, WITHIN)
 
 
-async def test_brokers_that_know_no_ids_of_topics_do_without(kafka: MockKafka) -> None:
+async def test_brokers_without_ids_of_topics_are_read(kafka: MockKafka) -> None:
     topic, inbox = kafka.topic(1), Inbox()
     kafka.speak(mock.METADATA, 9)
     await publish(kafka, topic, "0")
@@ -291,7 +291,7 @@ async def test_brokers_that_know_no_ids_of_topics_do_without(kafka: MockKafka) -
         await store_all(consumer, inbox, 2)
 
 
-async def test_what_vanishes_while_it_is_read_is_lost(kafka: MockKafka) -> None:
+async def test_a_topic_that_vanishes_while_it_is_read_is_lost(kafka: MockKafka) -> None:
     topic, inbox = kafka.topic(1), Inbox()
     await publish(kafka, topic, *"012")
     async with consumer_of(kafka, inbox, topic) as consumer:
@@ -306,13 +306,13 @@ async def test_what_vanishes_while_it_is_read_is_lost(kafka: MockKafka) -> None:
             await receive_for_ever(consumer, 1)
 
 
-async def test_an_offset_that_a_new_leader_does_not_have_yet_passes(kafka: MockKafka) -> None:
+async def test_an_offset_that_a_new_leader_lacks_is_a_passing_error(kafka: MockKafka) -> None:
     topic, inbox = kafka.topic(1), Inbox()
     await publish(kafka, topic, *"012")
     async with consumer_of(kafka, inbox, topic) as consumer:
         await store_all(consumer, inbox, 3)
         kafka.answer_partition(topic, 0, mock.FETCH, mock.OFFSET_OUT_OF_RANGE)
-        with pytest.raises(BrokerUnavailable, match="was not answered at 3"):
+        with pytest.raises(BrokerUnavailable, match="at offset 3"):
             await consumer.receive(10, WITHIN)
 
 

@@ -24,7 +24,7 @@ from tests.support.verdicts import safety
 pytestmark = pytest.mark.anyio
 
 
-async def test_what_is_published_is_there_with_key_and_headers(kafka: MockKafka) -> None:
+async def test_a_published_message_has_its_key_and_headers(kafka: MockKafka) -> None:
     topic = kafka.topic()
     message = outgoing(topic, "body", key="Bétèlgeuse")
     async with publisher_to(kafka) as publisher:
@@ -95,7 +95,7 @@ async def test_messages_without_a_key_have_none_and_take_turns_by_pages(kafka: M
     assert [record.partition for record in records] == [0] * 10 + [1] * 10 + [2] * 10
 
 
-async def test_a_missing_topic_holds_up_no_other(kafka: MockKafka) -> None:
+async def test_a_missing_topic_delays_no_other(kafka: MockKafka) -> None:
     good, missing = kafka.topic(), kafka.topic()
     kafka.missing(missing)
     messages = [outgoing(missing if place == 5 else good, f"{place}") for place in range(10)]
@@ -149,7 +149,7 @@ async def test_a_name_that_no_topic_has_is_refused_for_good(kafka: MockKafka, na
     assert "is not a valid name of a Kafka topic" in str(refused[1])
 
 
-async def test_what_no_header_can_hold_is_refused_for_good(kafka: MockKafka) -> None:
+async def test_a_control_character_in_a_header_is_refused_for_good(kafka: MockKafka) -> None:
     topic = kafka.topic()
     bad = outgoing(topic, "bad")
     bad = OutgoingMessage(to=topic, key="k", id=bad.id, body=b"bad", headers={"a": "b\nc"})
@@ -179,20 +179,20 @@ async def test_a_topic_that_may_not_be_written_is_refused_for_now(kafka: MockKaf
         check_sequences(records)  # the refused batch spent none
 
 
-async def test_of_a_batch_that_is_refused_one_message_is_to_blame(kafka: MockKafka) -> None:
+async def test_halving_finds_the_message_to_blame_for_a_refused_batch(kafka: MockKafka) -> None:
     topic = kafka.topic(1)
-    # All four, the first two, and the first.
+    # Refused: the batch of all four, that of the first two, and the first alone.
     kafka.answer_partition(topic, 0, mock.PRODUCE, *[mock.TOO_LARGE] * 3)
     async with publisher_to(kafka) as publisher:
         refused = await published(publisher, [outgoing(topic, body) for body in "abcd"])
         assert refused.keys() == {0}
         assert refused[0].for_good
         assert str(refused[0]) == (
-            f"the Kafka topic '{topic}' does not take this message of 1 bytes: "
+            f"the Kafka topic '{topic}' refuses this message of 1 bytes: "
             "MESSAGE_SIZE_TOO_LARGE (10). Raise max.message.bytes of the Kafka topic, or emit "
             "smaller events."
         )
-        # Batches are smaller from then on.
+        # Later batches are smaller.
         big = "x" * 200
         assert not await published(publisher, [outgoing(topic, f"{n}{big}") for n in range(4)])
     records = await kafka.records(topic)
@@ -209,7 +209,7 @@ async def test_an_invalid_record_is_refused_alone(kafka: MockKafka) -> None:
         refused = await published(publisher, [outgoing(topic, body) for body in "ab"])
     assert refused.keys() == {1}
     assert refused[1].for_good
-    assert "one that is compacted wants keys" in str(refused[1])
+    assert "a compacted topic requires keys" in str(refused[1])
 
 
 async def test_a_message_that_no_request_can_hold_is_refused(kafka: MockKafka) -> None:
@@ -234,7 +234,7 @@ async def test_large_pages_are_several_batches_in_order(kafka: MockKafka) -> Non
     assert len({record.sequence for record in records}) == 8
 
 
-async def test_what_passes_is_tried_again(kafka: MockKafka) -> None:
+async def test_a_passing_error_is_tried_again(kafka: MockKafka) -> None:
     topic = kafka.topic(1)
     async with publisher_to(kafka) as publisher:
         for errors in ([mock.TIMED_OUT], [mock.NOT_LEADER, mock.TIMED_OUT], [mock.CUT]):
@@ -246,7 +246,7 @@ async def test_what_passes_is_tried_again(kafka: MockKafka) -> None:
         check_sequences(records)
 
 
-async def test_another_leader_is_found(kafka: MockKafka) -> None:
+async def test_a_new_leader_of_a_partition_is_found(kafka: MockKafka) -> None:
     topic = kafka.topic(1)
     async with publisher_to(kafka) as publisher:
         for leader in (1, 2, 3, 1):
@@ -256,7 +256,7 @@ async def test_another_leader_is_found(kafka: MockKafka) -> None:
         assert bodies(await kafka.records(topic)) == ["1", "2", "3", "1"]
 
 
-async def test_what_does_not_pass_is_a_lost_broker(kafka: MockKafka) -> None:
+async def test_a_lasting_error_is_a_lost_broker(kafka: MockKafka) -> None:
     topics = [kafka.topic(1), kafka.topic(1)]
     told: list[int] = []
     async with publisher_to(kafka, connect_timeout="300ms") as publisher:
@@ -271,32 +271,32 @@ async def test_what_does_not_pass_is_a_lost_broker(kafka: MockKafka) -> None:
         assert bodies(await kafka.records(topics[1])) == ["0", "1"]
 
 
-async def test_a_producer_that_the_broker_does_not_know_any_more_is_given_up(
+async def test_a_producer_that_the_broker_has_forgotten_is_given_up(
     kafka: MockKafka,
 ) -> None:
     topic = kafka.topic(1)
     async with publisher_to(kafka) as publisher:
         kafka.answer(mock.PRODUCE, mock.OUT_OF_ORDER)
-        with pytest.raises(BrokerUnavailable, match="takes nothing more of this producer"):
+        with pytest.raises(BrokerUnavailable, match="takes nothing more from this producer"):
             await publisher.publish([outgoing(topic, "1")], lambda *_: None)
     async with publisher_to(kafka) as publisher:
         assert not await published(publisher, [outgoing(topic, "1")])
 
 
 @pytest.mark.parametrize("unclear", [mock.TIMED_OUT, mock.CUT])
-async def test_a_refusal_of_what_may_be_written_gives_the_producer_up(
+async def test_a_refused_batch_that_may_be_written_ends_the_producer(
     kafka: MockKafka, unclear: int
 ) -> None:
-    """Its sequence may be spent: used again, it would hide another batch."""
+    """Its sequence may be used up: another batch with it would be dropped."""
     topic = kafka.topic(1)
     async with publisher_to(kafka) as publisher:
         kafka.answer(mock.PRODUCE, unclear, mock.NOT_ALLOWED)
-        with pytest.raises(BrokerUnavailable, match="takes nothing more of this producer"):
+        with pytest.raises(BrokerUnavailable, match="takes nothing more from this producer"):
             await published(publisher, [outgoing(topic, "1")])
 
 
 async def test_no_producers_id_is_one_clear_line(kafka: MockKafka) -> None:
     not_allowed_on_the_cluster = 31
     kafka.answer(mock.PRODUCER_ID, not_allowed_on_the_cluster)
-    with pytest.raises(BrokerUnavailable, match="a user needs IDEMPOTENT_WRITE on the cluster"):
+    with pytest.raises(BrokerUnavailable, match="the user needs IDEMPOTENT_WRITE on the cluster"):
         await open_publisher("main", kafka.broker())

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_a_cut_between_publish_and_confirm_repeats_the_same_batch(kafka: MockKafka) -> None:
-    """A broker takes a repetition for what it is; the mock writes it twice."""
+    """A broker recognises the repetition; the mock writes it twice."""
     topic = kafka.topic(1)
     kafka.lead(topic, 0, 1)
 
@@ -68,7 +68,7 @@ async def test_a_slow_confirmation_is_waited_for(kafka: MockKafka) -> None:
 
 
 async def test_confirmations_are_told_as_they_come(kafka: MockKafka) -> None:
-    """One broker hangs: what the others confirmed is known."""
+    """One broker hangs; messages that the others confirmed are reported."""
     topic = kafka.topic(2)
     kafka.lead(topic, 0, 1)
     kafka.lead(topic, 1, 2)
@@ -86,9 +86,9 @@ async def test_confirmations_are_told_as_they_come(kafka: MockKafka) -> None:
     assert 0 < len(told) < 40
 
 
-# What the kernel holds of a request still, and what it does not take yet.
+# A part that the kernel still holds, and a part that the kernel does not take yet.
 @pytest.mark.parametrize("size", [2_500_000, 30_000_000])
-async def test_what_a_broker_that_hangs_did_not_get_is_never_sent(
+async def test_unsent_data_to_a_broker_that_hangs_is_never_sent(
     kafka: MockKafka, size: int
 ) -> None:
     topic = kafka.topic(1)
@@ -165,7 +165,7 @@ async def test_a_topic_that_no_broker_knows_at_first_is_asked_for_in_turn(
 async def test_a_broker_that_starts_and_knows_no_topic_is_not_believed(
     kafka: MockKafka, monkeypatch: pytest.MonkeyPatch, *, known: bool
 ) -> None:
-    """Whether its topic is looked up first, or again after a failure."""
+    """Whether its topic is looked up for the first time, or again after a failure."""
     topic, starting = kafka.topic(1), list[int]()
     send = KafkaCluster.send
 
@@ -191,7 +191,7 @@ async def test_a_broker_that_starts_and_knows_no_topic_is_not_believed(
 
 
 class Relay:
-    """Sends waves, as the real one does: a key's next message when the one before is confirmed."""
+    """Sends waves as the real one does: a key's next message once the one before is confirmed."""
 
     def __init__(self, kafka: MockKafka, topic: str) -> None:
         self.confirmed = {f"key-{number}": 0 for number in range(50)}
@@ -250,5 +250,5 @@ async def test_brokers_that_go_and_come_lose_nothing_and_keep_the_order(
         for key, count in relay.confirmed.items():
             came = by_key[key.encode()]
             assert [*dict.fromkeys(came)] == [*range(count)]
-            # A repetition is of what was not confirmed: no older one comes behind a newer one.
+            # Only unconfirmed messages are repeated: no older one comes behind a newer one.
             assert came == sorted(came)

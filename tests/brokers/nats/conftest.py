@@ -1,4 +1,4 @@
-"""What tests of NATS share: a server for a module, and a stream for each test."""
+"""Fixtures of the tests of NATS: a server for a module, and a stream for each test."""
 
 import uuid
 from collections.abc import AsyncIterator, Iterator
@@ -22,13 +22,12 @@ def server(one_nats: None) -> Iterator[NatsServer]:
 
 @pytest.fixture
 def broker(server: NatsServer) -> Broker:
-    """Its settings."""
     return broker_at(server.address)
 
 
 @pytest.fixture
 async def js(server: NatsServer) -> AsyncIterator[JetStreamContext]:
-    """JetStream through a plain client."""
+    """JetStream through a plain client of nats-py."""
     async with jetstream(server) as context:
         yield context
 
@@ -42,15 +41,13 @@ class Stream:
     prefix: str
 
     async def info(self) -> StreamInfo:
-        """As it is now."""
         return await self.js.stream_info(self.name)
 
     async def count(self) -> int:
-        """How many messages it has."""
         return (await self.info()).state.messages
 
     async def fill(self, count: int, subject: str = "a") -> None:
-        """Publish so many, each with its number as its body."""
+        """Publish messages 1 to `count`, each with its number as its body."""
         for number in range(1, count + 1):
             await self.js.publish(f"{self.prefix}.{subject}", str(number).encode())
 
@@ -62,7 +59,7 @@ async def stream(js: JetStreamContext) -> Stream:
 
 
 async def make_stream(js: JetStreamContext, **config: Any) -> Stream:
-    """A stream of its own for a test. config: as nats-py has it."""
+    """A test's own stream. config: as nats-py has it."""
     prefix = uuid.uuid4().hex[:12]
     name = f"S{prefix}"
     await js.add_stream(name=name, subjects=[f"{prefix}.>"], **config)
@@ -70,5 +67,5 @@ async def make_stream(js: JetStreamContext, **config: Any) -> Stream:
 
 
 def broker_at(*servers: str, **more: object) -> Broker:
-    """The settings of a broker there."""
+    """The settings of a broker with these servers."""
     return Broker.model_validate({"kind": "nats", "servers": servers, **more})

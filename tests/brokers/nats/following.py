@@ -1,4 +1,10 @@
-"""What tests consume, and an inbox that stores it as the engine does: messages with positions."""
+"""A source of a NATS stream, and an inbox that stores its messages as the engine does.
+
+stored = StoredMessages()
+async with consumer_at(broker, follows(stream), stored) as consumer:
+    await store(consumer, stored, 3)
+assert stored.numbers == [1, 2, 3]
+"""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -14,17 +20,17 @@ from tests.support.verdicts import Late, safety
 from tests.support.waiting import bounded, patient
 
 DURABLE = "inboxd-orders"
-"""What the source's consumer is called by the server."""
+"""The server's name for the source's consumer."""
 REMEDY = "Say where to go on: inboxd messages reset orders {} --to oldest|newest|POSITION."
 
 _WITHIN = patient()
 
 
 class StoredMessages:
-    """An inbox of one stream: what is at or before its position is passed over."""
+    """An inbox of one stream: messages at or before its position are passed over."""
 
     def __init__(self, *, newest: bool = False) -> None:
-        """Nothing is stored. newest: it begins with what comes from then on."""
+        """Nothing is stored. newest: it begins behind the messages that exist."""
         self._newest = newest
         self.position: StreamPosition | None = None
         self.messages: list[IncomingMessage] = []
@@ -33,14 +39,14 @@ class StoredMessages:
     async def __call__(
         self, stream: str, end: StreamPosition | None = None
     ) -> StreamPosition | None:
-        """Up to where it was stored."""
+        """The stored position, as of `Stored`."""
         assert stream
         if self.position is None and self._newest:
             self.position = end
         return self.position
 
     def store(self, messages: Sequence[IncomingMessage]) -> None:
-        """What one transaction does."""
+        """Store a page, as one transaction does."""
         for message in messages:
             assert message.position is not None
             if self.position is not None and message.position <= self.position.position:
@@ -51,7 +57,7 @@ class StoredMessages:
 
     @property
     def numbers(self) -> list[int]:
-        """Those that are the bodies, in the order of their storing."""
+        """The bodies of the messages as numbers, in the order of storing."""
         return [int(message.body) for message in self.messages]
 
 
@@ -68,7 +74,7 @@ async def consumer_at(
 
 
 async def take(consumer: Consumer, count: int) -> list[IncomingMessage]:
-    """So many messages, received and not acknowledged."""
+    """Receive `count` messages without acknowledging them."""
     found: list[IncomingMessage] = []
     while len(found) < count:
         page = await consumer.receive(count - len(found), _WITHIN)
@@ -79,14 +85,14 @@ async def take(consumer: Consumer, count: int) -> list[IncomingMessage]:
 
 
 async def store(consumer: Consumer, stored: StoredMessages, count: int) -> None:
-    """Take so many, store and acknowledge them."""
+    """Receive `count` messages, store and acknowledge them."""
     page = await take(consumer, count)
     stored.store(page)
     await consumer.acknowledge(page)
 
 
 async def receive_until_it_fails(consumer: Consumer, stored: StoredMessages | None = None) -> None:
-    """Receive, and store if somebody does, until an error ends that."""
+    """Receive, and store if `stored` is given, until an error is raised."""
     with bounded():
         while True:
             page = await consumer.receive(10, 0.2)
@@ -95,7 +101,7 @@ async def receive_until_it_fails(consumer: Consumer, stored: StoredMessages | No
 
 
 def follows(stream: Stream, *subjects: str, **more: object) -> MessageSource:
-    """The settings of a source of it. subjects: below its prefix."""
+    """The settings of a source that follows a stream. subjects: below its prefix."""
     return MessageSource.model_validate(
         {
             "nats_stream": stream.name,
@@ -106,7 +112,7 @@ def follows(stream: Stream, *subjects: str, **more: object) -> MessageSource:
 
 
 async def stored_of(broker: Broker, settings: MessageSource, count: int) -> StoredMessages:
-    """What an inbox has that stored so many."""
+    """An inbox that has stored `count` messages of a stream."""
     stored = StoredMessages()
     async with consumer_at(broker, settings, stored) as consumer:
         await store(consumer, stored, count)
@@ -114,7 +120,7 @@ async def stored_of(broker: Broker, settings: MessageSource, count: int) -> Stor
 
 
 async def lost_by(broker: Broker, settings: MessageSource, stored: StoredMessages) -> str:
-    """Why it cannot be gone on with; and nothing is changed by the question."""
+    """The StreamLost of an opening; a second opening raises the same, so nothing has changed."""
     said = []
     for _ in range(2):
         with safety(), pytest.raises(StreamLost) as told:

@@ -1,4 +1,10 @@
-"""What tests publish, and what they are told of it."""
+"""Messages that tests publish to NATS, and their results.
+
+told = Told()
+async with publisher_at(broker) as publisher:
+    await publisher.publish(some_messages("a.b", 2), told)
+assert told.confirmed == [0, 1]
+"""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -12,24 +18,24 @@ from tests.support.verdicts import safety
 
 
 class Told:
-    """What became of each message of a page."""
+    """The result of each message of a page, by its index."""
 
     def __init__(self) -> None:
         self.errors: dict[int, Exception | None] = {}
 
     def __call__(self, place: int, error: Exception | None) -> None:
-        """Told once of each."""
+        """Note the only result of a message."""
         with safety():
             assert place not in self.errors
         self.errors[place] = error
 
     @property
     def confirmed(self) -> list[int]:
-        """The places of those that are."""
+        """The indexes of confirmed messages."""
         return sorted(place for place, error in self.errors.items() if error is None)
 
     def refused(self, place: int) -> MessageRefused:
-        """Why one was."""
+        """The refusal of a message."""
         error = self.errors[place]
         assert isinstance(error, MessageRefused)
         return error
@@ -53,7 +59,7 @@ def a_message(
     headers: Mapping[str, str] | None = None,
     attributes: Mapping[str, str] | None = None,
 ) -> OutgoingMessage:
-    """A message; its id has its number and where it goes."""
+    """A message; its id has its number and its subject."""
     return OutgoingMessage(
         to=to,
         key=None,
@@ -71,5 +77,5 @@ def a_message(
 
 
 def some_messages(to: str, count: int, body: bytes = b"{}") -> list[OutgoingMessage]:
-    """So many to one subject, numbered from 1 on."""
+    """Messages 1 to `count` for one subject."""
     return [a_message(to, number, body=body) for number in range(1, count + 1)]

@@ -33,14 +33,14 @@ pytestmark = pytest.mark.anyio
 _WITHIN = patient()
 
 
-async def test_messages_come_in_order_and_from_behind_what_is_stored(
+async def test_messages_come_in_order_from_behind_the_stored_position(
     broker: Broker, stream: Stream
 ) -> None:
     await stream.fill(10)
     settings, stored = follows(stream), StoredMessages()
     async with consumer_at(broker, settings, stored) as consumer:
         await store(consumer, stored, 4)
-        await take(consumer, 3)  # and they are lost with their worker
+        await take(consumer, 3)  # they are lost with their worker
     async with consumer_at(broker, settings, stored) as consumer:
         await store(consumer, stored, 6)
         assert await consumer.receive(10, 0.05) == []
@@ -49,7 +49,7 @@ async def test_messages_come_in_order_and_from_behind_what_is_stored(
         assert stored.passed_over == 0
 
 
-async def test_a_message_has_what_the_broker_knows_of_it(broker: Broker, stream: Stream) -> None:
+async def test_a_message_has_the_metadata_of_the_broker(broker: Broker, stream: Stream) -> None:
     headers = {"Nats-Msg-Id": "an id", "Content-Type": "text/plain", "X-A": "1: ä"}
     await stream.js.publish(f"{stream.prefix}.a", b"body", headers=headers)
     await stream.js.publish(f"{stream.prefix}.b", b"")
@@ -69,7 +69,9 @@ async def test_a_message_has_what_the_broker_knows_of_it(broker: Broker, stream:
     )
 
 
-async def test_a_header_that_is_no_utf_8_is_latin_1(broker: Broker, stream: Stream) -> None:
+async def test_a_header_that_is_not_utf_8_is_read_as_latin_1(
+    broker: Broker, stream: Stream
+) -> None:
     client = stream.js._nc
     head = b"NATS/1.0\r\nA: \xe4\r\nB: \xc3\xa4\r\n\r\n"
     await client._send_command(
@@ -94,7 +96,7 @@ async def test_a_cloud_event_is_the_same_when_it_comes_back(broker: Broker, stre
     assert event.datacontenttype == "application/json"
 
 
-async def test_a_filter_lets_pass_what_it_names(broker: Broker, stream: Stream) -> None:
+async def test_a_filter_lets_its_subjects_pass(broker: Broker, stream: Stream) -> None:
     for subject in ("a.1", "b", "a.2", "b", "a.3"):
         await stream.js.publish(f"{stream.prefix}.{subject}", b"1")
     settings = follows(stream, "a.*")
@@ -110,20 +112,18 @@ async def test_a_filter_lets_pass_what_it_names(broker: Broker, stream: Stream) 
 
 async def test_several_filters_need_a_newer_server(broker: Broker, stream: Stream) -> None:
     settings = follows(stream, "a", "b")
-    with pytest.raises(BrokerUnavailable, match="knows only one subject of a stream"):
+    with pytest.raises(BrokerUnavailable, match="allows one subject per consumer"):
         async with consumer_at(broker, settings, StoredMessages()):
             pass
 
 
-async def test_a_stream_is_begun_with_what_comes_where_that_is_wanted(
-    broker: Broker, stream: Stream
-) -> None:
+async def test_a_source_may_begin_with_the_newest_message(broker: Broker, stream: Stream) -> None:
     await stream.fill(3)
     stored = StoredMessages(newest=True)
     async with consumer_at(broker, follows(stream), stored) as consumer:
         assert await consumer.receive(10, 0.05) == []
         await stream.js.publish(f"{stream.prefix}.a", b"4")
-        await take(consumer, 1)  # and it is not stored
+        await take(consumer, 1)  # without storing it
     await stream.js.publish(f"{stream.prefix}.a", b"5")
     async with consumer_at(broker, follows(stream), stored) as consumer:
         await store(consumer, stored, 2)
@@ -131,7 +131,7 @@ async def test_a_stream_is_begun_with_what_comes_where_that_is_wanted(
         assert stored.numbers == [4, 5]
 
 
-async def test_the_server_sends_no_more_than_the_prefetch(broker: Broker, stream: Stream) -> None:
+async def test_the_server_sends_at_most_prefetch_messages(broker: Broker, stream: Stream) -> None:
     await stream.fill(30)
     settings = follows(stream, prefetch=10)
     stored = StoredMessages()
@@ -149,7 +149,7 @@ async def test_the_server_sends_no_more_than_the_prefetch(broker: Broker, stream
         assert stored.numbers == list(range(1, 31))
 
 
-async def test_the_server_sends_no_more_bytes_than_those_of_two_pages(
+async def test_the_server_sends_at_most_the_bytes_of_two_pages(
     broker: Broker, stream: Stream
 ) -> None:
     for _ in range(12):
@@ -157,7 +157,7 @@ async def test_the_server_sends_no_more_bytes_than_those_of_two_pages(
     settings = follows(stream, page_bytes=2000)
     stored = StoredMessages()
     async with consumer_at(broker, settings, stored) as consumer:
-        page = await take(consumer, 3)  # with their subjects four are more than 4,000
+        page = await take(consumer, 3)  # with their subjects, four are more than 4,000 bytes
         assert await consumer.receive(10, 0.05) == []
         assert await consumer.lag() == 9
         stored.store(page)
@@ -174,7 +174,7 @@ async def test_the_server_sends_no_more_bytes_than_those_of_two_pages(
         assert stored.passed_over == 0
 
 
-async def test_a_message_with_more_bytes_than_all_may_have_comes_alone(
+async def test_a_message_larger_than_the_limit_of_bytes_comes_alone(
     broker: Broker, stream: Stream
 ) -> None:
     sizes = [10, 9000, 10, 9000, 9000, 10]
@@ -197,16 +197,16 @@ async def test_a_message_with_more_bytes_than_all_may_have_comes_alone(
 async def test_a_request_whose_bytes_are_all_used_is_followed_by_another(
     broker: Broker, stream: Stream
 ) -> None:
-    """The server ends it then, and does not say so."""
+    """The server then ends the request without a status."""
     await stream.fill(1)
     async with consumer_at(broker, follows(stream), StoredMessages()) as consumer:
         (first,) = await take(consumer, 1)
     assert isinstance(first.token, bytes)
-    # Each of nine has one character of a body, as the first, and an acknowledgement as long.
+    # Nine messages whose bodies have one digit, as the first, and acknowledgements of one length.
     size = len(first.sent_to) + len(first.token) + 1
     await stream.fill(8)
     stored = StoredMessages()
-    settings = follows(stream, page_bytes=size)  # two are as many as may be held
+    settings = follows(stream, page_bytes=size)  # at most two messages are held
     async with consumer_at(broker, settings, stored) as consumer:
         with bounded():
             for _ in range(9):
@@ -215,7 +215,7 @@ async def test_a_request_whose_bytes_are_all_used_is_followed_by_another(
         assert [message.position for message in stored.messages] == [*range(1, 10)]
 
 
-async def test_of_a_body_that_is_too_large_nothing_is_kept_but_what_it_was(
+async def test_a_body_that_is_too_large_is_kept_as_size_and_hash(
     broker: Broker, stream: Stream
 ) -> None:
     bodies = [b"x" * 1000, b"x" * 1001]
@@ -267,7 +267,7 @@ async def test_a_redelivery_while_the_first_one_is_stored_is_stored_once(
     await eventually(all_acknowledged)
 
 
-async def test_what_another_reader_had_comes_to_the_one_that_takes_over(
+async def test_unstored_messages_of_another_reader_come_to_its_successor(
     broker: Broker, stream: Stream
 ) -> None:
     await stream.fill(10)
@@ -284,15 +284,15 @@ async def test_what_another_reader_had_comes_to_the_one_that_takes_over(
         assert stored.numbers == list(range(1, 11))
 
 
-async def test_a_server_that_says_nothing_is_unavailable(
+async def test_a_silent_server_is_unavailable(
     server: NatsServer, stream: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_HEARTBEAT_SECONDS", 0.1)
     broker = broker_at(server.address, connect_timeout="1h")
     async with consumer_at(broker, follows(stream), StoredMessages()) as consumer:
-        for _ in range(3):  # as long as it answers it may have nothing
+        for _ in range(3):  # while it answers, it is not silent
             assert await consumer.receive(10, 0.15) == []
-        with server.stopped(), pytest.raises(BrokerUnavailable, match="no sign of life within"):
+        with server.stopped(), pytest.raises(BrokerUnavailable, match="no heartbeat within"):
             await consumer.receive(10, _WITHIN)
         with server.stopped(), bounded():
             await consumer.close()
@@ -314,20 +314,20 @@ async def test_requests_are_renewed_before_they_end(
         assert stored.numbers == [1, 2, 3]
 
 
-async def test_a_stream_that_is_not_there_is_named(broker: Broker, js: JetStreamContext) -> None:
+async def test_a_missing_stream_is_named(broker: Broker, js: JetStreamContext) -> None:
     with pytest.raises(BrokerUnavailable, match="there is no stream MISSING: make it"):
         async with consumer_at(broker, MessageSource(nats_stream="MISSING"), StoredMessages()):
             pass
 
 
-async def test_limits_that_remove_what_is_not_stored_yet_do_not_fill_memory(
+async def test_limits_that_remove_unstored_messages_do_not_fill_memory(
     broker: Broker, js: JetStreamContext
 ) -> None:
     stream = await make_stream(js, max_msgs=5)
     await stream.fill(5)
     async with consumer_at(broker, follows(stream, prefetch=4), StoredMessages()) as consumer:
         await take(consumer, 4)
-        await stream.fill(20)  # for the server nothing is unacknowledged any more
+        await stream.fill(20)  # for the server no message is unacknowledged
 
         async def no_more_is_asked_for() -> bool:
             info = await js.consumer_info(stream.name, DURABLE)
@@ -337,7 +337,7 @@ async def test_limits_that_remove_what_is_not_stored_yet_do_not_fill_memory(
         assert (await js.consumer_info(stream.name, DURABLE)).delivered.consumer_seq == 5
 
 
-async def test_what_the_user_may_not_do_is_said() -> None:
+async def test_a_missing_permission_is_named() -> None:
     users = (
         "authorization { users: [{ user: inbox, password: pw, permissions: { publish: { deny: "
         '["$JS.API.CONSUMER.MSG.NEXT.>", "$JS.API.STREAM.INFO.THEIRS"] } } }, { user: admin, '
@@ -352,7 +352,7 @@ async def test_what_the_user_may_not_do_is_said() -> None:
                 pass
         settings = MessageSource(nats_stream="OURS")
         async with consumer_at(broker, settings, StoredMessages()) as consumer:
-            with pytest.raises(BrokerUnavailable, match=r"violation.*: let the broker's user do"):
+            with pytest.raises(BrokerUnavailable, match=r"violation.*: grant the broker's user"):
                 await receive_until_it_fails(consumer)
 
 

@@ -1,4 +1,4 @@
-"""What JetStream says when it is asked."""
+"""Requests to JetStream and their answers."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from tests.brokers.nats.conftest import Stream
 pytestmark = pytest.mark.anyio
 
 
-async def test_the_stream_that_takes_a_subject_is_told(broker: Broker, stream: Stream) -> None:
+async def test_the_stream_that_takes_a_subject_is_found(broker: Broker, stream: Stream) -> None:
     connection = await connect("main", broker)
     try:
         for subject, taker in {

@@ -1,4 +1,4 @@
-"""A publisher to NATS JetStream: what arrives, what is confirmed, and what is refused, and why."""
+"""A publisher to NATS JetStream: which messages arrive, are confirmed, or refused, and why."""
 
 import functools
 
@@ -55,7 +55,7 @@ async def test_a_message_has_its_headers_and_is_a_cloud_event(
         await publisher.publish([message], Told())
     came = await stream.js.get_msg(stream.name, 1)
     assert came.data == b'{"a": 1}'
-    # nats-py reads headers that way of messages that it asks for, as those of an e-mail.
+    # nats-py reads the headers of requested messages like those of an e-mail.
     assert {name: str(value) for name, value in (came.headers or {}).items()} == {
         "Nats-Msg-Id": f"{message.id}@{message.to}",
         "content-type": "application/json",
@@ -84,7 +84,7 @@ async def test_a_repetition_is_confirmed_and_in_the_stream_once(
 async def test_an_event_that_several_relays_publish_is_in_their_stream_once_for_each(
     broker: Broker, stream: Stream
 ) -> None:
-    """A stream tells repetitions by their id alone, whatever the subject."""
+    """A stream recognises repetitions by their id alone, whatever the subject."""
     copies = [
         a_message(f"{stream.prefix}.{to}", attributes={"id": "7"})._replace(id="7") for to in "ab"
     ]
@@ -101,7 +101,7 @@ async def test_an_event_that_several_relays_publish_is_in_their_stream_once_for_
         assert [(each.headers or {})["ce-id"] for each in came] == ["7", "7"]
 
 
-async def test_a_subject_that_no_stream_takes_is_refused_and_the_rest_goes_on(
+async def test_a_subject_that_no_stream_takes_is_refused_alone(
     broker: Broker, stream: Stream
 ) -> None:
     page = some_messages(f"{stream.prefix}.a", 5)
@@ -116,13 +116,13 @@ async def test_a_subject_that_no_stream_takes_is_refused_and_the_rest_goes_on(
             "of the relay."
         )
         assert not told.refused(2).for_good
-        await publisher.publish(page[:1], Told())  # and it is of use still
+        await publisher.publish(page[:1], Told())  # the publisher can still be used
 
 
 async def test_a_stream_that_does_not_answer_makes_the_broker_unavailable(
     broker: Broker, stream: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As without a leader, and while a server stops: nothing is refused, so no attempt is spent."""
+    """A stream without a leader, or a server that stops, refuses nothing: no attempt is spent."""
 
     async def taker(_connection: NatsConnection, subject: str) -> str | None:
         return "RESULTS" if subject == "results.a" else None
@@ -137,7 +137,7 @@ async def test_a_stream_that_does_not_answer_makes_the_broker_unavailable(
             assert told.confirmed == [1]
             assert told.refused(2).unroutable
             assert 0 not in told.errors
-        with pytest.raises(BrokerUnavailable):  # the connection is cut, so that nothing comes later
+        with pytest.raises(BrokerUnavailable):  # the connection is cut, so nothing is sent later
             await publisher.publish(page, Told())
 
 
@@ -165,7 +165,7 @@ async def test_many_subjects_are_asked_about_side_by_side(
     assert all(told.refused(place).unroutable for place in range(50))
 
 
-async def test_what_is_known_is_refused_and_what_is_not_known_in_time_spends_no_attempt(
+async def test_subjects_without_a_stream_are_refused_and_unanswered_ones_spend_no_attempt(
     server: NatsServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def taker(_connection: NatsConnection, subject: str) -> None:
@@ -179,7 +179,7 @@ async def test_what_is_known_is_refused_and_what_is_not_known_in_time_spends_no_
     async with publisher_at(broker) as publisher:
         with (
             bounded(),
-            pytest.raises(BrokerUnavailable, match=r"not say within 1 s which .* 'slow\.a'"),
+            pytest.raises(BrokerUnavailable, match=r"not answer within 1 s which .* 'slow\.a'"),
         ):
             await publisher.publish(page, told)
     with safety():
@@ -207,8 +207,8 @@ async def test_an_account_without_jetstream_reaches_the_streams_of_another() -> 
     assert told.refused(1).unroutable
 
 
-async def test_where_leaf_nodes_may_answer_and_nobody_does_the_error_says_what_to_do() -> None:
-    """An account with leaf nodes and without JetStream leaves the answer to them."""
+async def test_missing_answers_beyond_leaf_nodes_are_an_error_with_a_remedy() -> None:
+    """An account with leaf nodes and without JetStream leaves the answer to its leaf nodes."""
     with held_port() as held:
         port = held.getsockname()[1]
         users = (
@@ -232,7 +232,7 @@ async def test_where_leaf_nodes_may_answer_and_nobody_does_the_error_says_what_t
                 async with publisher_at(broker) as publisher:
                     await publisher.publish([a_message("nobody.a")], told)
             with safety():
-                assert not told.errors, "it might be an outage: no attempt is spent"
+                assert not told.errors, "an outage is possible, so no attempt may be spent"
             broker = broker_at(server.address, user="careful", password="pw")
             async with publisher_at(broker) as publisher:
                 await publisher.publish([a_message("nobody.a")], told)
@@ -240,7 +240,7 @@ async def test_where_leaf_nodes_may_answer_and_nobody_does_the_error_says_what_t
 
 
 async def _is_silent(server: NatsServer) -> bool:
-    """Whether the leaf node is there: until then the server says that there is no JetStream."""
+    """Whether the leaf node has connected: before, the server answers that JetStream is missing."""
     async with nats_client(server, user="relay", password="pw") as client:
         try:
             await client.request("$JS.API.INFO", b"", timeout=0.5)
@@ -249,7 +249,7 @@ async def _is_silent(server: NatsServer) -> bool:
     return False
 
 
-async def test_a_user_who_may_not_ask_for_streams_gets_the_refusal_at_once() -> None:
+async def test_a_user_without_the_right_to_list_streams_gets_the_refusal_at_once() -> None:
     users = (
         "authorization { users: [{ user: relay, password: pw, permissions: { publish: "
         '["mine.>"] } }] }'
@@ -265,9 +265,7 @@ async def test_a_user_who_may_not_ask_for_streams_gets_the_refusal_at_once() -> 
     assert "no stream takes the subject" in str(again.refused(0))
 
 
-async def test_a_full_stream_refuses_what_has_no_place_not_for_good(
-    broker: Broker, js: JetStreamContext
-) -> None:
+async def test_a_full_stream_refuses_messages_for_now(broker: Broker, js: JetStreamContext) -> None:
     stream = await make_stream(js, max_msgs=2, discard="new")
     told = Told()
     async with publisher_at(broker) as publisher:
@@ -280,7 +278,7 @@ async def test_a_full_stream_refuses_what_has_no_place_not_for_good(
     assert not told.refused(2).for_good
 
 
-async def test_what_is_too_large_for_the_stream_is_refused_for_good(
+async def test_a_message_too_large_for_the_stream_is_refused_for_good(
     broker: Broker, js: JetStreamContext
 ) -> None:
     stream = await make_stream(js, max_msg_size=1000)
@@ -296,12 +294,12 @@ async def test_what_is_too_large_for_the_stream_is_refused_for_good(
     assert told.refused(0).for_good
 
 
-async def test_what_is_too_large_for_the_server_is_not_sent_and_refused_for_good(
+async def test_a_message_too_large_for_the_server_is_refused_for_good_unsent(
     broker: Broker, stream: Stream
 ) -> None:
     told = Told()
     page = [
-        a_message(f"{stream.prefix}.a", 1, body=b"x" * 2**20),  # that much, but for its headers
+        a_message(f"{stream.prefix}.a", 1, body=b"x" * 2**20),  # too large only with its headers
         a_message(f"{stream.prefix}.a", 2, body=b"x" * (2**20 - 1000)),
     ]
     async with publisher_at(broker) as publisher:
@@ -335,7 +333,7 @@ async def test_what_is_too_large_for_the_server_is_not_sent_and_refused_for_good
         "a" * 4000,
     ],
 )
-async def test_a_subject_that_is_none_is_refused_for_good_and_the_rest_goes_on(
+async def test_an_invalid_subject_is_refused_for_good_alone(
     broker: Broker, stream: Stream, subject: str
 ) -> None:
     told = Told()
@@ -351,7 +349,7 @@ async def test_a_subject_that_is_none_is_refused_for_good_and_the_rest_goes_on(
     "headers",
     [{"a b": "c"}, {"a:b": "c"}, {"": "c"}, {"ä": "c"}, {"a": "b\r\nNats-Rollup: all"}],
 )
-async def test_a_header_that_is_none_is_refused_for_good(
+async def test_an_invalid_header_is_refused_for_good(
     broker: Broker, stream: Stream, headers: dict[str, str]
 ) -> None:
     told = Told()
@@ -363,7 +361,7 @@ async def test_a_header_that_is_none_is_refused_for_good(
     assert told.refused(0).for_good
 
 
-async def test_no_header_of_an_event_tells_the_server_what_to_do(
+async def test_no_header_of_an_event_instructs_the_server(
     broker: Broker, js: JetStreamContext
 ) -> None:
     stream = await make_stream(js, allow_rollup_hdrs=True)
@@ -382,9 +380,7 @@ async def test_no_header_of_an_event_tells_the_server_what_to_do(
     ]
 
 
-async def test_a_content_type_that_is_none_is_refused_for_good(
-    broker: Broker, stream: Stream
-) -> None:
+async def test_an_invalid_content_type_is_refused_for_good(broker: Broker, stream: Stream) -> None:
     told = Told()
     message = OutgoingMessage(
         to=f"{stream.prefix}.a", key=None, id="1", body=b"", content_type="a\r\nNats-Rollup: all"
@@ -395,7 +391,7 @@ async def test_a_content_type_that_is_none_is_refused_for_good(
 
 
 @pytest.mark.parametrize("answer", [b"thanks", b'{"ok": true}', b"7"])
-async def test_an_answer_of_somebody_else_is_no_confirmation(
+async def test_an_answer_of_another_service_does_not_confirm(
     broker: Broker, js: JetStreamContext, answer: bytes
 ) -> None:
     answered = anyio.Event()
@@ -411,14 +407,14 @@ async def test_an_answer_of_somebody_else_is_no_confirmation(
     async with publisher_at(broker) as publisher, anyio.create_task_group() as all_:
         all_.start_soon(publisher.publish, [a_message("a.service")], told)
         await answered.wait()
-        await publisher._connection.flush()  # what came before its answer was read
+        await publisher._connection.flush()  # the answer above has been read
         with safety():
             assert told.errors == {}
         all_.cancel_scope.cancel()
     await subscription.unsubscribe()
 
 
-async def test_what_the_user_may_not_publish_is_refused_and_the_rest_goes_on() -> None:
+async def test_a_subject_that_the_user_may_not_publish_to_is_refused_alone() -> None:
     users = (
         "authorization { users: [{ user: relay, password: pw, permissions: { publish: "
         '["Mine.>", "$JS.API.>"] } }] }'
@@ -431,6 +427,7 @@ async def test_what_the_user_may_not_publish_is_refused_and_the_rest_goes_on() -
             await publisher.publish(page, told)
     assert str(told.refused(0)) == str(told.refused(2))
     assert str(told.refused(0)) == (
-        'permissions violation for publish to "theirs.a": let the broker\'s user publish to it.'
+        'permissions violation for publish to "theirs.a": '
+        "allow the broker's user to publish to it."
     )
     assert "no stream" in str(told.refused(1))

@@ -1,4 +1,4 @@
-"""A publisher while NATS is away, or hangs: all at least once in the end, and nothing later."""
+"""A publisher while NATS is away or hangs: each message arrives at least once, and none late."""
 
 from collections.abc import Iterator
 
@@ -24,12 +24,12 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 def proxy(server: NatsServer) -> Iterator[TcpProxy]:
-    """The way to the server that a test cuts."""
+    """A proxy before the server, whose connections a test can cut."""
     with tcp_proxy(server.host, server.port) as running:
         yield running
 
 
-async def test_what_was_not_confirmed_when_the_connection_was_cut_is_published_again(
+async def test_unconfirmed_messages_are_published_again_after_a_cut(
     proxy: TcpProxy, stream: Stream
 ) -> None:
     page = some_messages(f"{stream.prefix}.a", 100)
@@ -47,7 +47,7 @@ async def test_what_was_not_confirmed_when_the_connection_was_cut_is_published_a
             all_.start_soon(cut)
             with pytest.raises(BrokerUnavailable, match="the connection is lost"):
                 await publisher.publish(page, told)
-        with pytest.raises(BrokerUnavailable):  # it does not mend itself
+        with pytest.raises(BrokerUnavailable):  # a publisher does not reconnect
             await publisher.publish(page, told)
     with safety():
         assert told.errors == {}
@@ -58,7 +58,7 @@ async def test_what_was_not_confirmed_when_the_connection_was_cut_is_published_a
         assert await stream.count() == 100
 
 
-async def test_a_server_that_is_stopped_and_started_under_load_has_everything_in_the_end() -> None:
+async def test_a_server_restarted_under_load_has_all_messages_in_the_end() -> None:
     failures: list[str] = []
     pages: list[str] = []
     loaded, back = anyio.Event(), anyio.Event()
@@ -90,7 +90,7 @@ async def test_a_server_that_is_stopped_and_started_under_load_has_everything_in
 
 
 async def test_a_server_that_hangs_gets_nothing_later(server: NatsServer, stream: Stream) -> None:
-    page = some_messages(f"{stream.prefix}.a", 1000, body=b"x" * 50_000)  # more than buffers hold
+    page = some_messages(f"{stream.prefix}.a", 1000, body=b"x" * 50_000)  # larger than buffers
     publisher = await open_publisher("main", broker_at(server.address, connect_timeout="1h"))
     inbox = publisher._connection.inbox
     told = Told()
@@ -100,10 +100,10 @@ async def test_a_server_that_hangs_gets_nothing_later(server: NatsServer, stream
         assert limit.cancelled_caught
         with bounded():
             await publisher.close()
-    await eventually(lambda: _nobody_listens(stream, inbox))
+    await eventually(lambda: _connection_has_ended(stream, inbox))
     with safety():
         assert told.errors == {}
-        # What the system of the server had already, and no more.
+        # The data that the server's system had already received, and no more.
         assert await stream.count() < 500
     with pytest.raises(BrokerUnavailable):
         await publisher.publish(page, told)
@@ -121,7 +121,7 @@ async def test_a_page_that_was_cancelled_leaves_a_lost_connection(
             await publisher.publish(page, Told())
 
 
-async def test_closing_is_done_at_once_and_twice(broker: Broker) -> None:
+async def test_close_is_immediate_and_may_be_repeated(broker: Broker) -> None:
     publisher = await open_publisher("main", broker)
     await publisher.close()
     await publisher.close()
@@ -132,7 +132,7 @@ async def test_closing_is_done_at_once_and_twice(broker: Broker) -> None:
 async def publish_until_confirmed(
     broker: Broker, page: list[OutgoingMessage], failures: list[str]
 ) -> None:
-    """As a relay does: what was not confirmed goes out again, by another connection."""
+    """Repeat unconfirmed messages over another connection, as a relay does."""
     told = Told()
     while len(told.confirmed) < len(page):
         left = [each for place, each in enumerate(page) if place not in told.errors]
@@ -159,8 +159,8 @@ async def _none(proxy: TcpProxy) -> bool:
     return not proxy.count()
 
 
-async def _nobody_listens(stream: Stream, inbox: str) -> bool:
-    """Whether the server has read all of that connection, and seen its end."""
+async def _connection_has_ended(stream: Stream, inbox: str) -> bool:
+    """Whether the server has read all data of that connection, and seen its end."""
     try:
         await stream.js._nc.request(f"{inbox}.0", timeout=0.2)
     except NoRespondersError:

@@ -30,13 +30,13 @@ def guarded() -> Iterator[NatsServer]:
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """A certificate for localhost, and its key."""
+    """Files with a certificate for localhost, and its key."""
     return write_certificate(tmp_path_factory.mktemp("tls"), "localhost")
 
 
 @pytest.fixture(scope="module")
 def encrypted(files: dict[str, Any]) -> Iterator[NatsServer]:
-    """A server that asks for TLS, and knows one user."""
+    """A server that requires TLS, and knows one user."""
     tls = f'tls {{ cert_file: "{files["certificate"]}", key_file: "{files["private_key"]}" }}'
     users = f'authorization {{ user: relay, password: "{_SECRET}" }}'
     with nats_server(f"{tls}\n{users}") as running:
@@ -44,7 +44,7 @@ def encrypted(files: dict[str, Any]) -> Iterator[NatsServer]:
 
 
 async def told_by(broker: Broker) -> str:
-    """Why it cannot be reached."""
+    """The error of an opening that fails."""
     with pytest.raises(BrokerUnavailable) as told:
         await open_publisher("main", broker)
     assert _SECRET not in str(told.value)
@@ -52,9 +52,7 @@ async def told_by(broker: Broker) -> str:
     return str(told.value)
 
 
-async def test_a_user_with_the_right_password_is_let_in(
-    guarded: NatsServer, tmp_path: Path
-) -> None:
+async def test_a_user_logs_in_with_the_right_password(guarded: NatsServer, tmp_path: Path) -> None:
     file = tmp_path / "password"
     file.write_text(f"{_SECRET}\n")
     async with publisher_at(broker_at(guarded.address, user="relay", password_file=file)):
@@ -70,9 +68,9 @@ async def test_a_user_with_the_right_password_is_let_in(
         {"password": f"{_SECRET}s"},
     ],
 )
-async def test_who_is_not_let_in_is_told_so(guarded: NatsServer, more: dict[str, str]) -> None:
+async def test_a_refused_login_is_one_clear_line(guarded: NatsServer, more: dict[str, str]) -> None:
     assert await told_by(broker_at(guarded.address, **more)) == (
-        f"broker 'main' (nats at {guarded.address}): it does not let us in (Authorization "
+        f"broker 'main' (nats at {guarded.address}): login failed (Authorization "
         "Violation): correct user and password of [brokers.main]."
     )
 
@@ -92,7 +90,7 @@ async def test_a_password_file_that_is_missing_is_named(
     assert told.startswith(f"broker 'main': {tmp_path}/missing: cannot read the secret")
 
 
-async def test_nobody_there() -> None:
+async def test_a_refused_connection_is_one_clear_line() -> None:
     with held_port() as held:
         address = f"127.0.0.1:{held.getsockname()[1]}"
         assert await told_by(broker_at(address)) == (
@@ -101,13 +99,13 @@ async def test_nobody_there() -> None:
         )
 
 
-async def test_a_name_that_nobody_knows() -> None:
+async def test_an_unknown_host_name_is_one_clear_line() -> None:
     told = await told_by(broker_at("nobody.invalid:4222"))
     assert told.startswith("broker 'main' (nats at nobody.invalid:4222): it cannot be reached (")
     assert told.endswith("start it, or correct servers of [brokers.main].")
 
 
-async def test_somebody_there_who_says_nothing() -> None:
+async def test_a_server_without_a_greeting_is_one_clear_line() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         assert await told_by(broker_at(address, connect_timeout="200ms")) == (
@@ -125,7 +123,7 @@ async def test_one_server_that_can_be_reached_is_enough(server: NatsServer) -> N
         assert told.count("Connection refused") == 2
 
 
-async def test_over_tls(encrypted: NatsServer, files: dict[str, Any]) -> None:
+async def test_a_connection_over_tls_works(encrypted: NatsServer, files: dict[str, Any]) -> None:
     address = f"localhost:{encrypted.port}"
     broker = broker_at(
         address, tls=True, tls_ca=files["certificate"], user="relay", password=_SECRET
@@ -134,7 +132,7 @@ async def test_over_tls(encrypted: NatsServer, files: dict[str, Any]) -> None:
         pass
 
 
-async def test_a_certificate_that_no_authority_signed(
+async def test_a_certificate_without_a_known_authority_is_one_clear_line(
     encrypted: NatsServer, tmp_path: Path
 ) -> None:
     other = write_certificate(tmp_path, "localhost")
@@ -159,7 +157,7 @@ async def test_a_server_without_the_tls_that_is_asked_for_gets_no_password(
     )
 
 
-async def test_a_server_that_asks_for_tls_where_the_settings_have_none(
+async def test_a_server_that_requires_tls_without_settings_for_it_is_one_clear_line(
     encrypted: NatsServer,
 ) -> None:
     broker = broker_at(encrypted.address, user="relay", password=_SECRET)

@@ -1,4 +1,4 @@
-"""A JetStream stream that is gone on with, or is lost: nothing is passed over in silence."""
+"""Continuing a JetStream stream, or finding it lost: no message is skipped in silence."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -36,12 +36,12 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 def proxy(server: NatsServer) -> Iterator[TcpProxy]:
-    """The way to the server that a test cuts."""
+    """A proxy before the server, whose connections a test can cut."""
     with tcp_proxy(server.host, server.port) as running:
         yield running
 
 
-async def test_what_was_removed_before_it_was_stored_is_lost(
+async def test_a_message_removed_before_it_was_stored_is_lost(
     broker: Broker, js: JetStreamContext
 ) -> None:
     stream = await make_stream(js, max_msgs=5)
@@ -59,7 +59,7 @@ async def test_what_was_removed_before_it_was_stored_is_lost(
     )
 
 
-async def test_what_was_stored_may_be_removed(broker: Broker, stream: Stream) -> None:
+async def test_a_stored_message_may_be_removed(broker: Broker, stream: Stream) -> None:
     await stream.fill(5)
     stored = await stored_of(broker, follows(stream), 5)
     await stream.js.purge_stream(stream.name)
@@ -71,17 +71,15 @@ async def test_what_was_stored_may_be_removed(broker: Broker, stream: Stream) ->
         assert stored.numbers == [1, 2, 3, 4, 5, 6]
 
 
-async def test_another_stream_of_the_name_is_not_taken_for_it(
-    broker: Broker, stream: Stream
-) -> None:
+async def test_another_stream_of_the_same_name_is_a_loss(broker: Broker, stream: Stream) -> None:
     await stream.fill(2)
     stored = await stored_of(broker, follows(stream), 2)
     await stream.js.delete_stream(stream.name)
     told = await lost_by(broker, follows(stream), stored)
-    assert "position 2 is stored, and there is none" in told
+    assert "position 2 is stored, but the stream does not exist" in told
     await stream.js.add_stream(name=stream.name, subjects=[f"{stream.prefix}.>"])
     await stream.fill(3)
-    assert "of the one made at 20" in await lost_by(broker, follows(stream), stored)
+    assert "of the stream created at 20" in await lost_by(broker, follows(stream), stored)
 
 
 async def test_a_stream_that_ends_before_the_position_is_from_a_backup(
@@ -92,7 +90,7 @@ async def test_a_stream_that_ends_before_the_position_is_from_a_backup(
     assert stored.position is not None
     stored.position = dataclasses.replace(stored.position, position=6)
     told = await lost_by(broker, follows(stream), stored)
-    assert "position 6 is stored, and it ends at 5, as one from a backup does" in told
+    assert "position 6 is stored, but it ends at 5: it may be from a backup" in told
 
 
 async def test_an_operators_position_is_taken_as_it_is(
@@ -123,10 +121,10 @@ async def test_a_stream_that_is_deleted_under_its_consumer_is_lost(
         await stream.js.delete_stream(stream.name)
         with pytest.raises(BrokerUnavailable, match="it was deleted, or another worker"):
             await consumer.receive(10, 10)
-    assert "there is none" in await lost_by(broker, follows(stream), stored)
+    assert "the stream does not exist" in await lost_by(broker, follows(stream), stored)
 
 
-async def test_a_purge_of_what_was_not_handed_over_is_no_silence(
+async def test_a_purge_of_waiting_messages_is_a_loss(
     broker: Broker, stream: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_HEARTBEAT_SECONDS", 0.2)
@@ -145,7 +143,7 @@ async def test_a_purge_of_what_was_not_handed_over_is_no_silence(
             await receive_until_it_fails(consumer)
 
 
-async def test_a_purge_of_what_was_stored_stops_nothing(
+async def test_a_purge_of_stored_messages_changes_nothing(
     broker: Broker, stream: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_HEARTBEAT_SECONDS", 0.1)
@@ -161,7 +159,7 @@ async def test_a_purge_of_what_was_stored_stops_nothing(
         assert stored.numbers == [1, 2, 3, 4, 5, 6]
 
 
-async def test_limits_that_overtake_a_running_consumer_are_no_silence(
+async def test_messages_removed_by_limits_under_a_running_consumer_are_a_loss(
     broker: Broker, js: JetStreamContext
 ) -> None:
     stream = await make_stream(js, max_msgs=5)
@@ -170,7 +168,7 @@ async def test_limits_that_overtake_a_running_consumer_are_no_silence(
     async with consumer_at(broker, follows(stream, prefetch=2), stored) as consumer:
         await store(consumer, stored, 2)
         held = await take(consumer, 2)
-        await stream.fill(10)  # while the topic is paused, say
+        await stream.fill(10)  # for example while the topic is paused
         stored.store(held)
         await consumer.acknowledge(held)
         with (
@@ -181,9 +179,7 @@ async def test_limits_that_overtake_a_running_consumer_are_no_silence(
     await lost_by(broker, follows(stream), stored)
 
 
-async def test_a_message_that_somebody_deleted_leaves_a_gap_and_no_more(
-    broker: Broker, stream: Stream
-) -> None:
+async def test_a_deleted_message_leaves_a_gap_and_no_more(broker: Broker, stream: Stream) -> None:
     await stream.fill(5)
     await stream.js.delete_msg(stream.name, 3)
     stored = await stored_of(broker, follows(stream), 4)
@@ -191,7 +187,7 @@ async def test_a_message_that_somebody_deleted_leaves_a_gap_and_no_more(
         assert stored.numbers == [1, 2, 4, 5]
 
 
-async def test_a_filter_that_lets_little_pass_outlives_what_the_stream_removes(
+async def test_a_rare_filter_outlives_removed_messages_of_others(
     broker: Broker, js: JetStreamContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_HEARTBEAT_SECONDS", 0.1)
@@ -215,12 +211,12 @@ async def test_a_filter_that_lets_little_pass_outlives_what_the_stream_removes(
         await store(consumer, stored, 1)
     with safety():
         assert [message.position for message in stored.messages] == [1, 11]
-    await stream.fill(7, "often")  # nobody looked meanwhile, so a rare one may have been there
+    await stream.fill(7, "often")  # no consumer looked meanwhile: a rare one may be among them
     told = await lost_by(broker, follows(stream, "rare"), stored)
     assert "it begins at 14 now: what followed position 11 was removed" in told
 
 
-async def test_a_filter_that_is_changed_is_not_what_was_noted_of(
+async def test_a_note_does_not_count_for_a_changed_filter(
     broker: Broker, js: JetStreamContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_HEARTBEAT_SECONDS", 0.1)
@@ -243,7 +239,7 @@ async def test_a_filter_that_is_changed_is_not_what_was_noted_of(
         assert [message.position for message in stored.messages] == [1, 2, 3, 4]
 
 
-async def test_a_filter_does_not_hide_what_limits_removed_under_a_running_consumer(
+async def test_a_filter_does_not_hide_removals_under_a_running_consumer(
     broker: Broker, js: JetStreamContext
 ) -> None:
     stream = await make_stream(js, max_msgs=5)
@@ -260,7 +256,7 @@ async def test_a_filter_does_not_hide_what_limits_removed_under_a_running_consum
             await take(consumer, 3)
 
 
-async def test_acknowledgements_that_are_lost_bring_nothing_twice(
+async def test_lost_acknowledgements_bring_no_message_twice(
     proxy: TcpProxy, stream: Stream
 ) -> None:
     await stream.fill(10)
@@ -291,9 +287,7 @@ async def test_a_request_ends_when_the_connection_is_lost(proxy: TcpProxy, strea
         assert await consumer.lag() is None
 
 
-async def test_a_delivery_that_went_to_somebody_else_is_read_again(
-    broker: Broker, stream: Stream
-) -> None:
+async def test_a_delivery_to_another_client_is_read_again(broker: Broker, stream: Stream) -> None:
     stored = StoredMessages()
     async with consumer_at(broker, follows(stream), stored) as consumer:
         thief = await stream.js.pull_subscribe_bind(DURABLE, stream.name)
@@ -302,7 +296,7 @@ async def test_a_delivery_that_went_to_somebody_else_is_read_again(
                 all_.start_soon(thief.fetch, 1, patient())
                 await eventually(lambda: _waiting(stream, 2))
                 await stream.fill(4)  # they take turns
-        with pytest.raises(BrokerUnavailable, match=r"is missing: all is read again"):
+        with pytest.raises(BrokerUnavailable, match=r"is missing: reading starts again"):
             await receive_until_it_fails(consumer, stored)
     async with consumer_at(broker, follows(stream), stored) as consumer:
         await store(consumer, stored, 4 - len(stored.messages))
@@ -310,7 +304,7 @@ async def test_a_delivery_that_went_to_somebody_else_is_read_again(
         assert stored.numbers == [1, 2, 3, 4]
 
 
-async def test_a_server_that_is_killed_and_started_brings_each_message_once() -> None:
+async def test_a_server_killed_and_restarted_brings_each_message_once() -> None:
     stored, failures = StoredMessages(), []
 
     async def consume(broker: Broker, settings: MessageSource) -> None:

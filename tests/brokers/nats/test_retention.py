@@ -1,4 +1,4 @@
-"""Streams that drop what is acknowledged: work queues, and those that somebody is interested in."""
+"""Streams that drop acknowledged messages: work queues, and those that keep them by interest."""
 
 import copy
 from typing import Any
@@ -34,7 +34,7 @@ _KINDS = pytest.mark.parametrize(
 async def begun(
     broker: Broker, js: JetStreamContext, retention: str, subjects: tuple[str, ...]
 ) -> tuple[Stream, MessageSource, StoredMessages]:
-    """A stream that a source follows; another service consumes what that leaves."""
+    """A stream that a source follows; another service consumes its other subjects."""
     stream = await make_stream(js, retention=retention)
     settings, stored = follows(stream, *subjects), StoredMessages()
     if subjects or retention == "interest":
@@ -45,7 +45,7 @@ async def begun(
 
 
 @_KINDS
-async def test_what_is_acknowledged_is_dropped_and_the_rest_is_gone_on_with(
+async def test_acknowledged_messages_are_dropped_and_the_others_are_read(
     broker: Broker, js: JetStreamContext, retention: str, subjects: tuple[str, ...]
 ) -> None:
     stream, settings, stored = await begun(broker, js, retention, subjects)
@@ -54,7 +54,7 @@ async def test_what_is_acknowledged_is_dropped_and_the_rest_is_gone_on_with(
         await store(consumer, stored, 4)
         await take(consumer, 2)
     await eventually(lambda: _has(stream, 6))
-    await stream.js.publish(f"{stream.prefix}.a", b"11")  # while nobody is there
+    await stream.js.publish(f"{stream.prefix}.a", b"11")  # while no consumer is connected
     async with consumer_at(broker, settings, stored) as consumer:
         await store(consumer, stored, 7)
     await eventually(lambda: _has(stream, 0))
@@ -63,11 +63,11 @@ async def test_what_is_acknowledged_is_dropped_and_the_rest_is_gone_on_with(
 
 
 @_KINDS
-async def test_what_an_older_database_does_not_know_of_is_lost(
+async def test_acknowledged_messages_unknown_to_an_older_database_are_lost(
     broker: Broker, js: JetStreamContext, retention: str, subjects: tuple[str, ...]
 ) -> None:
     stream, settings, stored = await begun(broker, js, retention, subjects)
-    await stream.js.publish(f"{stream.prefix}.b", b"1")  # stays, so that the stream begins there
+    await stream.js.publish(f"{stream.prefix}.b", b"1")  # it stays, so the stream begins with it
     await stream.fill(10)
     older = []
     async with consumer_at(broker, settings, stored) as consumer:
@@ -86,7 +86,7 @@ async def test_what_an_older_database_does_not_know_of_is_lost(
 
 
 @pytest.mark.parametrize("retention", ["workqueue", "interest"])
-async def test_what_others_have_acknowledged_is_not_missed(
+async def test_messages_that_others_acknowledged_are_not_missed(
     broker: Broker, js: JetStreamContext, retention: str
 ) -> None:
     stream, settings, stored = await begun(broker, js, retention, ("a",))
@@ -103,7 +103,7 @@ async def test_what_others_have_acknowledged_is_not_missed(
     await stream.fill(1, "b")
     (message,) = await other.fetch(1)
     await message.ack()
-    await eventually(lambda: _has(stream, 0))  # it begins behind what is stored
+    await eventually(lambda: _has(stream, 0))  # it begins behind the stored position
     await stream.fill(1)
     async with consumer_at(broker, settings, stored) as consumer:
         await store(consumer, stored, 1)
@@ -111,7 +111,7 @@ async def test_what_others_have_acknowledged_is_not_missed(
 
 
 @pytest.mark.parametrize("subjects", [(), ("a",)])
-async def test_acknowledgements_of_a_work_queue_that_are_lost_are_made_up_for(
+async def test_lost_acknowledgements_of_a_work_queue_are_repeated(
     broker: Broker, js: JetStreamContext, subjects: tuple[str, ...]
 ) -> None:
     stream, settings, stored = await begun(broker, js, "workqueue", subjects)
@@ -138,7 +138,7 @@ async def test_acknowledgements_of_a_work_queue_that_are_lost_are_made_up_for(
     await lost_by(broker, settings, older)
 
 
-async def test_what_came_while_nothing_kept_it_is_lost(
+async def test_messages_without_a_consumer_to_keep_them_are_lost(
     broker: Broker, js: JetStreamContext
 ) -> None:
     stream, settings, stored = await begun(broker, js, "interest", ("a",))
@@ -147,16 +147,16 @@ async def test_what_came_while_nothing_kept_it_is_lost(
     await js.delete_consumer(stream.name, DURABLE)
     await stream.fill(3)
     told = await lost_by(broker, settings, stored)
-    assert "its consumer is gone, for which it kept what is not stored yet" in told
+    assert "its consumer is gone, and with it messages that were not stored yet" in told
 
 
-async def test_a_stream_keeps_what_comes_while_its_consumer_is_made_anew(
+async def test_a_stream_keeps_messages_while_its_consumer_is_made_anew(
     broker: Broker, js: JetStreamContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stream, settings, stored = await begun(broker, js, "interest", ("a",))
 
     async def make(*given: Any) -> NatsDurable:
-        await stream.fill(2)  # the one of before is deleted already
+        await stream.fill(2)  # the consumer before it is deleted already
         return await make_durable(*given)
 
     monkeypatch.setattr(opening, "make_durable", make)
@@ -168,11 +168,11 @@ async def test_a_stream_keeps_what_comes_while_its_consumer_is_made_anew(
     assert consumers == {DURABLE, "other"}
 
 
-async def test_a_work_queue_is_not_begun_with_what_comes(
+async def test_a_work_queue_cannot_begin_with_the_newest(
     broker: Broker, js: JetStreamContext
 ) -> None:
     stream = await make_stream(js, retention="workqueue")
-    with pytest.raises(BrokerUnavailable, match="it is a work queue: set begin to oldest"):
+    with pytest.raises(BrokerUnavailable, match="is a work queue, which must be read"):
         async with consumer_at(broker, follows(stream, begin="newest"), StoredMessages()):
             pass
 

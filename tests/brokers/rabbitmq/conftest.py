@@ -1,4 +1,4 @@
-"""What tests of RabbitMQ share: the server of all tests, and a queue for each test."""
+"""Fixtures of the tests of RabbitMQ: the server of all tests, and a queue for each test."""
 
 import uuid
 from collections.abc import AsyncIterator
@@ -13,13 +13,12 @@ from tests.support.rabbitmq import RabbitMQServer, plain_channel
 
 @pytest.fixture
 def server(rabbitmq: RabbitMQServer) -> RabbitMQServer:
-    """The server that all tests share; a test that stops it starts it again."""
+    """The server of all tests; a test that stops it starts it again."""
     return rabbitmq
 
 
 @pytest.fixture
 def broker(server: RabbitMQServer) -> Broker:
-    """Its settings."""
     return broker_at(server.address)
 
 

@@ -1,4 +1,10 @@
-"""What tests publish and consume, and what they are told of it."""
+"""Messages that tests publish to RabbitMQ and consume, and their results.
+
+told = Told()
+async with publisher_at(broker) as publisher:
+    await publisher.publish(some_messages(queue.name, 2), told)
+assert told.confirmed == [0, 1]
+"""
 
 import uuid
 from collections.abc import AsyncIterator, Mapping
@@ -15,25 +21,25 @@ from tests.support.verdicts import safety
 
 
 class Told:
-    """What became of each message of a page."""
+    """The result of each message of a page, by its index."""
 
     def __init__(self) -> None:
         self.errors: dict[int, Exception | None] = {}
 
     def __call__(self, place: int, error: Exception | None) -> None:
-        """Told once of each."""
+        """Note the only result of a message."""
         with safety():
             assert place not in self.errors
         self.errors[place] = error
 
     @property
     def confirmed(self) -> list[int]:
-        """The places of those that are."""
+        """The indexes of confirmed messages."""
         return sorted(place for place, error in self.errors.items() if error is None)
 
     @property
     def refused(self) -> dict[int, MessageRefused]:
-        """Why each of the others was, by its place."""
+        """The refusals of messages, by their indexes."""
         found = {}
         for place, error in self.errors.items():
             if error is not None:
@@ -43,7 +49,7 @@ class Told:
 
 
 def broker_at(*servers: str, **more: object) -> Broker:
-    """The settings of a broker there."""
+    """The settings of a broker with these servers."""
     login = {"user": USER, "password": PASSWORD}
     return Broker.model_validate({"kind": "rabbitmq", "servers": servers, **login, **more})
 
@@ -55,7 +61,7 @@ def a_message(to: str, body: bytes = b"{}", **more: object) -> OutgoingMessage:
 
 
 def some_messages(to: str, count: int, size: int = 1) -> list[OutgoingMessage]:
-    """So many to one queue, numbered from 0 on."""
+    """Messages 0 to `count` - 1 for one queue."""
     return [a_message(to, str(number).encode().rjust(size)) for number in range(count)]
 
 
@@ -81,7 +87,7 @@ async def consumer_at(broker: Broker, queue: str, **more: object) -> AsyncIterat
 
 
 async def messages_of(queue: AbstractQueue) -> list[AbstractIncomingMessage]:
-    """All that are ready in it, taken from it."""
+    """Take all ready messages from a queue."""
     found = []
     while (message := await queue.get(no_ack=True, fail=False)) is not None:
         found.append(message)
@@ -89,12 +95,12 @@ async def messages_of(queue: AbstractQueue) -> list[AbstractIncomingMessage]:
 
 
 async def bodies_of(queue: AbstractQueue) -> list[bytes]:
-    """Their bodies."""
+    """Take all ready messages from a queue; returns their bodies."""
     return [message.body for message in await messages_of(queue)]
 
 
 async def count_of(queue: AbstractQueue) -> int:
-    """How many messages are ready in it."""
+    """The number of ready messages in a queue."""
     return (await queue.declare()).message_count or 0
 
 

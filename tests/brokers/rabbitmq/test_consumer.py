@@ -1,4 +1,4 @@
-"""A consumer from RabbitMQ: what comes, what comes again, and who else may consume."""
+"""A consumer from RabbitMQ: which messages come, which come again, and a single consumer."""
 
 import datetime as dt
 import uuid
@@ -33,7 +33,7 @@ _WITHIN = patient()
 
 
 async def _fill(broker: Broker, queue: AbstractQueue, count: int) -> None:
-    """Publish so many, numbered from 0 on."""
+    """Publish messages 0 to `count` - 1."""
     async with publisher_at(broker) as publisher:
         await publisher.publish(some_messages(queue.name, count), told := Told())
     assert len(told.confirmed) == count
@@ -49,7 +49,7 @@ async def _received(consumer: Consumer, count: int) -> list[IncomingMessage]:
     return found
 
 
-async def test_a_message_comes_with_what_its_sender_said(
+async def test_a_message_has_the_properties_of_its_sender(
     broker: Broker, channel: AbstractChannel, queue: AbstractQueue
 ) -> None:
     at = dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)
@@ -106,7 +106,7 @@ async def test_a_message_comes_with_what_its_sender_said(
     )
 
 
-async def test_of_a_body_that_is_too_large_nothing_is_kept_but_what_it_was(
+async def test_a_body_that_is_too_large_is_kept_as_size_and_hash(
     broker: Broker, channel: AbstractChannel, queue: AbstractQueue
 ) -> None:
     bodies = [b"x" * 1000, b"y" * 300_000, b"z" * 1001, b"", b"x" * 999]  # of one to three frames
@@ -122,7 +122,7 @@ async def test_of_a_body_that_is_too_large_nothing_is_kept_but_what_it_was(
     assert {message.id for message in came} == {"m"}
 
 
-async def test_what_is_not_acknowledged_comes_again(broker: Broker, queue: AbstractQueue) -> None:
+async def test_unacknowledged_messages_come_again(broker: Broker, queue: AbstractQueue) -> None:
     await _fill(broker, queue, 10)
     async with consumer_at(broker, queue.name) as consumer:
         first = await _received(consumer, 10)
@@ -134,15 +134,15 @@ async def test_what_is_not_acknowledged_comes_again(broker: Broker, queue: Abstr
         with safety():
             assert [message.body for message in again] == [b"4", b"5", b"6", b"7", b"8", b"9"]
             assert all(message.redelivered for message in again)
-        for message in (again[1], again[3]):  # what is left out is not meant
+        for message in (again[1], again[3]):  # others between them stay unacknowledged
             await consumer.acknowledge([message])
         await consumer.acknowledge(again[4:])
     with safety():
         assert await bodies_of(queue) == [b"4", b"6"]
 
 
-async def test_no_more_is_held_than_the_settings_say(broker: Broker, queue: AbstractQueue) -> None:
-    """And a page is no larger than it was asked for; the rest is the next one."""
+async def test_at_most_prefetch_messages_are_held(broker: Broker, queue: AbstractQueue) -> None:
+    """A page has at most the requested number; the others are the next page."""
     await _fill(broker, queue, 100)
     async with consumer_at(broker, queue.name, prefetch=30) as consumer:
         page = await _received(consumer, 20)
@@ -154,8 +154,8 @@ async def test_no_more_is_held_than_the_settings_say(broker: Broker, queue: Abst
         assert await consumer.lag() == 50
 
 
-async def test_none_come_in_time(broker: Broker, queue: AbstractQueue) -> None:
-    """One that is waited for in vain, or is cancelled, takes nothing from the next one."""
+async def test_a_wait_without_messages_ends_in_time(broker: Broker, queue: AbstractQueue) -> None:
+    """A wait without a message, or a cancelled one, takes nothing from the next."""
     async with consumer_at(broker, queue.name) as consumer:
         assert await consumer.receive(10, 0.01) == []
         with anyio.move_on_after(0.01):
@@ -164,7 +164,7 @@ async def test_none_come_in_time(broker: Broker, queue: AbstractQueue) -> None:
         assert len(await consumer.receive(10, _WITHIN)) == 1
 
 
-async def test_a_message_that_nobody_can_read_does_not_hold_the_queue(
+async def test_an_unreadable_property_does_not_block_the_queue(
     broker: Broker, queue: AbstractQueue
 ) -> None:
     """A time in nanoseconds, which ends the connection of a plain client."""
@@ -181,7 +181,7 @@ async def test_a_message_that_nobody_can_read_does_not_hold_the_queue(
         assert second.body == b"0"
 
 
-async def test_one_consumer_at_a_time(broker: Broker, queue: AbstractQueue) -> None:
+async def test_a_second_consumer_is_refused(broker: Broker, queue: AbstractQueue) -> None:
     async with consumer_at(broker, queue.name):
         await _is_in_use(broker, queue)
     async with consumer_at(broker, queue.name):
@@ -207,7 +207,7 @@ async def test_a_consumer_of_another_program_is_not_joined(
         {"x-queue-type": "quorum", "x-single-active-consumer": True},
     ],
 )
-async def test_queues_of_other_kinds_have_one_consumer_too(
+async def test_queues_of_other_kinds_have_a_single_consumer(
     broker: Broker, channel: AbstractChannel, arguments: FieldTable
 ) -> None:
     queue = await channel.declare_queue(uuid.uuid4().hex, durable=True, arguments=arguments)
@@ -236,6 +236,6 @@ async def _is_in_use(broker: Broker, queue: AbstractQueue) -> None:
             pass
     assert str(told.value) == (
         f"broker 'main' at {broker.servers[0]} has another consumer of queue {queue.name!r}, and "
-        "only one at a time keeps its order: nothing is to be done if that is another worker of "
-        "this inbox; stop it if not."
+        "only a single consumer keeps its order: stop that one, unless it is another worker of "
+        "this inbox."
     )

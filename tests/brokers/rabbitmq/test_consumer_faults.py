@@ -1,4 +1,4 @@
-"""A consumer from RabbitMQ whose queue or server goes, or loses patience."""
+"""A consumer from RabbitMQ whose queue or server goes away, or whose time limits pass."""
 
 import functools
 import uuid
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.anyio
 _WITHIN = patient()
 
 
-async def test_a_queue_that_is_not_there(broker: Broker) -> None:
+async def test_a_missing_queue_is_one_clear_line(broker: Broker) -> None:
     with pytest.raises(BrokerUnavailable) as told:
         async with consumer_at(broker, "nowhere"):
             pass
@@ -40,8 +40,8 @@ async def test_a_queue_that_is_not_there(broker: Broker) -> None:
     )
 
 
-async def test_a_queue_that_is_deleted_meanwhile(broker: Broker, queue: AbstractQueue) -> None:
-    """Whoever waits is told at once."""
+async def test_a_queue_deleted_meanwhile_is_lost(broker: Broker, queue: AbstractQueue) -> None:
+    """A waiting `receive` fails at once."""
     async with consumer_at(broker, queue.name) as consumer, anyio.create_task_group() as tasks:
         tasks.start_soon(functools.partial(queue.delete, if_unused=False))
         with pytest.raises(StreamLost) as told:
@@ -52,10 +52,10 @@ async def test_a_queue_that_is_deleted_meanwhile(broker: Broker, queue: Abstract
     )
 
 
-async def test_a_queue_that_is_made_anew_at_once(
+async def test_a_queue_made_anew_at_once_is_an_error(
     broker: Broker, channel: AbstractChannel, queue: AbstractQueue
 ) -> None:
-    """Our consumption has ended all the same."""
+    """Our consumption of the queue has ended with the old one."""
     async with consumer_at(broker, queue.name) as consumer:
         await queue.delete(if_unused=False)
         again = await channel.declare_queue(queue.name, durable=True)
@@ -66,10 +66,10 @@ async def test_a_queue_that_is_made_anew_at_once(
     await again.delete()
 
 
-async def test_acknowledgements_that_come_too_late(
+async def test_messages_come_again_after_a_late_acknowledgement(
     server: RabbitMQServer, broker: Broker, queue: AbstractQueue
 ) -> None:
-    """RabbitMQ closes the channel (consumer_timeout): all comes again."""
+    """RabbitMQ closes the channel (consumer_timeout), and all messages come again."""
     before = server.evaluate("application:get_env(rabbit, consumer_timeout)")
     assert before == "{ok, 1800000}"
     async with publisher_at(broker) as publisher:
@@ -93,14 +93,16 @@ async def test_acknowledgements_that_come_too_late(
         assert all(message.redelivered for message in again)
 
 
-async def test_a_connection_that_is_cut(server: RabbitMQServer, queue: AbstractQueue) -> None:
-    """What is held is not handed over any more: it could not be acknowledged."""
+async def test_a_cut_connection_hands_over_no_held_message(
+    server: RabbitMQServer, queue: AbstractQueue
+) -> None:
+    """Held messages are not handed over: they could not be acknowledged."""
     with tcp_proxy(server.host, server.port) as proxy:
         async with consumer_at(broker_at(proxy.address), queue.name) as consumer:
             async with publisher_at(broker_at(server.address)) as publisher:
                 await publisher.publish(some_messages(queue.name, 10), Told())
             (first,) = await consumer.receive(1, _WITHIN)
-            assert await consumer.lag() == 0  # so the others are held
+            assert await consumer.lag() == 0  # 0 means that the consumer holds the others
             proxy.cut()
             with pytest.raises(BrokerUnavailable):
                 await consumer.lag()
@@ -127,20 +129,23 @@ async def test_an_answer_that_comes_too_late_is_not_taken_for_the_next_one(
             assert await consumer.lag() == 6
 
 
-async def test_a_server_that_says_nothing_any_more_is_lost(
+async def test_a_server_that_falls_silent_is_lost(
     server: RabbitMQServer, queue: AbstractQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection, "_HEARTBEAT", 1)
     with tcp_proxy(server.host, server.port) as proxy:
         async with consumer_at(broker_at(proxy.address), queue.name) as consumer:
-            with proxy.swallow(), pytest.raises(BrokerUnavailable, match="says nothing any more"):
+            with (
+                proxy.swallow(),
+                pytest.raises(BrokerUnavailable, match="has sent nothing for two"),
+            ):
                 await consumer.receive(1, _WITHIN)
 
 
-async def test_a_server_that_does_not_answer_a_question(
+async def test_a_call_without_an_answer_is_a_lost_server(
     server: RabbitMQServer, queue: AbstractQueue
 ) -> None:
-    """A question has a limit of time, and so has the end."""
+    """A call has a time limit, and so has the close."""
     with tcp_proxy(server.host, server.port) as proxy:
         broker = broker_at(proxy.address, connect_timeout="200ms")
         async with consumer_at(broker, queue.name) as consumer:
@@ -150,7 +155,7 @@ async def test_a_server_that_does_not_answer_a_question(
 
 @pytest.mark.long
 @pytest.mark.parametrize("how", ["TERM", "KILL"])
-async def test_a_server_that_is_stopped_and_started_again(
+async def test_unacknowledged_messages_outlive_a_restart_of_the_server(
     server: RabbitMQServer, broker: Broker, how: Literal["TERM", "KILL"]
 ) -> None:
     name = uuid.uuid4().hex

@@ -1,4 +1,4 @@
-"""A publisher to RabbitMQ: what arrives, what is confirmed, and what is refused, and why."""
+"""A publisher to RabbitMQ: which messages arrive, are confirmed, or refused, and why."""
 
 import dataclasses
 import time
@@ -89,7 +89,7 @@ async def test_a_page_is_in_the_queue_in_its_order_when_all_of_it_is_confirmed(
 async def test_a_cloud_event_is_the_same_when_it_is_consumed(
     broker: Broker, queue: AbstractQueue
 ) -> None:
-    """And a body of several AMQP frames, and none."""
+    """Also a body of several AMQP frames, and an empty one."""
     bodies = [b"x" * 500_000, b"", b"[]"]
     attributes = cloud_events.attributes(_EVENT)
     page = [a_message(queue.name, body, attributes=attributes) for body in bodies]
@@ -108,8 +108,10 @@ async def test_a_cloud_event_is_the_same_when_it_is_consumed(
     assert read == [dataclasses.replace(_EVENT, datacontenttype="application/json")] * 3
 
 
-async def test_what_no_queue_takes_is_refused_alone(broker: Broker, queue: AbstractQueue) -> None:
-    """Of two with one id, which is not unique, the one that came back."""
+async def test_a_message_that_no_queue_takes_is_refused_alone(
+    broker: Broker, queue: AbstractQueue
+) -> None:
+    """Ids are not unique: of two messages with one id, the returned one is refused."""
     page = some_messages(queue.name, 200)
     page[50] = a_message("nowhere")
     page[120] = a_message("nowhere", id=page[119].id)
@@ -160,11 +162,11 @@ async def test_a_full_queue_refuses_and_others_do_not(
         ({"id": "\ud800"}, "its id"),
         ({"headers": {"x" * 256: "1"}}, "header"),
         ({"headers": {"a": "b\x00"}}, "control character"),
-        ({"headers": {"CC": "elsewhere"}}, "RabbitMQ routes by it"),
+        ({"headers": {"CC": "elsewhere"}}, "RabbitMQ routes by the header"),
         ({"headers": {"a": "x" * 131_072}}, "frame_max"),
     ],
 )
-async def test_what_amqp_has_no_room_for_is_refused_for_good_alone(
+async def test_a_message_that_does_not_fit_amqp_is_refused_for_good_alone(
     broker: Broker, queue: AbstractQueue, wrong: dict[str, object], why: str
 ) -> None:
     page = some_messages(queue.name, 3)
@@ -180,7 +182,7 @@ async def test_what_amqp_has_no_room_for_is_refused_for_good_alone(
         assert await bodies_of(queue) == [b"0", b"2"]
 
 
-async def test_an_exchange_that_is_not_there_takes_no_other_message_with_it(
+async def test_a_missing_exchange_takes_no_other_message_with_it(
     broker: Broker, queue: AbstractQueue
 ) -> None:
     page = some_messages(queue.name, 100)
@@ -205,7 +207,7 @@ async def test_an_exchange_that_is_not_there_takes_no_other_message_with_it(
 async def test_a_body_that_is_too_large_is_refused_for_good_alone(
     broker: Broker, queue: AbstractQueue
 ) -> None:
-    """And from then on by itself: no other message is published twice for it."""
+    """Later messages of its size are published alone: no other message is published twice."""
     large = a_message(queue.name, b"x" * 2_097_153)
     page = [*some_messages(queue.name, 2), large, *some_messages(queue.name, 2)]
     async with publisher_at(broker) as publisher:
@@ -213,7 +215,7 @@ async def test_a_body_that_is_too_large_is_refused_for_good_alone(
         with safety():
             assert told.confirmed == [0, 1, 3, 4]
         assert told.refused[2].for_good
-        assert "whose body has 2097153 bytes" in str(told.refused[2])
+        assert "its body has 2097153 bytes" in str(told.refused[2])
         await queue.purge()
         await publisher.publish(page, again := Told())
         with safety():
@@ -222,10 +224,10 @@ async def test_a_body_that_is_too_large_is_refused_for_good_alone(
 
 
 @pytest.mark.parametrize("places", [[0], [7], [99], [0, 1], [10, 60, 61, 99], [*range(100)]])
-async def test_what_closes_the_channel_is_found_without_a_word_about_it(
+async def test_the_message_that_closes_the_channel_is_found_without_its_words(
     broker: Broker, queue: AbstractQueue, monkeypatch: pytest.MonkeyPatch, places: list[int]
 ) -> None:
-    """Another version, or another server of the protocol, says it otherwise."""
+    """Another version, or another server of the protocol, words its errors otherwise."""
 
     def say(self: AmqpClosed, code: int, _text: str) -> None:
         self.code, self.text = code, "so nicht"
@@ -250,7 +252,7 @@ async def test_what_closes_the_channel_is_found_without_a_word_about_it(
 async def test_an_exchange_that_the_user_may_not_write_to_is_named(
     server: RabbitMQServer, channel: AbstractChannel, queue: AbstractQueue
 ) -> None:
-    """Of a topic exchange too, where it depends on the routing key."""
+    """Also of a topic exchange, where the right depends on the routing key."""
     named = uuid.uuid4().hex
     exchange = await channel.declare_exchange(named, "topic", durable=True)
     await queue.bind(exchange, "#")

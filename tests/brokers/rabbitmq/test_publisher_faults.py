@@ -1,4 +1,4 @@
-"""A publisher to RabbitMQ whose server is cut off, slow, hangs, takes nothing, or dies."""
+"""A publisher to RabbitMQ whose server is cut off, slow, hangs, is out of memory, or dies."""
 
 import array
 import fcntl
@@ -36,15 +36,15 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 def proxy(server: RabbitMQServer) -> Iterator[TcpProxy]:
-    """A way to the server that can be cut."""
+    """A proxy before the server, whose connections a test can cut."""
     with tcp_proxy(server.host, server.port) as running:
         yield running
 
 
-async def test_a_connection_that_is_cut_before_the_confirmations(
+async def test_a_cut_before_the_confirmations_leaves_messages_without_results(
     proxy: TcpProxy, queue: AbstractQueue
 ) -> None:
-    """What was told is there; the rest may be, and nothing more is told of it."""
+    """Reported messages are stored; others may be, and get no result."""
     page = some_messages(queue.name, 500)
     first, second = Told(), Told()
     async with publisher_at(broker_at(proxy.address)) as publisher:
@@ -66,9 +66,7 @@ async def test_a_connection_that_is_cut_before_the_confirmations(
         assert not second.errors
 
 
-async def test_confirmations_that_are_slow_are_waited_for(
-    proxy: TcpProxy, queue: AbstractQueue
-) -> None:
+async def test_slow_confirmations_are_waited_for(proxy: TcpProxy, queue: AbstractQueue) -> None:
     told = Told()
     async with (
         publisher_at(broker_at(proxy.address)) as publisher,
@@ -82,10 +80,10 @@ async def test_confirmations_that_are_slow_are_waited_for(
         assert told.confirmed == [*range(100)]
 
 
-async def test_of_a_publish_that_was_cancelled_nothing_is_sent_later(
+async def test_a_cancelled_publish_sends_nothing_later(
     server: RabbitMQServer, proxy: TcpProxy, queue: AbstractQueue
 ) -> None:
-    """Not even what the system still had to send."""
+    """Not even data that the system still had to send."""
     page = some_messages(queue.name, 2000, size=20_000)
     told = Told()
     async with publisher_at(broker_at(proxy.address)) as publisher:
@@ -95,13 +93,13 @@ async def test_of_a_publish_that_was_cancelled_nothing_is_sent_later(
                 pytest.fail("a server that hangs confirms nothing")
             assert not told.errors
             await anyio.wait_all_tasks_blocked()  # so that the loop has closed the socket
-            arrived = 65_536 + _unread(proxy._links[0]._ends[0])  # the proxy has read that much
+            arrived = 65_536 + _unread(proxy._links[0]._ends[0])  # bytes that the proxy has read
         await eventually(functools.partial(_alone, server))
     with safety():
         assert await count_of(queue) * 20_000 < arrived
 
 
-async def test_a_server_that_stands_still_holds_nobody_up_who_closes(
+async def test_close_does_not_wait_for_a_frozen_server(
     server: RabbitMQServer, queue: AbstractQueue
 ) -> None:
     async with publisher_at(broker_at(server.address, connect_timeout="1h")) as publisher:
@@ -111,10 +109,10 @@ async def test_a_server_that_stands_still_holds_nobody_up_who_closes(
             await publisher.close()
 
 
-async def test_a_server_without_memory_takes_messages_when_it_has_some(
+async def test_a_server_out_of_memory_takes_messages_once_it_has_some(
     server: RabbitMQServer, broker: Broker, queue: AbstractQueue
 ) -> None:
-    """It says so in the log: to the relay it is only slow."""
+    """The log reports it; for the relay the server is only slow."""
     told = Told()
     with capture_logs() as logs:
 
@@ -134,22 +132,22 @@ async def test_a_server_without_memory_takes_messages_when_it_has_some(
         assert told.confirmed == [*range(10)]
 
 
-async def test_a_server_that_says_nothing_any_more_is_lost(
+async def test_a_server_that_falls_silent_is_lost(
     proxy: TcpProxy, queue: AbstractQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Heartbeats notice it, though the connection is open still."""
+    """Missing heartbeats show it, though the connection is still open."""
     monkeypatch.setattr(connection, "_HEARTBEAT", 1)
     async with publisher_at(broker_at(proxy.address)) as publisher:
-        with proxy.swallow(), pytest.raises(BrokerUnavailable, match="says nothing any more"):
+        with proxy.swallow(), pytest.raises(BrokerUnavailable, match="has sent nothing for two"):
             await publisher.publish(some_messages(queue.name, 1), Told())
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("how", ["TERM", "KILL"])
-async def test_a_server_that_is_stopped_under_load_and_started_again(
+async def test_a_server_restarted_under_load_has_all_messages_in_order(
     server: RabbitMQServer, broker: Broker, how: Literal["TERM", "KILL"]
 ) -> None:
-    """All is there at the end, at least once, and in its order."""
+    """In the end all messages arrived, at least once and in order."""
     name = f"restarted-{how}"
     async with plain_channel(server) as channel:
         await channel.declare_queue(name, durable=True)
@@ -187,7 +185,7 @@ async def test_a_server_that_is_stopped_under_load_and_started_again(
 async def _published(
     publisher: Publisher, messages: list[OutgoingMessage]
 ) -> list[OutgoingMessage]:
-    """Publish them; those that are to be published again."""
+    """Publish messages; returns those that must be published again."""
     told = Told()
     with suppress(BrokerUnavailable):
         await publisher.publish(messages, told)
@@ -200,12 +198,12 @@ async def _has(queue: AbstractQueue, count: int) -> bool:
 
 
 def _unread(end: socket.socket) -> int:
-    """How many bytes have arrived there."""
+    """The number of bytes that have arrived there."""
     found = array.array("i", [0])
     fcntl.ioctl(end, termios.FIONREAD, found)
     return found[0]
 
 
 async def _alone(server: RabbitMQServer) -> bool:
-    """Whether the plain client has the only connection."""
+    """Whether only the plain client is connected."""
     return server.evaluate("length(rabbit_networking:local_connections())") == "1"

@@ -1,4 +1,4 @@
-"""The way to RabbitMQ: whatever is wrong with it is one clear line, without the secret."""
+"""Connecting to RabbitMQ: each trouble is one clear line, without the secret."""
 
 import re
 from pathlib import Path
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def _why_not(broker: Broker) -> str:
-    """Why no publisher can be opened."""
+    """The error of an opening that fails."""
     with pytest.raises(BrokerUnavailable) as told:
         await open_publisher("main", broker)
     found = str(told.value)
@@ -35,7 +35,7 @@ async def _works(broker: Broker, queue: AbstractQueue) -> None:
     assert told.confirmed == [0]
 
 
-async def test_a_wrong_password(server: RabbitMQServer) -> None:
+async def test_a_wrong_password_is_one_clear_line(server: RabbitMQServer) -> None:
     assert await _why_not(broker_at(server.address, password="wrong-secret")) == (
         f"broker 'main' at {server.address} closed the connection (ACCESS_REFUSED - Login was "
         "refused using authentication mechanism PLAIN. For details see the broker logfile.): "
@@ -55,16 +55,16 @@ async def test_a_password_file_is_read_at_each_connection(
     await _works(broker, queue)
 
 
-async def test_a_virtual_host_that_is_not_there(server: RabbitMQServer) -> None:
+async def test_a_missing_virtual_host_is_one_clear_line(server: RabbitMQServer) -> None:
     assert await _why_not(broker_at(server.address, virtual_host="nowhere")) == (
         f"broker 'main' at {server.address} closed the connection (NOT_ALLOWED - vhost nowhere not "
-        "found): let 'inbox' into the virtual host, or correct virtual_host of [brokers.main]."
+        "found): allow 'inbox' to use the virtual host, or correct virtual_host of [brokers.main]."
     )
     told = await _why_not(broker_at(server.address, virtual_host="x" * 128))
     assert "Max length exceeded for virtual_host" in told
 
 
-async def test_nobody_listens(server: RabbitMQServer) -> None:
+async def test_a_refused_connection_is_one_clear_line(server: RabbitMQServer) -> None:
     with held_port() as held:
         nobody = f"127.0.0.1:{held.getsockname()[1]}"
         assert await _why_not(broker_at(nobody)) == (
@@ -86,7 +86,7 @@ async def test_servers_are_tried_in_turn(server: RabbitMQServer, queue: Abstract
     )
 
 
-async def test_a_server_that_says_nothing(server: RabbitMQServer) -> None:
+async def test_a_server_without_an_answer_is_one_clear_line(server: RabbitMQServer) -> None:
     with tcp_proxy(server.host, server.port) as proxy, proxy.hold():
         assert await _why_not(broker_at(proxy.address, connect_timeout="100ms")) == (
             f"broker 'main' at {proxy.address} did not answer in time: start it, or correct "
@@ -94,12 +94,12 @@ async def test_a_server_that_says_nothing(server: RabbitMQServer) -> None:
         )
 
 
-async def test_a_port_of_something_else(server: RabbitMQServer) -> None:
-    hint = "Is it the port of AMQP, and are tls, tls_cert and tls_key right?"
+async def test_a_port_of_another_protocol_is_one_clear_line(server: RabbitMQServer) -> None:
+    hint = "Check that this is the port of AMQP, and tls, tls_cert and tls_key."
     assert (await _why_not(broker_at(server.tls_address))).endswith(hint)
     told = await _why_not(broker_at(server.address, tls=True))
     assert told == (
-        f"broker 'main' at {server.address} does not do TLS with us (WRONG_VERSION_NUMBER): "
+        f"broker 'main' at {server.address} fails at TLS (WRONG_VERSION_NUMBER): "
         "correct servers or tls of [brokers.main]."
     )
 
@@ -113,13 +113,11 @@ def _with_tls(server: RabbitMQServer, **more: object) -> Broker:
     return broker_at(server.tls_address, tls=True, **files | more)
 
 
-async def test_both_sides_show_their_certificates(
-    server: RabbitMQServer, queue: AbstractQueue
-) -> None:
+async def test_both_sides_verify_certificates(server: RabbitMQServer, queue: AbstractQueue) -> None:
     await _works(_with_tls(server), queue)
 
 
-async def test_a_certificate_that_no_authority_has_signed(
+async def test_a_certificate_without_a_known_authority_is_one_clear_line(
     server: RabbitMQServer, tmp_path: Path
 ) -> None:
     other = write_certificate(tmp_path, "localhost")
@@ -130,17 +128,17 @@ async def test_a_certificate_that_no_authority_has_signed(
     )
 
 
-async def test_a_certificate_of_another_name(server: RabbitMQServer) -> None:
+async def test_a_certificate_of_another_name_is_one_clear_line(server: RabbitMQServer) -> None:
     told = await _why_not(_with_tls(server, servers=[f"127.0.0.1:{server.tls_port}"]))
     assert "not trusted (IP address mismatch, certificate is not valid for '127.0.0.1'.)" in told
 
 
 @pytest.mark.parametrize("own", ["none", "another"])
-async def test_a_client_that_the_server_does_not_trust(
+async def test_a_client_that_the_server_does_not_trust_is_one_clear_line(
     server: RabbitMQServer, tmp_path: Path, own: str
 ) -> None:
     other = write_certificate(tmp_path, "localhost")
     files = {"tls_cert": other["certificate"], "tls_key": other["private_key"]}
     without = {"tls_cert": None, "tls_key": None}
     told = await _why_not(_with_tls(server, **(files if own == "another" else without)))
-    assert told.endswith("Is it the port of AMQP, and are tls, tls_cert and tls_key right?")
+    assert told.endswith("Check that this is the port of AMQP, and tls, tls_cert and tls_key.")

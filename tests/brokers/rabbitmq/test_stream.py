@@ -1,4 +1,4 @@
-"""A stream of RabbitMQ: read from the stored position on, and lost where that is gone."""
+"""A stream of RabbitMQ: read from the stored position, and lost if that is gone."""
 
 import uuid
 from collections.abc import AsyncIterator
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 
 _WITHIN = 30.0
 _STREAM: FieldTable = {"x-queue-type": "stream"}
-# Segments of so few bytes that retention removes some of them.
+# Small segments, so that retention removes some of them.
 _SMALL: FieldTable = {
     **_STREAM,
     "x-max-length-bytes": 2000,
@@ -28,7 +28,7 @@ _SMALL: FieldTable = {
 
 
 class Positions:
-    """What is stored of one stream, as `inbound/messages/streams.py` has it."""
+    """The stored position of one stream, as `inbound/messages/streams.py` keeps it."""
 
     def __init__(self, at: StreamPosition | None = None, begin: str = "oldest") -> None:
         self.at = at
@@ -37,14 +37,14 @@ class Positions:
     async def __call__(
         self, stream: str, end: StreamPosition | None = None
     ) -> StreamPosition | None:
-        """See `Stored`."""
+        """The stored position, as of `Stored`."""
         del stream
         if self.at is None and self._begin == "newest":
             self.at = end
         return self.at
 
     def store(self, message: IncomingMessage) -> None:
-        """It is stored, with all before it."""
+        """Store a message, and with it all before it."""
         assert message.position is not None
         self.at = StreamPosition(message.position, message.identity)
 
@@ -110,7 +110,7 @@ async def test_a_stream_is_read_from_its_oldest_message_on(
     assert found[7].id == "m7"
 
 
-async def test_it_goes_on_behind_what_was_stored(
+async def test_a_reader_continues_behind_the_stored_position(
     broker: Broker, channel: AbstractChannel, stream: AbstractQueue
 ) -> None:
     await _fill(channel, stream.name, 0, 9)
@@ -134,7 +134,7 @@ async def _latest(broker: Broker, name: str) -> list[IncomingMessage]:
         return await _received(consumer, 10)
 
 
-async def test_the_newest_is_what_comes_from_then_on(
+async def test_newest_begins_behind_existing_messages(
     broker: Broker, channel: AbstractChannel, stream: AbstractQueue
 ) -> None:
     await _fill(channel, stream.name, 0, 9)
@@ -142,13 +142,13 @@ async def test_the_newest_is_what_comes_from_then_on(
     async with _reading(broker, stream.name, positions):
         assert positions.at is not None
         assert positions.at.position == 9
-    await _fill(channel, stream.name, 10, 11)  # nobody reads meanwhile
+    await _fill(channel, stream.name, 10, 11)  # no consumer reads meanwhile
     async with _reading(broker, stream.name, positions) as consumer:
         with safety():
             assert _numbers(await _received(consumer, 2)) == [10, 11]
 
 
-async def test_an_operators_word_is_taken_as_it_is(
+async def test_a_position_of_an_operator_is_taken_as_it_is(
     broker: Broker, channel: AbstractChannel, stream: AbstractQueue
 ) -> None:
     await _fill(channel, stream.name, 0, 9)
@@ -166,7 +166,7 @@ async def test_a_stream_that_was_made_anew_is_lost(
         positions.store((await _received(consumer, 10))[-1])
     await stream.delete(if_unused=False, if_empty=False)
     quick = broker.model_copy(update={"connect_timeout": broker.connect_timeout / 5})
-    await _is_lost(quick, stream.name, positions, "there is none")
+    await _is_lost(quick, stream.name, positions, "the stream does not exist")
     await _declared(channel, stream.name)
     await _is_lost(quick, stream.name, positions, "it is empty")
     await _fill(channel, stream.name, 100, 104)
@@ -183,7 +183,9 @@ async def _is_lost(broker: Broker, name: str, positions: Positions, why: str) ->
     assert f"inboxd messages reset orders {name} --to" in str(told.value)
 
 
-async def test_what_retention_removed_is_lost(broker: Broker, channel: AbstractChannel) -> None:
+async def test_messages_removed_by_retention_are_a_loss(
+    broker: Broker, channel: AbstractChannel
+) -> None:
     name = uuid.uuid4().hex
     stream = await _declared(channel, name, _SMALL)
     await _fill(channel, name, 0, 4)
@@ -191,7 +193,7 @@ async def test_what_retention_removed_is_lost(broker: Broker, channel: AbstractC
     async with _reading(broker, name, positions) as consumer:
         positions.store((await _received(consumer, 3))[-1])
     await _fill(channel, name, 5, 200, size=200)
-    # The segments are judged when another one begins, so what is removed shows a little later.
+    # Retention runs when another segment begins, so a removal shows a little later.
     for _ in range(20):
         if await _is_removed(broker, name, positions):
             break
@@ -202,7 +204,7 @@ async def test_what_retention_removed_is_lost(broker: Broker, channel: AbstractC
 
 
 async def _is_removed(broker: Broker, name: str, positions: Positions) -> bool:
-    """Whether it is lost, for that reason."""
+    """Whether the stream is lost for that reason."""
     try:
         async with _reading(broker, name, positions):
             return False
@@ -210,16 +212,16 @@ async def _is_removed(broker: Broker, name: str, positions: Positions) -> bool:
         return "what followed was removed (retention)" in str(error)
 
 
-async def test_a_stream_that_is_missing_is_told(broker: Broker) -> None:
+async def test_a_missing_stream_is_named(broker: Broker) -> None:
     with pytest.raises(BrokerUnavailable, match="declare it, or correct rabbitmq_stream"):
         async with _reading(broker, uuid.uuid4().hex, Positions()):
             pass
 
 
-async def test_a_queue_is_no_stream(broker: Broker, channel: AbstractChannel) -> None:
+async def test_a_queue_is_not_read_as_a_stream(broker: Broker, channel: AbstractChannel) -> None:
     queue = await channel.declare_queue(uuid.uuid4().hex, durable=True)
     await _fill(channel, queue.name, 0, 2)
-    with pytest.raises(BrokerUnavailable, match="so it is no stream: name it by rabbitmq_queue"):
+    with pytest.raises(BrokerUnavailable, match="so it is not a stream: name it by rabbitmq_queue"):
         async with _reading(broker, queue.name, Positions()):
             pass
     await queue.delete(if_unused=False, if_empty=False)
@@ -236,7 +238,7 @@ async def test_a_stream_that_is_deleted_while_it_is_read_is_lost(
             await consumer.receive(1, _WITHIN)
 
 
-async def test_a_body_that_is_too_large_is_left_out_and_known_again(
+async def test_a_body_that_is_too_large_is_left_out_and_recognised_again(
     broker: Broker, channel: AbstractChannel, stream: AbstractQueue
 ) -> None:
     await _fill(channel, stream.name, 1, 2, size=2000)

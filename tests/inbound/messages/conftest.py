@@ -1,4 +1,4 @@
-"""A worker in the test's own loop, and a broker in its memory."""
+"""A worker in the test's event loop, with a broker in memory."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -18,7 +18,7 @@ Run = Callable[..., AbstractAsyncContextManager[None]]
 
 @pytest.fixture
 def broker(monkeypatch: pytest.MonkeyPatch) -> MemoryBroker:
-    """One that every kind of broker leads to."""
+    """A broker in memory, which replaces every kind of broker."""
     found = MemoryBroker()
     monkeypatch.setattr(kinds, "consumer_of", lambda _: found.open_consumer)
     return found
@@ -26,7 +26,7 @@ def broker(monkeypatch: pytest.MonkeyPatch) -> MemoryBroker:
 
 @pytest.fixture
 def run(database: Database, broker: MemoryBroker) -> Run:
-    """A worker that reads the source `results`; what is given are its settings."""
+    """Runs a worker that reads the source `results`; arguments are settings of the source."""
 
     @asynccontextmanager
     async def running(
@@ -64,6 +64,6 @@ def _plugin() -> Handlers:
 
     @handlers.event("nothing.of.it")
     async def pass_by(event: Event[Any], ctx: EventContext) -> None:
-        """Events stay, to be counted."""
+        """Handle a type that no test sends, so that all events stay unsettled."""
 
     return handlers

@@ -1,4 +1,4 @@
-"""What becomes of a message: an event with all that it says, or a dead letter with the reason."""
+"""Events of a message, with all its attributes; or a dead letter with the reason."""
 
 from base64 import b64encode
 from datetime import UTC, datetime
@@ -83,8 +83,8 @@ _RELAYED = {
 }
 
 
-def test_what_a_relay_publishes_is_the_same_event_here() -> None:
-    """Its attributes and headers as `cloud_events` writes them, over NATS."""
+def test_a_relayed_event_is_the_same_event_here() -> None:
+    """Attributes and headers are those that `cloud_events` writes, over NATS."""
     origin = CloudEvent(
         id=_ID,
         source="/bets",
@@ -113,14 +113,14 @@ def test_what_a_relay_publishes_is_the_same_event_here() -> None:
     assert (own[0].tenant, own[0].entity_type, own[0].entity_id) == ("x", "match", None)
 
 
-def test_structured_mode() -> None:
+def test_structured_mode_is_understood() -> None:
     document = {**_BINARY, "data": {"n": 1.50}, "traceparent": _TRACE, "datacontenttype": "x/json"}
     message = incoming(1, document, content_type="Application/CloudEvents+JSON; charset=utf-8")
     found = _received(message, type_prefix="shop.")
     [event] = found.events
     assert (event.type, event.payload) == ("shop.bet.paid", '{"n":1.5}')
     assert (event.event_id, event.traceparent) == (UUID(_ID), _TRACE)
-    assert found.body == message.body, "the raw one is kept where it becomes a dead letter"
+    assert found.body == message.body, "a dead letter would keep the raw body"
 
 
 def test_a_cloud_event_without_data_has_null() -> None:
@@ -149,7 +149,7 @@ def test_the_settings_go_before_the_cloud_event() -> None:
     assert _headers(event)["x-tenant"] == "acme"
 
 
-def test_a_topic_each() -> None:
+def test_an_event_is_copied_for_each_topic() -> None:
     found = _received(incoming(1), type="a", topics=["one", "two"])
     assert [event.topic for event in found.events] == ["one", "two"]
     assert len({event.event_id for event in found.events}) == 1
@@ -158,7 +158,7 @@ def test_a_topic_each() -> None:
 # ------------------------------------------------------------------------------------ its own id
 
 
-def test_a_message_that_comes_again_has_the_same_id() -> None:
+def test_a_redelivered_message_has_the_same_id() -> None:
     given: list[dict[str, Any]] = [
         {"position": 1, "identity": "i"},
         {"position": 1, "identity": "i of this delivery"},
@@ -172,7 +172,7 @@ def test_a_message_that_comes_again_has_the_same_id() -> None:
     assert len(ids) == 3
 
 
-def test_other_messages_have_other_ids() -> None:
+def test_different_messages_have_different_ids() -> None:
     place: dict[str, Any] = {"position": 1, "identity": "i", "stream": "t/0"}
     others: list[dict[str, Any]] = [
         place,
@@ -206,7 +206,7 @@ def test_other_messages_have_other_ids() -> None:
         ),
     ],
 )
-def test_the_dedup_key_where_the_settings_name_none(given: dict[str, Any], key: str | None) -> None:
+def test_the_default_dedup_key_is_the_broker_s(given: dict[str, Any], key: str | None) -> None:
     assert _event(incoming(body={}, **given), "rabbitmq", type="a").dedup_key == key
     assert _event(incoming(body={}, **given), "rabbitmq", type="a", dedup_key="").dedup_key is None
 
@@ -221,14 +221,14 @@ def test_the_dedup_key_where_the_settings_name_none(given: dict[str, Any], key: 
         ("rabbitmq", {"sent_to": "orders", "stream": "queue", "position": None}, "queue"),
     ],
 )
-def test_the_ordering_key_where_the_settings_name_none(
+def test_the_default_ordering_key_is_the_broker_s(
     kind: str, given: dict[str, Any], key: str
 ) -> None:
     assert _event(incoming(body={}, **given), kind, type="a").ordering_key == key
 
 
 @pytest.mark.parametrize("key", ["x" * 256, "é" * 128, "a\0b"])
-def test_a_key_that_no_column_can_have_is_a_hash(key: str) -> None:
+def test_a_key_that_no_column_can_store_is_hashed(key: str) -> None:
     ordering = _event(incoming(key=key), type="a").ordering_key
     dedup = _event(incoming(None, id=key), "rabbitmq", type="a").dedup_key
     for made in (ordering, dedup):
@@ -251,7 +251,7 @@ def test_a_key_that_no_column_can_have_is_a_hash(key: str) -> None:
         ({"type": "a", "body": "text"}, {"body": b"\0"}, "NUL"),
         ({"type": "a", "max_body": 16}, {"body": b"", "left_out": _LEFT_OUT}, "has 29 bytes, more"),
         ({}, {"body": b"{}"}, "neither type nor type_from"),
-        ({"type_from": "pointer:/t"}, {"body": b'{"t": {}}'}, "is no key"),
+        ({"type_from": "pointer:/t"}, {"body": b'{"t": {}}'}, "cannot be a key"),
         ({"type_from": "header:x-type"}, {}, "no header x-type"),
         ({"type_from": "header:x-type"}, {"headers": {"x-type": "a\0"}}, "NUL"),
         ({"type_from": "pointer:/t"}, {"body": b'{"t": "%b"}' % (b"x" * 300)}, "has 300 bytes"),
@@ -264,7 +264,7 @@ def test_a_key_that_no_column_can_have_is_a_hash(key: str) -> None:
         ),
     ],
 )
-def test_what_cannot_be_an_event_is_a_dead_letter(
+def test_an_unusable_message_is_a_dead_letter(
     source: dict[str, Any], given: dict[str, Any], reason: str
 ) -> None:
     message = incoming(**given)
@@ -282,7 +282,7 @@ def test_what_cannot_be_an_event_is_a_dead_letter(
         assert payload == orjson.loads(body)
 
 
-def test_an_erasure_finds_what_is_broken() -> None:
+def test_an_erasure_finds_broken_events() -> None:
     of = _BINARY | {"tenant": "acme", "entitytype": "user", "entityid": "42"}
     message = incoming(1, b"not JSON", headers={f"ce_{name}": each for name, each in of.items()})
     event = _event(message)
@@ -290,7 +290,7 @@ def test_an_erasure_finds_what_is_broken() -> None:
     assert (event.tenant, event.entity_type, event.entity_id) == ("acme", "user", "42")
 
 
-def test_a_message_that_is_too_large_is_told_from_others_by_its_whole_body() -> None:
+def test_a_too_large_message_is_identified_by_its_whole_body() -> None:
     bodies = [b'{"a": "%d0000000000000"}' % n for n in (1, 2)]
     for max_body in (1000, 16):
         came = [kept(body, max_body) for body in bodies]
@@ -302,7 +302,7 @@ def test_a_message_that_is_too_large_is_told_from_others_by_its_whole_body() -> 
         assert [event.broken is None for event in events] == [max_body == 1000] * 2
 
 
-def test_lineage_that_is_none_is_left_out() -> None:
+def test_invalid_lineage_is_left_out() -> None:
     extensions = {"correlationid": "x" * 300, "causationid": "not a uuid", "traceparent": "00-1"}
     extensions["schemaversion"] = "99999"
     named = {f"ce_{name}": value for name, value in (_BINARY | extensions).items()}
@@ -311,13 +311,13 @@ def test_lineage_that_is_none_is_left_out() -> None:
     assert (found.causation_id, event.traceparent, event.broken) == (None, None, None)
     assert found.schema_version == 1
     assert found.correlation_id is not None
-    assert len(found.correlation_id) == 64, "one story still has one name"
+    assert len(found.correlation_id) == 64, "the hash names the whole story"
 
 
 @pytest.mark.parametrize(
     ("sent_at", "there"), [(1.5, True), (-5.0, False), (1e15, False), (float("nan"), False)]
 )
-def test_when_it_was_sent_is_when_it_happened(sent_at: float, there: bool) -> None:
+def test_the_time_of_sending_is_the_default_time_of_an_event(sent_at: float, there: bool) -> None:
     found = _received(incoming(1, {}, sent_at=sent_at), type="a").occurred_at
     assert (found is not None) is there
     assert not there or found == datetime.fromtimestamp(1.5, UTC)
@@ -331,7 +331,7 @@ def test_when_it_was_sent_is_when_it_happened(sent_at: float, there: bool) -> No
         ({"position": None, "dedup_key": ""}, False),
     ],
 )
-def test_what_a_sender_calls_it_is_not_all_that_tells_it_from_others(
+def test_an_event_has_another_id_if_the_sender_s_is_used_already(
     given: dict[str, Any], other: bool
 ) -> None:
     source = {"dedup_key": given.pop("dedup_key")} if "dedup_key" in given else {}
@@ -342,7 +342,7 @@ def test_what_a_sender_calls_it_is_not_all_that_tells_it_from_others(
     assert _received(incoming(body={}, **given), type="a").other_id is None
 
 
-def test_an_id_that_is_almost_a_uuid_is_none() -> None:
+def test_an_id_that_is_almost_a_uuid_is_not_used() -> None:
     for text in (uuid4().hex, "{" + str(uuid4()) + "}", "x" * 36, "urn:uuid:" + str(uuid4())):
         named = {f"ce_{name}": value for name, value in (_BINARY | {"id": text}).items()}
         event = _event(incoming(1, {}, headers=named))

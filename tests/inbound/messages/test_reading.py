@@ -1,4 +1,4 @@
-"""One consumer: what is received, stored and acknowledged, in which order, whatever goes wrong."""
+"""One consumer: the order of receiving, storing and acknowledging, whatever fails."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -32,7 +32,7 @@ def _bodies(count: int, start: int = 1) -> list[dict[str, int]]:
 
 @asynccontextmanager
 async def _slow_commit(database: Database) -> AsyncIterator[None]:
-    """Nothing of the source can be stored meanwhile."""
+    """Blocks all writes of the source."""
     async with database.connect() as other:
         transaction = other.transaction()
         await transaction.start()
@@ -41,7 +41,7 @@ async def _slow_commit(database: Database) -> AsyncIterator[None]:
         await transaction.rollback()
 
 
-async def test_it_acknowledges_what_is_stored(
+async def test_stored_messages_are_acknowledged(
     database: Database, broker: MemoryBroker, run: Run
 ) -> None:
     broker.put(*_bodies(25))
@@ -59,10 +59,10 @@ async def test_it_acknowledges_what_is_stored(
         assert await database.fetchval("select position from inboxd.stream_positions") == 28
 
 
-async def test_nothing_is_acknowledged_before_its_commit_and_little_is_held(
+async def test_messages_are_acknowledged_after_their_commit_and_few_are_held(
     database: Database, broker: MemoryBroker, run: Run
 ) -> None:
-    """While a page cannot be committed, one more is received, and no other."""
+    """While a page cannot be committed, one more page is received, and no further one."""
     async with run():
         broker.put(*_bodies(1))
         await broker.until_acknowledged(1)
@@ -79,10 +79,10 @@ async def test_nothing_is_acknowledged_before_its_commit_and_little_is_held(
 
 
 @pytest.mark.parametrize("kind", ["nats", "rabbitmq"])
-async def test_a_commit_that_takes_longer_than_the_broker_waits(
+async def test_a_commit_slower_than_the_broker_s_limit_stores_once(
     database: Database, broker: MemoryBroker, run: Run, kind: str
 ) -> None:
-    """The broker gives it to the next consumer (R0.4): it comes again, and is stored once."""
+    """The broker delivers the page to the next consumer (R0.4); it is stored once."""
     broker.positions, broker.rewinds = kind == "nats", True
     async with run(kind):
         broker.put(*_bodies(1))
@@ -99,7 +99,7 @@ async def test_a_commit_that_takes_longer_than_the_broker_waits(
         assert broker.most_consumers == 1
 
 
-async def test_an_acknowledgement_that_is_lost_costs_nothing(
+async def test_a_lost_acknowledgement_doubles_nothing(
     database: Database, broker: MemoryBroker, run: Run
 ) -> None:
     broker.positions = False
@@ -115,7 +115,7 @@ async def test_an_acknowledgement_that_is_lost_costs_nothing(
 
 
 @pytest.mark.parametrize("call", ["open", "receive"])
-async def test_a_broker_that_is_away_is_tried_again(
+async def test_an_absent_broker_is_tried_again(
     database: Database, broker: MemoryBroker, run: Run, call: str
 ) -> None:
     broker.put(*_bodies(5))
@@ -127,13 +127,13 @@ async def test_a_broker_that_is_away_is_tried_again(
         assert await _stored(database) == [1, 2, 3, 4, 5]
     told = [each for each in logs if each["event"] == "a source of messages is not read"]
     assert [each["source"] for each in told] == ["results"]
-    assert not broker.consumers, "all are closed"
+    assert not broker.consumers, "all consumers are closed"
 
 
 # ---------------------------------------------------------------------------------------- poison
 
 
-async def test_poison_in_the_middle_of_a_page(
+async def test_invalid_messages_in_a_page_are_dead_letters(
     database: Database, broker: MemoryBroker, run: Run
 ) -> None:
     broker.put({"n": 1}, b"<poison/>", {"n": 3}, b"\xff\x00", {"n": 5})
@@ -148,7 +148,7 @@ async def test_poison_in_the_middle_of_a_page(
         assert await database.fetchval("select position from inboxd.stream_positions") == 5
 
 
-async def test_what_the_database_refuses_is_a_dead_letter_alone(
+async def test_only_the_refused_message_is_a_dead_letter(
     database: Database, broker: MemoryBroker, run: Run
 ) -> None:
     await database.execute(
@@ -165,10 +165,10 @@ async def test_what_the_database_refuses_is_a_dead_letter_alone(
     assert "CheckViolationError" in dead["errors"]
 
 
-async def test_what_the_database_takes_an_hour_for_is_a_dead_letter_alone(
+async def test_only_the_message_that_takes_too_long_is_a_dead_letter(
     database: Database, broker: MemoryBroker, run: Run
 ) -> None:
-    """A message of a stream that cannot be stored would hold up all behind it."""
+    """Such a message must not hold up the rest of its stream."""
     await database.execute(
         "create function slow() returns trigger language plpgsql as $$ begin"
         " perform pg_sleep(3600); return new; end $$;"
@@ -184,7 +184,7 @@ async def test_what_the_database_takes_an_hour_for_is_a_dead_letter_alone(
     assert "the database takes too long for it" in dead["errors"]
 
 
-async def test_a_topic_each_and_pages_by_weight(
+async def test_pages_are_split_by_weight_and_events_copied_per_topic(
     database: Database, broker: MemoryBroker, run: Run
 ) -> None:
     broker.put(*_bodies(10))
@@ -198,10 +198,10 @@ async def test_a_topic_each_and_pages_by_weight(
         assert [tuple(row) for row in rows] == [("one", 10, 4), ("two", 10, 4)]
 
 
-# ----------------------------------------------------------------------------- where it goes on
+# ----------------------------------------------------------------------------- resumption
 
 
-async def test_it_goes_on_behind_what_is_stored(
+async def test_reading_resumes_behind_the_stored_position(
     database: Database, broker: MemoryBroker, run: Run
 ) -> None:
     broker.put(*_bodies(5))
@@ -216,10 +216,10 @@ async def test_it_goes_on_behind_what_is_stored(
         assert await _stored(database) == [*range(1, 8)]
 
 
-async def test_what_is_stored_is_passed_over_though_its_events_are_gone(
+async def test_stored_messages_are_passed_over_even_without_their_rows(
     database: Database, broker: MemoryBroker, run: Run
 ) -> None:
-    """The position tells, not the rows: history may have forgotten them."""
+    """The position counts, not the rows: history may have dropped them."""
     broker.rewinds = True
     broker.trouble["acknowledge"], broker.stays = _CUT, True
     broker.put(*_bodies(5))
@@ -238,7 +238,7 @@ async def test_what_is_stored_is_passed_over_though_its_events_are_gone(
         assert await _stored(database) == [6]
 
 
-async def test_a_database_from_a_backup_gets_again_what_came_since(
+async def test_a_restored_database_gets_later_messages_again(
     database: Database, broker: MemoryBroker, run: Run
 ) -> None:
     broker.put(*_bodies(5))
@@ -254,14 +254,14 @@ async def test_a_database_from_a_backup_gets_again_what_came_since(
             assert await _stored(database) == [*range(1, 7)]
         again = await database.fetch("select event_id from inboxd.events order by event_id")
     with safety():
-        assert {row[0] for row in ids} < {row[0] for row in again}, "with the same ids"
+        assert {row[0] for row in ids} < {row[0] for row in again}, "the events have the same ids"
 
 
 @pytest.mark.parametrize("begin", ["oldest", "newest"])
-async def test_where_a_stream_begins(
+async def test_a_stream_begins_where_the_settings_say(
     database: Database, broker: MemoryBroker, run: Run, begin: str
 ) -> None:
-    """What comes while nobody reads is not left out, though nothing was stored yet."""
+    """Messages that arrive before the first reading are not left out."""
     broker.put(*_bodies(3))
     async with run(begin=begin):
         await broker.until(lambda: bool(broker.consumers))
@@ -276,10 +276,10 @@ def _last(broker: MemoryBroker) -> int | None:
     return broker.acknowledged[-1].position
 
 
-async def test_a_stream_that_another_worker_has_opened_is_left_to_it(
+async def test_a_stream_that_another_worker_opened_is_dropped(
     database: Database, broker: MemoryBroker, run: Run
 ) -> None:
-    """As when a Kafka group divides its partitions anew: the others of the page are stored."""
+    """After a rebalance of a Kafka group the other streams of the page are stored."""
     for stream in ("results/0", "results/1"):
         broker.put({"n": 1}, stream=stream)
     async with run("kafka"):
@@ -300,7 +300,7 @@ async def test_a_stream_that_another_worker_has_opened_is_left_to_it(
         assert [row["position"] for row in positions] == [2, 3]
 
 
-async def test_a_stream_that_an_operator_reset_is_read_from_there(
+async def test_a_reset_stream_is_read_from_its_new_position(
     database: Database, broker: MemoryBroker, run: Run
 ) -> None:
     broker.put(*_bodies(5))
@@ -322,7 +322,7 @@ async def test_a_stream_that_an_operator_reset_is_read_from_there(
 # ------------------------------------------------------------------------------------------ acks
 
 
-async def test_messages_of_a_stream_are_acknowledged_in_order_none_left_out(
+async def test_all_messages_of_a_stream_are_acknowledged_in_order(
     broker: MemoryBroker, run: Run
 ) -> None:
     seen: list[int] = []

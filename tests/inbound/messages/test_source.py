@@ -1,4 +1,4 @@
-"""The life of a source: when it is read and by whom, and what stops it."""
+"""The life of a source: which worker reads it and when, and what stops it."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -27,7 +27,7 @@ async def _states(database: Database) -> list[str]:
 
 
 async def _is(database: Database, *states: str) -> None:
-    """Wait until the workers tell these states."""
+    """Wait until the workers report these states."""
 
     async def told() -> bool:
         return await _states(database) == [*states]
@@ -48,7 +48,7 @@ async def _operator(database: Database) -> AsyncIterator[Session]:
 
 @asynccontextmanager
 async def _away(database: Database) -> AsyncIterator[None]:
-    """Nobody can connect to the database, and whoever was is not any more."""
+    """Refuses connections to the database, and ends the existing ones."""
     connection = await asyncpg.connect(database.dsn.rpartition("/")[0] + "/postgres")
     name = database.name
     try:
@@ -73,7 +73,7 @@ async def test_a_paused_source_holds_nothing(
         await broker.until_acknowledged(1)
         await controls.pause(session, "source", "results", "me", None)
         await _is(database, "paused")
-        assert not broker.consumers, "what it had is the broker's again"
+        assert not broker.consumers, "the broker has its messages again"
         broker.put({"n": 2})
         await controls.resume(session, "source", "results")
         await broker.until_acknowledged(2)
@@ -81,7 +81,7 @@ async def test_a_paused_source_holds_nothing(
         assert await _count(database) == 2
 
 
-async def test_a_paused_topic_of_the_settings_stops_it(
+async def test_a_paused_topic_of_the_settings_stops_the_source(
     database: Database, broker: MemoryBroker, run: Run
 ) -> None:
     broker.put({"n": 1})
@@ -96,10 +96,10 @@ async def test_a_paused_topic_of_the_settings_stops_it(
         assert await _count(database) == 2
 
 
-async def test_a_paused_topic_that_its_type_is_subscribed_to_stops_it(
+async def test_a_paused_topic_of_a_subscription_stops_the_source(
     database: Database, broker: MemoryBroker, run: Run
 ) -> None:
-    """What was received is not stored, but given back."""
+    """Messages that were received are not stored, and go back to the broker."""
     await database.execute("insert into inboxd.subscriptions values ('match.result', 'matches')")
     broker.put({"n": 1})
     async with _operator(database) as session:
@@ -123,7 +123,7 @@ async def test_a_paused_topic_that_its_type_is_subscribed_to_stops_it(
 
 
 @pytest.mark.parametrize("kind", ["nats", "rabbitmq"])
-async def test_one_worker_reads_and_another_goes_on_at_once(
+async def test_another_worker_reads_at_once_when_the_reader_leaves(
     database: Database, broker: MemoryBroker, run: Run, kind: str
 ) -> None:
     broker.positions = kind == "nats"
@@ -147,10 +147,10 @@ async def test_one_worker_reads_and_another_goes_on_at_once(
     with safety():
         assert broker.most_consumers == 1
         assert await _count(database) == 2
-    assert await _states(database) == [], "who leaves tells no more"
+    assert await _states(database) == [], "a worker that leaves removes its report"
 
 
-async def test_a_worker_that_cannot_reach_the_broker_lets_another_read(
+async def test_a_worker_that_cannot_reach_the_broker_frees_the_lease(
     database: Database, broker: MemoryBroker, run: Run
 ) -> None:
     away = BrokerUnavailable("the broker 'memory' cannot be reached from here")
@@ -168,13 +168,15 @@ async def test_a_worker_that_cannot_reach_the_broker_lets_another_read(
     assert told[:2] == ["a source of messages is not read", "a source of messages is read"]
 
 
-async def test_a_group_has_all_workers(database: Database, broker: MemoryBroker, run: Run) -> None:
+async def test_all_workers_read_a_grouped_source(
+    database: Database, broker: MemoryBroker, run: Run
+) -> None:
     async with run("kafka"), run("kafka"):
         await _is(database, "reading", "reading")
     assert broker.most_consumers == 2
 
 
-async def test_what_workers_told_that_are_gone_is_forgotten(
+async def test_reports_of_dead_workers_are_removed(
     database: Database, broker: MemoryBroker, run: Run
 ) -> None:
     await database.execute(
@@ -188,7 +190,7 @@ async def test_what_workers_told_that_are_gone_is_forgotten(
 # --------------------------------------------------------------------------------------- failures
 
 
-async def test_a_stream_that_is_lost_stops_its_source_until_it_is_reset(
+async def test_a_lost_stream_stops_its_source_until_a_reset(
     database: Database, broker: MemoryBroker, run: Run
 ) -> None:
     broker.put({"n": 1})
@@ -208,10 +210,10 @@ async def test_a_stream_that_is_lost_stops_its_source_until_it_is_reset(
             assert trouble is None
     told = [each for each in logs if each["event"] == "a source of messages has lost its stream"]
     assert [each["log_level"] for each in told] == ["error"]
-    assert broker.calls.count("open") == 2, "it is not tried again and again"
+    assert broker.calls.count("open") == 2, "the lost stream is not opened again and again"
 
 
-async def test_a_database_that_is_away_stops_the_reading(
+async def test_an_absent_database_stops_the_reading(
     database: Database, broker: MemoryBroker, run: Run
 ) -> None:
     async with run():
@@ -230,7 +232,7 @@ async def test_a_database_that_is_away_stops_the_reading(
 async def test_a_full_disk_stops_the_reading(
     database: Database, broker: MemoryBroker, run: Run
 ) -> None:
-    """As the server tells of one: what cannot be written now is no dead letter."""
+    """A message that cannot be written now must not become a dead letter."""
     await database.execute(
         "create function full_disk() returns trigger language plpgsql as $$ begin"
         " raise exception 'No space left on device' using errcode = 'disk_full'; end $$"
@@ -250,7 +252,7 @@ async def test_a_full_disk_stops_the_reading(
         assert [row["status"] for row in statuses] == ["pending"]
 
 
-async def test_a_source_that_cannot_be_compiled_lets_no_worker_start(
+async def test_a_source_with_invalid_settings_lets_no_worker_start(
     database: Database, run: Run
 ) -> None:
     with pytest.raises(SettingsError, match=r"^\[inbound\.messages\.results\]: tenant has 300"):
@@ -260,7 +262,7 @@ async def test_a_source_that_cannot_be_compiled_lets_no_worker_start(
 
 
 @pytest.mark.direct("the pooler knows one role")
-async def test_the_workers_role_is_enough(
+async def test_the_worker_s_role_has_enough_privileges(
     database: Database, broker: MemoryBroker, run: Run
 ) -> None:
     name = f"{database.name}_daemon"
@@ -280,7 +282,7 @@ async def test_the_workers_role_is_enough(
         await database.execute(f"drop owned by {name}; drop role {name}")
 
 
-async def test_how_far_it_is_behind_is_told(
+async def test_the_lag_of_a_source_is_reported(
     database: Database, broker: MemoryBroker, run: Run
 ) -> None:
     async with run():

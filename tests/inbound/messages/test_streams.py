@@ -1,4 +1,4 @@
-"""What one consumer's streams let through: what is new, once, while they are this worker's."""
+"""The streams of one consumer accept new messages, once, while they belong to this worker."""
 
 import copy
 from collections.abc import AsyncIterator
@@ -33,14 +33,16 @@ def _streams(pool: Pool, *, grouped: bool) -> OpenedStreams:
 
 
 def _message(position: int | None) -> ReceivedMessage:
-    """One whose sender gave it an id, so that its event has another one if that is taken."""
+    """A message with an id of its sender; its event gets another id if that one is used."""
     message = received(position)
     message.other_id = uuid7()
     return message
 
 
-async def test_what_comes_twice_in_a_page_is_stored_once(database: Database, pool: Pool) -> None:
-    """As when a Kafka group divides its partitions anew in the middle of a page."""
+async def test_a_message_that_is_twice_in_a_page_is_stored_once(
+    database: Database, pool: Pool
+) -> None:
+    """A rebalance of a Kafka group in the middle of a page causes that."""
     streams = _streams(pool, grouped=True)
     await streams.stored(STREAM)
     messages = {position: _message(position) for position in (5, 6, 7, 8)}
@@ -55,8 +57,8 @@ async def test_what_comes_twice_in_a_page_is_stored_once(database: Database, poo
 
 
 @pytest.mark.parametrize("grouped", [True, False])
-async def test_a_stream_that_another_worker_has_opened(pool: Pool, grouped: bool) -> None:
-    """What one worker reads alone is not passed by: it would be acknowledged."""
+async def test_a_stream_that_another_worker_opened_is_not_stored(pool: Pool, grouped: bool) -> None:
+    """A worker that reads alone must not skip them: skipped messages would be acknowledged."""
     streams = _streams(pool, grouped=grouped)
     await streams.stored(STREAM)
     await _streams(pool, grouped=grouped).stored(STREAM)
@@ -68,7 +70,7 @@ async def test_a_stream_that_another_worker_has_opened(pool: Pool, grouped: bool
             await streams.watch()
 
 
-async def test_a_page_whose_storing_was_cancelled_does_not_count_as_stored() -> None:
+async def test_a_page_with_a_cancelled_storing_is_not_acknowledged() -> None:
     class Endless:
         async def store(self, _page: object) -> None:
             await anyio.sleep_forever()
@@ -78,5 +80,5 @@ async def test_a_page_whose_storing_was_cancelled_does_not_count_as_stored() -> 
         tasks.start_soon(page.store, cast(PageStoring, Endless()))
         await anyio.wait_all_tasks_blocked()
         tasks.cancel_scope.cancel()
-    with pytest.raises(DatabaseError, match="not stored to its end"):
+    with pytest.raises(DatabaseError, match="the worker stopped"):
         await page.wait()

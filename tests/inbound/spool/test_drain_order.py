@@ -1,7 +1,7 @@
-"""A drain over several folders: what was spooled before another receipt came is written before it.
+"""A drain over several folders writes receipts in the order in which they were spooled.
 
-Receipts are appended one after the other, as by a sender that waits for each answer, to any of the
-folders, also while the drain reads them: between two folders, and while a page is being stored.
+Receipts are appended one after the other, as by a sender that waits for each answer, to any folder,
+also while the drain reads: between two folders, and while a page is being stored.
 """
 
 from collections import deque
@@ -29,15 +29,15 @@ from inboxd.model.receipt import Receipt, ReceivedEvent
 from inboxd.store.receipts import Stored
 from tests.support.verdicts import safety
 
-# A folder by its number, and the length of a receipt's body.
+# The number of a folder, and the length of a receipt's body.
 Step = tuple[int, int]
 
 
 class Host(SystemFiles):
-    """Processes that spool on one host; some of it while a drain looks into a folder."""
+    """Processes that spool on one host, also while a drain reads a folder."""
 
     def __init__(self, path: Path, count: int) -> None:
-        """Each process has a folder of its own."""
+        """Each process has its own folder."""
         self.path = path
         self._owned = [own(path) for _ in range(count)]
         self._logs = [
@@ -49,11 +49,11 @@ class Host(SystemFiles):
         self._stored = Event()
         self.written: list[int] = []
         self.appended = 0
-        # What happens at each look into a folder: receipts are appended, or a page gets stored.
+        # Steps before each reading of a folder: receipts are appended, or a page is stored.
         self.looks: deque[Sequence[Step] | None] = deque()
 
     def names(self, folder: Path) -> list[str]:
-        """What is in a folder, after what happens before that look."""
+        """List a folder, after the steps before that reading."""
         happens = self.looks.popleft() if self.looks else ()
         if happens is None:
             self._stored.clear()
@@ -63,7 +63,7 @@ class Host(SystemFiles):
         return super().names(folder)
 
     def append(self, steps: Sequence[Step]) -> None:
-        """Spool receipts; those that come while the gate is closed are refused, as in operation."""
+        """Spool receipts; a closed gate refuses them, as in operation."""
         for folder, length in steps:
             try:
                 with self._gates.opened(["results"], within=0.0):
@@ -77,24 +77,23 @@ class Host(SystemFiles):
                 continue
 
     async def store(self, page: Sequence[Receipt]) -> list[Stored]:
-        """The database's part."""
+        """Write a page, in place of the database."""
         await anyio.lowlevel.checkpoint()
         self.written += [int(each.body.split()[0]) for each in page]
         self._stored.set()
         return [Stored([each.receipt_id], "stored") for each in page]
 
     def drain(self) -> Drain:
-        """One of the whole host."""
+        """A drain of the whole host."""
         return Drain(self.path, self, self._gates, self.store, remembers=None)
 
     def end(self) -> None:
-        """Let the folders go."""
         for each in self._owned:
             each.release()
 
 
 def numbered(number: int, length: int) -> Receipt:
-    """A receipt that says which one it is."""
+    """A receipt whose body has its number."""
     return Receipt(
         receipt_id=uuid4(),
         received_at=datetime.now(UTC),
@@ -110,9 +109,9 @@ def numbered(number: int, length: int) -> Receipt:
 
 @pytest.fixture
 def pages(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Pages so small that a few receipts are many of them."""
+    """Makes pages so small that a few receipts fill several of them."""
     with monkeypatch.context() as patch:
-        patch.setattr(module, "_PAGE", 4)
+        patch.setattr(module, "_PAGE_ROWS", 4)
         patch.setattr(module, "_PAGE_BYTES", 600)
         yield
 
@@ -135,7 +134,7 @@ STEPS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 300)), max_size=6)
     before=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 300)), max_size=40),
     looks=st.lists(st.none() | STEPS, max_size=40),
 )
-def test_receipts_are_written_in_the_order_in_which_they_were_spooled(
+def test_receipts_are_written_in_the_order_of_spooling(
     folders: int, rows: int, before: Sequence[Step], looks: Sequence[Sequence[Step] | None]
 ) -> None:
     with TemporaryDirectory() as folder:
@@ -149,10 +148,10 @@ def test_receipts_are_written_in_the_order_in_which_they_were_spooled(
 
 
 @pytest.mark.anyio
-async def test_a_receipt_that_comes_between_two_folders_waits_for_an_older_one(
+async def test_a_receipt_spooled_between_two_folders_waits_for_an_older_one(
     tmp_path: Path,
 ) -> None:
-    """The first folder has been read when it gets a receipt, and then the second gets a newer."""
+    """The first folder gets a receipt after it was read, and then the second a newer one."""
     for looks in range(1, 9):
         host = Host(tmp_path / str(looks), 2)
         host.append([(0, 10), (1, 10)])

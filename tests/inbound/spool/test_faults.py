@@ -1,4 +1,4 @@
-"""What was broken once: numbers used again, marks that are gone, a disk full of what is drained."""
+"""Regressions: reused numbers, lost marks, a disk full of drained segments."""
 
 import random
 import threading
@@ -46,10 +46,10 @@ def process(tables: Tables, tmp_path: Path) -> Process:
     return Process(tables, tmp_path)
 
 
-def test_a_number_that_a_reader_saw_of_a_failed_write_is_not_given_again(
+def test_a_number_of_a_failed_write_is_not_reused(
     disk: VolatileFiles,
 ) -> None:
-    """The drain read two frames of a page while it was written, and then the disk was full."""
+    """The drain read two frames of a page during its write, which then failed on a full disk."""
     log, reader = appender(disk), Reader(FOLDER, disk)
     log.append(written(1))
     seen = []
@@ -73,9 +73,7 @@ def test_a_number_that_a_reader_saw_of_a_failed_write_is_not_given_again(
 
 
 @pytest.mark.parametrize("tail", [b"", b"\xf1", bytes(7), encode(1, b"receipt 0")[:30]])
-def test_a_segment_that_got_nothing_does_not_hinder_a_successor(
-    disk: VolatileFiles, tail: bytes
-) -> None:
+def test_an_empty_segment_does_not_block_a_successor(disk: VolatileFiles, tail: bytes) -> None:
     disk.replace(FOLDER / f"{1:020d}.segment", tail)
     log, reader = appender(disk), Reader(FOLDER, disk)
     log.append(written(1))
@@ -85,13 +83,13 @@ def test_a_segment_that_got_nothing_does_not_hinder_a_successor(
     assert not segments(FOLDER, disk)
 
 
-def test_what_is_drained_makes_room_below_one_segment(disk: VolatileFiles) -> None:
+def test_drained_frames_of_one_segment_make_room(disk: VolatileFiles) -> None:
     log, reader = appender(disk, quota=100, segment_bytes=10_000), Reader(FOLDER, disk)
     log.append(written(2))
     with pytest.raises(SpoolFull):
         log.append(written(2, 2))
     log.leave_drained()
-    assert size_of(FOLDER, disk) > 0, "it is not drained"
+    assert size_of(FOLDER, disk) > 0, "its segment is there still"
     reader.pass_by(reader.page(9, 999, owned=yes)[-1].number)
     reader.tidy(owned=yes)
     log.leave_drained()
@@ -100,7 +98,7 @@ def test_what_is_drained_makes_room_below_one_segment(disk: VolatileFiles) -> No
     assert contents(reader, owned=yes) == written(2, 2)
 
 
-def test_a_folder_that_is_taken_over_while_it_is_looked_at_keeps_its_new_segment(
+def test_a_folder_taken_over_during_a_reading_keeps_its_new_segment(
     disk: VolatileFiles,
 ) -> None:
     appender(disk).append(written(1))
@@ -111,7 +109,7 @@ def test_a_folder_that_is_taken_over_while_it_is_looked_at_keeps_its_new_segment
         nonlocal successor
         successor = appender(disk)
         successor.append(written(1, 1))
-        return False  # it was not when it was looked at
+        return False  # not yet at the time of the check
 
     assert [each.content for each in reader.page(9, 999, owned=adopted)] == written(1)
     reader.pass_by(1)
@@ -130,7 +128,7 @@ def test_the_cursor_is_written_on_a_full_disk(tmp_path: Path) -> None:
     assert read_cursor(tmp_path, SystemFiles()) == 17
 
 
-def test_a_look_at_a_folder_takes_it_from_nobody(tmp_path: Path) -> None:
+def test_checking_an_owner_does_not_take_the_folder(tmp_path: Path) -> None:
     own(tmp_path).release()
     [folder] = (tmp_path / "spools").iterdir()
     look = Lock(folder / "owner")
@@ -141,7 +139,7 @@ def test_a_look_at_a_folder_takes_it_from_nobody(tmp_path: Path) -> None:
     timer.join()
 
 
-async def test_what_is_not_read_yet_is_not_lost_when_it_cannot_be_set_apart(
+async def test_frames_behind_one_that_cannot_be_set_apart_are_not_lost(
     process: Process, tables: Tables
 ) -> None:
     tables.is_away = True
@@ -159,10 +157,10 @@ async def test_what_is_not_read_yet_is_not_lost_when_it_cannot_be_set_apart(
     assert tables.bodies == ["1", "2", "3"]
 
 
-async def test_a_page_with_what_cannot_be_read_is_not_the_last(
+async def test_a_page_of_unreadable_frames_is_not_the_last(
     process: Process, tables: Tables, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(draining, "_PAGE", 4)
+    monkeypatch.setattr(draining, "_PAGE_ROWS", 4)
     tables.is_away = True
     await process.send("1")
     process.writer._log.append([b"no receipt"] * 7)
@@ -170,15 +168,15 @@ async def test_a_page_with_what_cannot_be_read_is_not_the_last(
     tables.is_away = False
     drain = process.drain()
     await drain._unmark()
-    assert process.writer.gates.marked(), "more waits"
+    assert process.writer.gates.marked(), "receipts wait still"
     await drain.finish()
     assert tables.bodies == list("123456789")
 
 
-async def test_a_spool_whose_marks_are_gone_is_drained_in_order(
+async def test_a_spool_without_its_marks_is_drained_in_order(
     process: Process, tables: Tables
 ) -> None:
-    """As that which an operator has restored from a copy."""
+    """Such a spool is one that an operator has restored from a copy."""
     tables.is_away = True
     await process.send("1", "2")
     tables.is_away = False
@@ -189,7 +187,7 @@ async def test_a_spool_whose_marks_are_gone_is_drained_in_order(
     assert tables.bodies == ["1", "2"]
 
 
-async def test_without_room_some_are_not_durable_and_their_neighbours_are(
+async def test_a_full_spool_refuses_only_receipts_that_need_it(
     process: Process, tables: Tables
 ) -> None:
     tables.is_away = True
@@ -204,7 +202,7 @@ async def test_without_room_some_are_not_durable_and_their_neighbours_are(
     assert isinstance(stored, Stored)
 
 
-async def test_a_gate_that_a_stopped_process_holds_is_not_waited_for_without_end(
+async def test_the_wait_for_a_gate_of_a_stopped_process_is_bounded(
     process: Process, tables: Tables
 ) -> None:
     tables.is_away = True
@@ -215,9 +213,7 @@ async def test_a_gate_that_a_stopped_process_holds_is_not_waited_for_without_end
     assert await process.send("3") == ["spooled"]
 
 
-async def test_a_page_that_takes_too_long_is_tried_as_smaller_ones(
-    process: Process, tables: Tables
-) -> None:
+async def test_a_slow_page_is_split_into_smaller_ones(process: Process, tables: Tables) -> None:
     tables.is_away = True
     await process.send(*map(str, range(300)))
     tables.is_away = False
@@ -235,7 +231,7 @@ async def test_a_page_that_takes_too_long_is_tried_as_smaller_ones(
     assert tables.bodies == [str(number) for number in range(300)]
 
 
-async def test_a_folder_that_vanishes_stops_nobody(process: Process, tables: Tables) -> None:
+async def test_a_vanished_folder_does_not_stop_the_drain(process: Process, tables: Tables) -> None:
     tables.is_away = True
     await process.send("1")
     gone = Process(tables, process.path)
@@ -252,8 +248,8 @@ async def test_a_folder_that_vanishes_stops_nobody(process: Process, tables: Tab
     assert tables.bodies == ["1", "2"]
 
 
-async def test_a_torn_end_is_in_the_log_once(process: Process, tables: Tables) -> None:
-    """Whether it was answered is not known to the spool: something else may have cut the file."""
+async def test_a_torn_end_is_logged_once(process: Process, tables: Tables) -> None:
+    """Whether its webhook was answered is unknown: another program may have cut the file."""
     tables.is_away = True
     await process.send("1", "2")
     process.owned.release()
@@ -261,10 +257,10 @@ async def test_a_torn_end_is_in_the_log_once(process: Process, tables: Tables) -
     segment.write_bytes(segment.read_bytes()[:-5])
     drain = process.drain()
     with capture_logs() as logs:
-        assert not await drain._turn(), "it begins again"
+        assert not await drain._turn(), "the drain begins again"
         tables.is_away = False
         await drain.finish()
     assert tables.bodies == ["1"]
-    (told,) = [each for each in logs if "ends within a webhook" in each["event"]]
-    assert (told["log_level"], told["file"]) == ("warning", str(segment))
-    assert told["bytes"] > 0
+    (line,) = [each for each in logs if "ends within a webhook" in each["event"]]
+    assert (line["log_level"], line["file"]) == ("warning", str(segment))
+    assert line["bytes"] > 0

@@ -1,4 +1,4 @@
-"""Who owns which folder, when many processes start at the same moment."""
+"""Ownership of folders, also when many processes start at the same moment."""
 
 import os
 import stat
@@ -26,13 +26,13 @@ STARTING = 8
 
 
 def _spooled(path: Path) -> Path:
-    """A spool whose process is gone; its folder."""
+    """The folder of a spool whose process is gone."""
     owned = spool(path, receipt())
     owned.release()
     return owned.folder
 
 
-def test_what_it_makes_is_its_own_alone(tmp_path: Path) -> None:
+def test_new_files_are_accessible_to_their_owner_only(tmp_path: Path) -> None:
     _spooled(tmp_path / "spool")
     for each in (tmp_path / "spool").rglob("*"):
         assert not each.stat().st_mode & 0o077, each
@@ -51,10 +51,10 @@ _PLACES: dict[str, Callable[[Path], Path]] = {
     ("which", "how"),
     [("path", "everybody"), *product(_PLACES, ("everybody", "link"))],
 )
-def test_what_others_could_have_written_is_taken_over_by_nobody(
+def test_a_folder_that_others_could_write_to_is_not_taken_over(
     tmp_path: Path, which: str, how: str
 ) -> None:
-    """Any account of the host left a segment there, and it was drained as an authentic webhook."""
+    """Once any account could leave a segment there, which was drained as an authentic webhook."""
     path = tmp_path / "spool"
     folder = _spooled(path)
     place = path if which == "path" else _PLACES[which](folder)
@@ -64,12 +64,12 @@ def test_what_others_could_have_written_is_taken_over_by_nobody(
     else:
         place.rename(tmp_path / "moved")
         place.symlink_to(tmp_path / "moved")
-    with pytest.raises(SettingsError, match="webhooks may lie there that nobody sent") as refused:
+    with pytest.raises(SettingsError, match="it may hold forged webhooks") as refused:
         own(path)
     assert str(place) in str(refused.value)
     settings = Settings.merged({"inbound": {"spool": {"path": str(path)}}}, {})
     doubts = [each for each in judge_spool(settings) if each.verdict == Verdict.WARNING]
-    assert any("nobody sent" in each.found for each in doubts)
+    assert any("forged webhooks" in each.found for each in doubts)
 
 
 @pytest.mark.parametrize(
@@ -77,13 +77,13 @@ def test_what_others_could_have_written_is_taken_over_by_nobody(
     [
         (0o40700, 7, 7, None),
         (0o42770, 0, 8, None),
-        (0o40770, 7, 9, "the group with the number 9"),
+        (0o40770, 7, 9, "group id 9"),
         (0o40750, 7, 9, None),
-        (0o40700, 6, 7, "the user with the number 6"),
-        (0o41777, 7, 7, "everybody"),
+        (0o40700, 6, 7, "user id 6"),
+        (0o41777, 7, 7, "every user"),
     ],
 )
-def test_whose_it_is_and_who_may_write_counts(
+def test_owner_and_write_permissions_decide_about_trust(
     mode: int, user: int, group: int, problem: str | None
 ) -> None:
     found = os.stat_result((mode, 1, 1, 1, user, group, 0, 0, 0, 0))
@@ -91,8 +91,8 @@ def test_whose_it_is_and_who_may_write_counts(
     assert (problem in told) if problem and told else told is problem
 
 
-def test_a_volume_may_belong_to_root_and_to_a_group_of_the_receiver(tmp_path: Path) -> None:
-    """As Kubernetes hands it out (`fsGroup`)."""
+def test_a_volume_of_root_and_of_the_receiver_s_group_is_trusted(tmp_path: Path) -> None:
+    """Kubernetes provides such volumes (`fsGroup`)."""
     tmp_path.chmod(0o2775)
     own(tmp_path).release()
     for each in tmp_path.rglob("*"):
@@ -100,8 +100,8 @@ def test_a_volume_may_belong_to_root_and_to_a_group_of_the_receiver(tmp_path: Pa
     own(tmp_path).release()
 
 
-def test_a_link_is_followed_by_nothing(tmp_path: Path) -> None:
-    """Or who may write next to the spool chose which file it truncates."""
+def test_symbolic_links_are_not_followed(tmp_path: Path) -> None:
+    """Otherwise an account that may write next to the spool could choose a file to truncate."""
     mine = tmp_path / "mine"
     mine.write_text("stays")
     owned = own(tmp_path / "spool")
@@ -115,8 +115,8 @@ def test_a_link_is_followed_by_nothing(tmp_path: Path) -> None:
     assert mine.read_text() == "stays"
 
 
-def test_each_of_many_that_start_at_once_has_a_folder(tmp_path: Path) -> None:
-    """One may take what another has just made, before that one has locked it."""
+def test_each_of_many_simultaneous_processes_gets_a_folder(tmp_path: Path) -> None:
+    """A process may lock a new folder before the process that created it."""
     with ThreadPoolExecutor(STARTING) as threads:
         for number in range(40):
             path = tmp_path / str(number)

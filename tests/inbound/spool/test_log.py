@@ -44,7 +44,7 @@ def written(count: int, start: int = 0) -> list[bytes]:
     return [b"receipt %d" % number for number in range(start, start + count)]
 
 
-def test_what_was_appended_is_read_in_order_over_several_segments(disk: VolatileFiles) -> None:
+def test_frames_are_read_in_order_over_several_segments(disk: VolatileFiles) -> None:
     log = appender(disk)
     for number in range(40):
         log.append(written(1, number))
@@ -52,14 +52,14 @@ def test_what_was_appended_is_read_in_order_over_several_segments(disk: Volatile
     assert contents(Reader(FOLDER, disk)) == written(40)
 
 
-def test_an_append_is_on_the_disk_with_its_name_before_it_returns(disk: VolatileFiles) -> None:
+def test_frames_and_file_names_are_on_the_disk_when_append_returns(disk: VolatileFiles) -> None:
     appender(disk).append(written(3))
     assert disk.steps == ["create", "sync_folder", "write", "sync"]
     disk.crash()
     assert contents(Reader(FOLDER, disk)) == written(3)
 
 
-def test_a_reader_goes_on_while_the_owner_appends(disk: VolatileFiles) -> None:
+def test_a_reader_continues_while_the_owner_appends(disk: VolatileFiles) -> None:
     log, reader = appender(disk), Reader(FOLDER, disk)
     seen = []
     for number in range(0, 40, 2):
@@ -73,7 +73,7 @@ def test_a_page_is_bounded_in_bytes(disk: VolatileFiles) -> None:
     assert len(Reader(FOLDER, disk).page(100, 250, owned=yes)) == 3
 
 
-def test_segments_go_once_they_are_drained_and_the_cursor_is_written_first(
+def test_drained_segments_are_removed_after_the_cursor_is_written(
     disk: VolatileFiles,
 ) -> None:
     log, reader = appender(disk), Reader(FOLDER, disk)
@@ -93,7 +93,7 @@ def test_segments_go_once_they_are_drained_and_the_cursor_is_written_first(
     assert contents(Reader(FOLDER, disk)) == written(15, 25)
 
 
-def test_the_last_segment_of_an_owner_stays_and_goes_after_it(disk: VolatileFiles) -> None:
+def test_the_last_segment_is_removed_only_without_an_owner(disk: VolatileFiles) -> None:
     log, reader = appender(disk), Reader(FOLDER, disk)
     log.append(written(2))
     reader.pass_by(reader.page(9, 999, owned=yes)[-1].number)
@@ -105,7 +105,7 @@ def test_the_last_segment_of_an_owner_stays_and_goes_after_it(disk: VolatileFile
     assert appender(disk).next_number > read_cursor(FOLDER, disk) == 2
 
 
-def test_a_cursor_that_was_not_written_repeats_frames(disk: VolatileFiles) -> None:
+def test_an_unwritten_cursor_repeats_frames(disk: VolatileFiles) -> None:
     appender(disk).append(written(3))
     reader = Reader(FOLDER, disk)
     reader.pass_by(reader.page(2, 999, owned=yes)[-1].number)
@@ -113,13 +113,13 @@ def test_a_cursor_that_was_not_written_repeats_frames(disk: VolatileFiles) -> No
 
 
 @pytest.mark.parametrize("text", [b"", b"7", b"7 00000000\n", b"\xff\xff \x00", b"x y"])
-def test_a_cursor_that_cannot_be_read_repeats_everything(disk: VolatileFiles, text: bytes) -> None:
+def test_an_unreadable_cursor_repeats_all_frames(disk: VolatileFiles, text: bytes) -> None:
     appender(disk).append(written(3))
     disk.replace(FOLDER / "cursor", text)
     assert contents(Reader(FOLDER, disk)) == written(3)
 
 
-def test_after_a_failed_sync_nothing_is_accepted_and_nothing_synced_again(
+def test_a_failed_sync_ends_appends_and_syncs(
     disk: VolatileFiles,
 ) -> None:
     log = appender(disk)
@@ -138,7 +138,7 @@ def test_after_a_failed_sync_nothing_is_accepted_and_nothing_synced_again(
 
 
 @pytest.mark.parametrize("step", ["create", "sync_folder", "write", "cut"])
-def test_any_other_error_of_the_disk_ends_it_too(disk: VolatileFiles, step: str) -> None:
+def test_any_disk_error_ends_appends(disk: VolatileFiles, step: str) -> None:
     log = appender(disk)
     disk.failing = {step, "write"} if step == "cut" else {step}
     with pytest.raises(SpoolBroken, match="Input/output error"):
@@ -148,7 +148,7 @@ def test_any_other_error_of_the_disk_ends_it_too(disk: VolatileFiles, step: str)
         log.append(written(1))
 
 
-def test_a_full_disk_leaves_no_half_frame_and_is_used_again_when_there_is_room(
+def test_a_full_disk_leaves_no_partial_frame_and_is_used_again(
     disk: VolatileFiles,
 ) -> None:
     log = appender(disk)
@@ -163,12 +163,12 @@ def test_a_full_disk_leaves_no_half_frame_and_is_used_again_when_there_is_room(
     assert (reader.torn, reader.apart) == ([], 0)
 
 
-def test_the_quota_holds_and_what_is_drained_makes_room(disk: VolatileFiles) -> None:
+def test_the_quota_holds_and_draining_makes_room(disk: VolatileFiles) -> None:
     log, reader = appender(disk, quota=500, segment_bytes=100), Reader(FOLDER, disk)
     accepted = 10
     for number in range(accepted):
         log.append(written(1, number))
-    with pytest.raises(SpoolFull, match=r"may hold 500; .*raise inbound\.spool\.quota"):
+    with pytest.raises(SpoolFull, match=r"of at most 500; .*raise inbound\.spool\.quota"):
         log.append(written(9, accepted))
     for each in reader.page(99, 9999, owned=yes):
         reader.pass_by(each.number)
@@ -177,7 +177,7 @@ def test_the_quota_holds_and_what_is_drained_makes_room(disk: VolatileFiles) -> 
     assert contents(reader, owned=yes) == written(1, accepted)
 
 
-def test_a_torn_tail_at_every_byte_costs_only_itself(disk: VolatileFiles) -> None:
+def test_a_tail_torn_at_any_byte_costs_only_its_frame(disk: VolatileFiles) -> None:
     appender(disk, segment_bytes=10_000).append(written(3))
     [path] = segments(FOLDER, disk)
     whole = disk.size(path)
@@ -194,7 +194,7 @@ def test_a_torn_tail_at_every_byte_costs_only_itself(disk: VolatileFiles) -> Non
 
 
 @given(place=st.integers(0, 5 * (HEADER + 9) - 1), bit=st.integers(0, 7))
-def test_a_flipped_bit_is_found_set_apart_and_the_rest_is_drained(place: int, bit: int) -> None:
+def test_a_flipped_bit_is_set_apart_and_the_rest_is_drained(place: int, bit: int) -> None:
     disk = VolatileFiles(random.Random(7))
     appender(disk, segment_bytes=10_000).append(written(5))
     [path] = segments(FOLDER, disk)
@@ -210,9 +210,7 @@ def test_a_flipped_bit_is_found_set_apart_and_the_rest_is_drained(place: int, bi
 
 
 @given(st.binary(max_size=400), st.lists(st.binary(max_size=30), max_size=3))
-def test_whatever_the_bytes_are_they_are_read_to_their_end(
-    noise: bytes, good: Sequence[bytes]
-) -> None:
+def test_a_segment_of_any_bytes_is_read_to_its_end(noise: bytes, good: Sequence[bytes]) -> None:
     frames = b"".join(encode(number, content) for number, content in enumerate(good, 1))
     disk = VolatileFiles(random.Random(7))
     path = FOLDER / f"{1:020d}.segment"

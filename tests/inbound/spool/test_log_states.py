@@ -1,4 +1,4 @@
-"""Append, fail, crash, recover, drain, commit with a lost answer, in any order: nothing is lost."""
+"""A state machine of appends, failures, crashes, drains and lost answers: no receipt is lost."""
 
 import random
 
@@ -13,7 +13,7 @@ from tests.support.volatile import VolatileFiles
 
 
 class Spooling(RuleBasedStateMachine):
-    """What was answered comes into the database, once, in its order."""
+    """Each receipt that was answered reaches the database once, in its order."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -61,10 +61,10 @@ class Spooling(RuleBasedStateMachine):
     @rule(rows=st.integers(1, 5), lost=st.booleans(), tidied=st.booleans())
     def drain(self, rows: int, lost: bool, tidied: bool) -> None:
         page = self.reader.page(rows, 1 << 20, owned=yes)
-        for each in page:  # the database knows the receipts that it has
+        for each in page:  # the database recognizes receipts that it has
             if each.content not in self.database:
                 self.database.append(each.content)
-        if lost:  # the answer of the commit: it is all read again
+        if lost:  # the answer of the commit: the page is read again
             self.restart_the_drain()
             return
         for each in page:
@@ -74,7 +74,7 @@ class Spooling(RuleBasedStateMachine):
 
     @precondition(lambda self: self.answered)
     @invariant()
-    def nothing_comes_that_nobody_sent(self) -> None:
+    def nothing_arrives_that_was_not_sent(self) -> None:
         assert len(self.database) <= self.sent
 
     def teardown(self) -> None:
@@ -86,7 +86,7 @@ class Spooling(RuleBasedStateMachine):
                 self.reader.pass_by(each.number)
             self.reader.tidy(owned=no)
         place = {content: number for number, content in enumerate(self.database)}
-        found = [place[content] for content in self.answered]  # KeyError: one is lost
+        found = [place[content] for content in self.answered]  # KeyError: a receipt is lost
         assert found == sorted(found)
 
 

@@ -1,6 +1,6 @@
-"""A page that takes the database too long: what is to blame is found, and nobody else waits for it.
+"""A page that takes the database too long: the slow receipt is isolated, and the others go on.
 
-What hangs does so for an hour, and a time limit of the write cuts it off, as in operation.
+A slow write lasts an hour, until a time limit ends it, as in operation.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -26,7 +26,7 @@ _SHORT = 0.05
 
 
 class SlowTables(Tables):
-    """A database for which some bodies are too much, within any time or within a short one."""
+    """A database that is too slow for some bodies, always or within a short limit."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -40,7 +40,7 @@ class SlowTables(Tables):
         return await self._within(page, self.endless | self.long)
 
     async def write_directly(self, page: Sequence[Receipt]) -> list[Stored]:
-        """As requests do: the writer's own time limit cuts it off."""
+        """Write for requests: the writer's own time limit ends it."""
         bodies = [each.body.decode() for each in page]
         self.pages.append(bodies)
         if self.endless.intersection(bodies):
@@ -66,17 +66,16 @@ class SlowTables(Tables):
 
 
 class SlowProcess(Process):
-    """One process's end of the spool, before such a database."""
+    """The spool of one process, with a slow database."""
 
     tables: SlowTables
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.writer._after = 2.0  # the probe, after half of it, has a second on a busy machine
+        self.writer._after = 2.0  # the probe begins after half of it
         self.writer._write_directly = self.tables.write_directly
 
     async def spool(self, *bodies: str, source: str = "results") -> None:
-        """Have them wait on the disk."""
         self.tables.is_away = True
         assert await self.send(*bodies, source=source) == ["spooled"] * len(bodies)
         self.tables.is_away = False
@@ -94,7 +93,7 @@ class SlowProcess(Process):
         )
 
     def apart(self) -> list[str]:
-        """The bodies of what is set apart."""
+        """The bodies of receipts that are set apart."""
         found = (self.owned.folder / "apart").glob("*.bytes")
         return sorted(each.read_bytes().rpartition(b"}")[2].decode() for each in found)
 
@@ -113,7 +112,7 @@ def process(tables: SlowTables, tmp_path: Path) -> SlowProcess:
 
 
 @pytest.mark.parametrize("poison", [["0"], ["7"], ["19"], ["3", "4", "12"]])
-async def test_what_takes_too_long_by_itself_is_set_apart_and_the_others_go_on(
+async def test_a_receipt_that_takes_too_long_alone_is_set_apart(
     process: SlowProcess, tables: SlowTables, poison: list[str]
 ) -> None:
     await process.spool(*map(str, range(20)))
@@ -126,7 +125,7 @@ async def test_what_takes_too_long_by_itself_is_set_apart_and_the_others_go_on(
         assert process.writer.gates.marked() == []
 
 
-async def test_what_takes_long_gets_more_time_by_itself(
+async def test_a_slow_receipt_gets_more_time_alone(
     process: SlowProcess, tables: SlowTables
 ) -> None:
     await process.spool(*map(str, range(8)))
@@ -138,10 +137,10 @@ async def test_what_takes_long_gets_more_time_by_itself(
         assert process.apart() == []
 
 
-async def test_while_nothing_commits_nothing_is_halved_or_set_apart(
+async def test_no_page_is_halved_or_set_apart_while_commits_fail(
     process: SlowProcess, tables: SlowTables
 ) -> None:
-    """Reads may be answered: a primary whose synchronous standby is gone."""
+    """A primary without its synchronous standby answers reads only."""
     await process.spool("0", "1", "2")
     tables.endless, tables.commits = {"0", "1", "2"}, False
     for _ in range(3):
@@ -156,7 +155,7 @@ async def test_while_nothing_commits_nothing_is_halved_or_set_apart(
         assert tables.bodies == ["0", "1", "2"]
 
 
-async def test_what_waits_for_a_lock_is_not_set_apart(
+async def test_a_receipt_that_waits_for_a_lock_is_not_set_apart(
     process: SlowProcess, tables: SlowTables
 ) -> None:
     await process.spool("0", "1", "2")
@@ -169,10 +168,10 @@ async def test_what_waits_for_a_lock_is_not_set_apart(
         assert (tables.bodies, process.apart()) == (["0", "1", "2"], [])
 
 
-async def test_nobody_waits_for_ever_for_what_waits_for_a_lock(
+async def test_a_receipt_that_waits_too_long_for_a_lock_is_set_apart(
     process: SlowProcess, tables: SlowTables, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("inboxd.inbound.spool.drain._LOCKED", 0)
+    monkeypatch.setattr("inboxd.inbound.spool.drain._LOCKED_SECONDS", 0)
     await process.spool("0", "1", "2")
     tables.locked = {"1"}
     with anyio.fail_after(WITHIN):
@@ -181,8 +180,10 @@ async def test_nobody_waits_for_ever_for_what_waits_for_a_lock(
         assert (tables.bodies, process.apart()) == (["0", "2"], ["1"])
 
 
-async def test_no_page_is_slow_under_closed_gates(process: SlowProcess, tables: SlowTables) -> None:
-    """What comes in the last moment is a page like others: no request waits for it."""
+async def test_a_slow_page_does_not_keep_the_gates_closed(
+    process: SlowProcess, tables: SlowTables
+) -> None:
+    """The last receipts become a normal page if they are slow: no request waits for them."""
     await process.spool("0")
     drain = process.draining()
     tables.endless = {"1"}
@@ -209,10 +210,10 @@ async def test_no_page_is_slow_under_closed_gates(process: SlowProcess, tables: 
         assert (tables.bodies, process.apart()) == (["0", "2"], ["1"])
 
 
-async def test_an_array_of_many_events_is_a_page_of_its_own(
+async def test_a_receipt_with_many_events_is_a_page_of_its_own(
     process: SlowProcess, tables: SlowTables
 ) -> None:
-    """So no other receipt is written again and again while it is found."""
+    """Otherwise other receipts would be written again while it is halved."""
     page = [receipt(str(n), "results") for n in range(5)]
     page[2].events *= 5_000
     tables.is_away = True
@@ -233,14 +234,16 @@ async def _watched(process: SlowProcess, act: Callable[[], Awaitable[None]]) -> 
         group.cancel_scope.cancel()
 
 
-async def test_a_slow_page_is_no_absent_database(process: SlowProcess, tables: SlowTables) -> None:
+async def test_a_slow_page_does_not_mean_that_the_database_is_away(
+    process: SlowProcess, tables: SlowTables
+) -> None:
     tables.endless = {"slow"}
 
     async def sends() -> None:
         assert await process.send("slow", source="arrays") == ["spooled"]
         assert not process.writer.is_away
         assert await process.send("1") == ["stored"]
-        assert await process.send("2", source="arrays") == ["spooled"], "it queues behind"
+        assert await process.send("2", source="arrays") == ["spooled"], "it queues behind the first"
 
     await _watched(process, sends)
     with anyio.fail_after(WITHIN):
@@ -250,9 +253,7 @@ async def test_a_slow_page_is_no_absent_database(process: SlowProcess, tables: S
     assert await process.send("3", source="arrays") == ["stored"]
 
 
-async def test_a_database_that_answers_nothing_is_absent(
-    process: SlowProcess, tables: SlowTables
-) -> None:
+async def test_a_silent_database_is_away(process: SlowProcess, tables: SlowTables) -> None:
     tables.endless = {"1"}
     silent = True
 
@@ -268,7 +269,7 @@ async def test_a_database_that_answers_nothing_is_absent(
         assert process.writer.is_away
         tried = len(tables.pages)
         assert await process.send("2", source="others") == ["spooled"]
-        assert len(tables.pages) == tried, "nobody waits for it"
+        assert len(tables.pages) == tried, "requests do not wait for the database"
         silent = False
 
         async def is_back() -> bool:
@@ -290,7 +291,7 @@ async def test_a_database_that_answers_nothing_is_absent(
         (asyncpg.InsufficientPrivilegeError("denied"), False),
     ],
 )
-async def test_only_a_database_that_cannot_be_asked_is_away(
+async def test_only_errors_of_the_connection_mean_that_the_database_is_away(
     process: SlowProcess, error: Exception, is_away: bool
 ) -> None:
     async def fails(_: Sequence[Receipt]) -> list[Stored]:

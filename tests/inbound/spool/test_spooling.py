@@ -1,4 +1,4 @@
-"""The writer and the drain on a real folder: what is spooled, in which order it comes out."""
+"""The writer and the drain on a real folder: which receipts are spooled, and their order."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.safety]
 
 @dataclass
 class Tables:
-    """What a database does, as far as the spool can tell."""
+    """A database, with the behaviour that the spool depends on."""
 
     receipts: dict[UUID, str] = field(default_factory=dict)
     is_away: bool = False
@@ -41,7 +41,7 @@ class Tables:
             raise DatabaseError("it is away")
         for each in page:
             if each.body.decode() in self.refused:
-                raise asyncpg.DataError("it is not to be written")
+                raise asyncpg.DataError("the test refuses it")
         for each in page:
             self.receipts.setdefault(each.receipt_id, each.body.decode())
         if self.answers_are_lost:
@@ -59,7 +59,7 @@ class Tables:
 
 @dataclass
 class Process:
-    """One process's end of the spool."""
+    """The spool of one process."""
 
     tables: Tables
     path: Path
@@ -82,7 +82,7 @@ class Process:
         )
 
     async def is_back(self) -> None:
-        """Wait until it knows that the database is."""
+        """Wait until the writer knows that the database is back."""
         async with anyio.create_task_group() as group:
             group.start_soon(self.writer.watch)
             with bounded():
@@ -115,7 +115,9 @@ def process(tables: Tables, tmp_path: Path) -> Process:
     return Process(tables, tmp_path)
 
 
-async def test_the_database_takes_what_it_can(process: Process, tables: Tables) -> None:
+async def test_receipts_go_to_the_database_while_it_answers(
+    process: Process, tables: Tables
+) -> None:
     assert await process.send("1", "2") == ["stored", "stored"]
     assert tables.bodies == ["1", "2"]
     assert process.writer.gates.marked() == []
@@ -129,7 +131,7 @@ async def test_an_outage_is_spooled_and_drained_in_order(process: Process, table
     tables.is_away = False
     await process.is_back()
 
-    assert await process.send("5") == ["spooled"], "it queues behind"
+    assert await process.send("5") == ["spooled"], "it queues behind the spooled ones"
     assert await process.send("other", source="others") == ["stored"]
     await process.drain().finish()
 
@@ -137,7 +139,9 @@ async def test_an_outage_is_spooled_and_drained_in_order(process: Process, table
     assert await process.send("6") == ["stored"]
 
 
-async def test_nobody_waits_for_a_database_that_is_away(process: Process, tables: Tables) -> None:
+async def test_requests_do_not_wait_for_an_absent_database(
+    process: Process, tables: Tables
+) -> None:
     tables.is_away = True
     await process.send("1")
     tried = tables.writes
@@ -146,7 +150,7 @@ async def test_nobody_waits_for_a_database_that_is_away(process: Process, tables
     assert tables.writes == tried
 
 
-async def test_what_hangs_past_its_budget_is_spooled(process: Process, tables: Tables) -> None:
+async def test_a_page_that_hangs_is_spooled(process: Process, tables: Tables) -> None:
     async def hang(_: Sequence[Receipt]) -> list[Stored]:
         await anyio.sleep_forever()
         raise AssertionError
@@ -156,7 +160,7 @@ async def test_what_hangs_past_its_budget_is_spooled(process: Process, tables: T
     assert await process.send("1") == ["spooled"]
 
 
-async def test_an_answer_that_was_lost_doubles_nothing(process: Process, tables: Tables) -> None:
+async def test_a_lost_answer_doubles_no_receipt(process: Process, tables: Tables) -> None:
     tables.answers_are_lost = True
     assert await process.send("1", "2") == ["spooled", "spooled"]
     tables.answers_are_lost = False
@@ -164,7 +168,7 @@ async def test_an_answer_that_was_lost_doubles_nothing(process: Process, tables:
     assert tables.bodies == ["1", "2"]
 
 
-async def test_a_drain_that_is_killed_is_repeated(process: Process, tables: Tables) -> None:
+async def test_a_killed_drain_is_repeated(process: Process, tables: Tables) -> None:
     tables.is_away = True
     await process.send(*map(str, range(20)))
     tables.is_away = False
@@ -176,11 +180,11 @@ async def test_a_drain_that_is_killed_is_repeated(process: Process, tables: Tabl
     assert tables.bodies == [str(number) for number in range(20)]
 
 
-async def test_a_drain_that_is_cut_off_goes_on_behind_what_it_stored(
+async def test_a_cancelled_drain_continues_behind_its_stored_pages(
     process: Process, tables: Tables, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing is read, stored and counted twice, as it is where a process was killed."""
-    monkeypatch.setattr("inboxd.inbound.spool.drain._PAGE", 1)
+    """Unlike after a kill, no page is read, stored and counted twice."""
+    monkeypatch.setattr("inboxd.inbound.spool.drain._PAGE_ROWS", 1)
     names = [f"{number}" for number in range(6)]
     tables.is_away = True
     await process.send(*names)
@@ -205,7 +209,7 @@ async def test_a_drain_that_is_cut_off_goes_on_behind_what_it_stored(
     assert rest.drained == 3
 
 
-async def test_what_two_processes_spooled_comes_out_in_one_order(
+async def test_receipts_of_two_processes_are_drained_in_one_order(
     tables: Tables, tmp_path: Path
 ) -> None:
     one, two = Process(tables, tmp_path), Process(tables, tmp_path)
@@ -218,7 +222,7 @@ async def test_what_two_processes_spooled_comes_out_in_one_order(
     assert tables.bodies == [str(number) for number in range(2_400)]
 
 
-async def test_another_process_of_the_host_spools_what_is_marked(
+async def test_another_process_of_the_host_spools_a_marked_source(
     tables: Tables, tmp_path: Path
 ) -> None:
     one, two = Process(tables, tmp_path), Process(tables, tmp_path)
@@ -230,8 +234,8 @@ async def test_another_process_of_the_host_spools_what_is_marked(
     assert tables.bodies == ["1", "2"]
 
 
-async def test_the_drain_ends_while_new_ones_come(process: Process, tables: Tables) -> None:
-    """Each that is spooled lets the next one be sent: without gates it would never be empty."""
+async def test_a_drain_ends_while_new_receipts_arrive(process: Process, tables: Tables) -> None:
+    """Each spooled receipt triggers the next: without gates the spool would never be empty."""
     tables.is_away = True
     await process.send("0")
     tables.is_away = False
@@ -253,7 +257,7 @@ async def test_the_drain_ends_while_new_ones_come(process: Process, tables: Tabl
     assert tables.bodies == [str(number) for number in range(sent)]
 
 
-async def test_one_process_of_a_host_drains(process: Process, tables: Tables) -> None:
+async def test_only_one_process_of_a_host_drains(process: Process, tables: Tables) -> None:
     tables.is_away = True
     await process.send("1")
     tables.is_away = False
@@ -276,12 +280,10 @@ async def test_one_process_of_a_host_drains(process: Process, tables: Tables) ->
     assert tables.bodies == ["1"]
 
 
-async def test_the_folder_of_a_process_that_is_gone_is_taken_over(
-    process: Process, tables: Tables
-) -> None:
+async def test_the_folder_of_a_dead_process_is_taken_over(process: Process, tables: Tables) -> None:
     tables.is_away = True
     await process.send("1", "2")
-    process.owned.release()  # as the end of a process does
+    process.owned.release()  # what the end of a process does
     successor = Process(tables, process.path)
     assert successor.owned.folder == process.owned.folder
     await successor.send("3")
@@ -294,7 +296,9 @@ def _apart(process: Process) -> list[str]:
     return sorted(each.name for each in (process.owned.folder / APART).glob("*.json"))
 
 
-async def test_what_the_database_refuses_is_set_apart(process: Process, tables: Tables) -> None:
+async def test_a_receipt_that_the_database_refuses_is_set_apart(
+    process: Process, tables: Tables
+) -> None:
     tables.is_away = True
     await process.send("1", "2", "3", "4", "5")
     tables.is_away = False
@@ -304,7 +308,7 @@ async def test_what_the_database_refuses_is_set_apart(process: Process, tables: 
     assert len(_apart(process)) == 1
 
 
-async def test_what_is_older_than_the_memory_of_receipts_is_set_apart(
+async def test_a_receipt_older_than_the_database_s_memory_is_set_apart(
     process: Process, tables: Tables
 ) -> None:
     tables.is_away = True
@@ -335,7 +339,7 @@ async def test_a_frame_without_a_receipt_is_set_apart(
     assert len(_apart(process)) == 1
 
 
-async def test_a_receipt_comes_out_as_it_went_in(process: Process, tables: Tables) -> None:
+async def test_a_spooled_receipt_is_unchanged(process: Process, tables: Tables) -> None:
     plain = receipt('{"a": "\N{SNOWMAN}"}', "results")
     odd = receipt("not JSON", "results")
     odd.body, odd.events[0].broken, odd.hold, odd.address = b"\xff\x00", "not JSON", True, None
@@ -353,7 +357,7 @@ async def test_a_receipt_comes_out_as_it_went_in(process: Process, tables: Table
     assert seen == [plain, odd]
 
 
-def test_names_of_sources_are_kept_apart_from_paths(tmp_path: Path) -> None:
+def test_a_source_s_name_cannot_be_a_path(tmp_path: Path) -> None:
     gates = Gates(tmp_path)
     gates.mark("../../etc/x y")
     assert gates.marked() == ["../../etc/x y"]

@@ -1,6 +1,9 @@
-"""Every statement, as its users run it: the daemon, operators, producers, handlers.
+"""Cases of every statement, as its users run it: the daemon, operators, producers, handlers.
 
-The cases are run in transactions that are undone, on tables that `filling` filled, and before that
+    case, indexes = DAEMON["claim_lined_up"]
+    await undone(session, case(session, known))
+
+The cases run in transactions that are rolled back, on tables filled by `filling`, and before that
 on empty ones, to make plans.
 """
 
@@ -17,11 +20,12 @@ from tests.plans.statements.producers import PRODUCER
 from tests.plans.statements.receivers import LOOKS, RECEIVER
 from tests.plans.statements.relays import LOOKED, RELAY
 from tests.plans.statements.samples import CHARTS, SAMPLES
+from tests.plans.statements.screens import SCREENS
 from tests.plans.statements.statistics import OF_OPERATORS, OF_WORKERS
 from tests.plans.statements.totals import CENSUS, TOTALS
 from tests.plans.statements.why import WHY
 
-# Receivers have sessions as the daemon has.
+# Receivers have the same sessions as the daemon.
 DAEMON = {
     **_DAEMON,
     **RELAY,
@@ -45,6 +49,7 @@ OPERATOR = {
     **CHARTS,
     **TOTALS,
     **ORDERS,
+    **SCREENS,
 }
 
 __all__ = ["DAEMON", "HANDLER", "OPERATOR", "PRODUCER", "SQL", "Case"]

@@ -1,7 +1,7 @@
 # ruff: noqa: ARG005 - all cases take the same arguments, whether they need them or not
-"""Statements of bulk actions: of those who order them, and of the workers."""
+"""Cases of bulk actions: for operators who order them, and for workers."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from inboxd.store import bulk_actions, operations, purging
@@ -15,10 +15,15 @@ from tests.plans.statements.case import AGE, SQL, Case, operator
 _LAST = 10**9
 _FAILED = operations.Match(["failed"])
 _WAITING = operations.Match(["pending", "waiting"], type="big")
+# Filters without an index: times and an entity. They must not lead to another plan.
+_EVER = datetime(1970, 1, 1, tzinfo=UTC)
+_THEN = operations.Match(
+    ["pending", "waiting"], since=_EVER, until=_EVER, by="failed", entity_type="nothing"
+)
 
 
 async def _ordered(session: Session) -> Any:
-    """One that is due, as `claim` finds it."""
+    """Order an action that is due, and claim it; returns the row."""
     action = OrderedAction(
         table="commands",
         verb="replay",
@@ -62,8 +67,8 @@ async def _controlled(connection: Connection, known: Known) -> object:
     return await bulk_actions.listed(session, ["a"], None, 20)
 
 
-def _ahead(table: HotTable) -> Case:
-    return operator(lambda s, k: bulk_actions.ahead(s, table, _WAITING, 0, _LAST, 10, 20))
+def _ahead(table: HotTable, match: operations.Match = _WAITING) -> Case:
+    return operator(lambda s, k: bulk_actions.ahead(s, table, match, 0, _LAST, 10, 20))
 
 
 def _dead(table: HotTable, **of: Any) -> Case:
@@ -92,7 +97,7 @@ def _tried(table: HotTable) -> Case:
 def _still(table: HotTable) -> Case:
     async def look(session: Session, ids: Any) -> object:
         held: Any = [{"id": id_} for id_ in (*ids, _LAST)]
-        match = operations.Match(["failed"], error="x", fingerprint="f")
+        match = operations.Match(["failed"], error="x", fingerprint="f", until=_EVER, by="done")
         return await operations.still_matching(session, table, match, held)
 
     return operator(lambda s, k: look(s, k.of(f"{table} dead")))
@@ -105,6 +110,11 @@ OF_ACTIONS: dict[str, tuple[Case, tuple[str, ...]]] = {
     ),
     "match_ahead_events": (_ahead("events"), ("events_pkey",)),
     "match_ahead_commands": (_ahead("commands"), ("commands_pkey",)),
+    "match_ahead_commands, of a moment": (_ahead("commands", _THEN), ("commands_pkey",)),
+    "match_dead_commands, of an action, a moment": (
+        _dead("commands", since=_EVER, by="done"),
+        ("commands_failed",),
+    ),
     "match_dead_events, of an action": (_dead("events"), ("events_failed",)),
     "match_dead_commands, of an action": (_dead("commands"), ("commands_failed",)),
     "match_dead_commands, of an action, a tenant": (

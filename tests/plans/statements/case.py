@@ -1,6 +1,8 @@
-"""What a case of a statement is, and helpers that make several.
+"""The type of a case, and helpers that make cases.
 
-A case is a call and the indexes by which it is to find its rows.
+    run("count_keys", 100), run("lock_events", lambda known: known.of("events big"), [])
+
+A case is a call, and stands together with the indexes by which it must find its rows.
 """
 
 import re
@@ -16,19 +18,19 @@ AGE = timedelta(days=90)
 
 
 class Asked(Statements):
-    """The statements, and which of them were asked for by name."""
+    """All statements; notes which of them were asked for by name."""
 
     def __init__(self) -> None:
         super().__init__("inboxd")
         self.asked: set[str] = set()
 
     def __getitem__(self, name: str) -> str:
-        """The statement of that name."""
+        """The statement of that name, which counts as asked for."""
         self.asked.add(name)
         return super().__getitem__(name)
 
     def meeting(self, pattern: re.Pattern[str]) -> set[str]:
-        """The names of those in whose text there is such a thing."""
+        """The names of the statements whose text matches the pattern."""
         return {name for name in self if pattern.search(super(Asked, self).__getitem__(name))}
 
 
@@ -39,7 +41,7 @@ Case = Callable[[Connection, Known], Awaitable[object]]
 
 
 def run(name: str, *arguments: Callable[[Known], object] | object) -> Case:
-    """A statement by its name; what depends on the rows is a function of them."""
+    """A case that runs a named statement; arguments made of rows are functions of them."""
     return lambda connection, known: connection.fetch(
         SQL[name], *(each(known) if callable(each) else each for each in arguments)
     )
@@ -50,7 +52,7 @@ def operator(work: Callable[[Session, Known], Awaitable[object]]) -> Case:
 
 
 async def endpoint(connection: Connection) -> None:
-    """One that gets all webhooks."""
+    """Add an endpoint that gets all webhooks."""
     await connection.execute(
         "insert into inboxd.endpoints (name, url, types, secrets)"
         """ values ('one', 'https://one.example', '{*}', '[{"secret": "s"}]')"""

@@ -1,5 +1,5 @@
 # ruff: noqa: ARG005 - all cases take the same arguments, whether they need them or not
-"""The daemon's statements: claims, settlements, surveys, maintenance."""
+"""Cases of the daemon's statements: claims, settlements, surveys, maintenance."""
 
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -42,7 +42,7 @@ def _lane(*key: str | int, after: tuple[float, int] = (BEGINNING, 0)) -> Lane:
 
 
 async def _settle_events(session: Connection, ids: list[int]) -> None:
-    with suppress(LeaseLost):  # while all is empty
+    with suppress(LeaseLost):  # before the tables are filled
         await events.settle(session, SQL, [(id_, 0.1) for id_ in ids], WORKER)
 
 
@@ -76,7 +76,7 @@ async def _insert_commands(session: Connection, _: Known) -> None:
 
 
 async def _write_events(session: Connection, known: Known) -> None:
-    """Events that are new, one that is unsettled already, and one whose key is known."""
+    """Write new events, one that is unsettled already, and one whose dedup key is known."""
     parent = Parent("event", 1, Lineage("story", uuid4(), None))
     drafts = [EventDraft(uuid4(), "few", "{}", dedup_key=f"new {n}") for n in range(10)]
     drafts += [EventDraft(uuid4(), "few", "{}", dedup_key="7")]
@@ -84,7 +84,7 @@ async def _write_events(session: Connection, known: Known) -> None:
 
 
 async def _write_webhooks(session: Connection, _: Known) -> None:
-    """Some whose message id nobody has had, and one again."""
+    """Send webhooks with new message ids, and one of them again."""
     await endpoint(session)
     parent = Parent("event", 1, Lineage("story", uuid4(), None))
     drafts = [WebhookDraft("a.b", "{}", f"m{n % 4}") for n in range(5)]
@@ -92,7 +92,7 @@ async def _write_webhooks(session: Connection, _: Known) -> None:
 
 
 async def _fold_one(session: Connection, _: Known) -> None:
-    """Fold a batch of which one member failed and others wait, and one that starts."""
+    """Fold a batch with one failed member and waiting ones, and a batch that starts."""
     ids = await session.fetch(
         "insert into inboxd.batches (name, size, closed_at, starting, failed)"
         " select 'few', 10, now(), n = 2, 2 - n from generate_series(1, 2) n returning id"
@@ -449,7 +449,7 @@ DAEMON |= {
 
 
 async def _take(session: Connection, _: Known) -> None:
-    """Take ten events out of `default` that a declaration made a topic's."""
+    """Move ten events from `default` to the topic that a declaration gave them."""
     await session.execute(
         "insert into inboxd.subscriptions (type, topic) values ('big', 'lines');"
         "insert into inboxd.intakes (origin, type, topic, opened_at, low, high, shift, reserved,"
@@ -459,7 +459,7 @@ async def _take(session: Connection, _: Known) -> None:
 
 
 async def _nest(session: Connection, _: Known) -> None:
-    """A batch within an open one, and a step of it."""
+    """Insert a batch into an open batch, and a step of it."""
     batch = await session.fetchval("select new_batch_id from inboxd.open_batch('b')")
     held = await session.fetchrow(SQL["hold_open_batch"], batch, 1)
     assert held is not None

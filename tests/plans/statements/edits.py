@@ -1,4 +1,4 @@
-"""Statements by which operators archive failure groups, and edit a command that waits."""
+"""Cases by which operators archive failure groups, and edit a waiting command."""
 
 from inboxd.store import operations
 from inboxd.store.session import Session
@@ -13,7 +13,7 @@ async def _edited(session: Session, known: Known) -> None:
 
 
 async def _archived(session: Session, known: Known) -> None:
-    """Two groups are archived, and looked for again."""
+    """Archive two groups, and list them."""
     del known
     for kind in ("event", "command"):
         await operations.archive(session, kind, "f", "me", None, count=1, last_id=1)

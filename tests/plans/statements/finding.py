@@ -1,4 +1,4 @@
-"""The looks of lists, each planned as a list has it planned."""
+"""Cases of lists, each planned as the list plans it."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime, timedelta
@@ -14,15 +14,15 @@ from tests.plans.statements.case import Case, operator
 
 _TOP = 2**63 - 1
 _EVER = (datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC))
-_NONE = (_EVER[1], _EVER[1])
+_NONE = ((_EVER[1], _EVER[1]), (_EVER[1], _EVER[1]))
 _TODAY = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
 _DAY = (_TODAY, _TODAY + timedelta(days=1))
-# All that a filter can name, none of which is there.
-_NONE_CALLED_SO: Mapping[str, Any] = dict.fromkeys(
+# All columns that a filter can name, with names that no row has.
+_ABSENT_NAMES: Mapping[str, Any] = dict.fromkeys(
     ("type", "tenant", "lane", "error", "entity_type", "entity_id"), "none"
 )
 _NOTHING = Filter(
-    **_NONE_CALLED_SO,
+    **_ABSENT_NAMES,
     statuses=["succeeded"],
     since=_EVER[0],
     until=_EVER[1],

@@ -1,4 +1,4 @@
-"""What is run on a handler's connection: settlements with a result."""
+"""Cases on a handler's connection: settlements with a result."""
 
 from inboxd.store import (
     commands,

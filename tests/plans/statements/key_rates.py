@@ -1,12 +1,20 @@
 # ruff: noqa: ARG005 - all cases take the same arguments, whether they need them or not
-"""The statements of ordering keys that have a rate."""
+"""Cases of ordering keys that have a rate."""
+
+from datetime import UTC, datetime
 
 from inboxd.store import key_rates, purging
 from tests.plans.statements.case import AGE, SQL, Case
 
+_NOW = datetime.now(UTC)
+
 KEY_RATES: dict[str, tuple[Case, tuple[str, ...]]] = {
     "take_key_turn": (
         lambda c, k: key_rates.take(c, SQL, "keyed", "k7", 1.0),
+        ("key_rates_pkey",),
+    ),
+    "give_back_key_turn": (
+        lambda c, k: key_rates.give_back(c, SQL, "keyed", "k7", _NOW),
         ("key_rates_pkey",),
     ),
     "purge_key_rates": (

@@ -1,5 +1,5 @@
 # ruff: noqa: ARG005 - all cases take the same arguments, whether they need them or not
-"""The statements of messages that come from brokers: streams, their readers, what is stored."""
+"""Cases of messages from brokers: streams, their readers, and the storing of pages."""
 
 from inboxd.model.lineage import uuid7
 from inboxd.model.receipt import ReceivedEvent
@@ -19,7 +19,7 @@ async def _open(session: Connection) -> OpenedStream:
 
 
 def _store(*indexes: str, own: bool = False, **event: str) -> tuple[Case, tuple[str, ...]]:
-    """own: their ids are their senders'."""
+    """Store a page; own: messages carry their senders' ids."""
 
     async def case(session: Connection, _: Known) -> None:
         opened = await _open(session)

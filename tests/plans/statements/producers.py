@@ -1,5 +1,5 @@
 # ruff: noqa: ARG005 - all cases take the same arguments, whether they need them or not
-"""Producers' statements: inserts, the bulk functions, batches."""
+"""Cases of producers' statements: inserts, the bulk functions, batches."""
 
 from collections.abc import Awaitable
 from typing import Literal
@@ -34,7 +34,7 @@ def _bulk(function: str, table: str, key: str) -> Case:
 
 
 def _unique(mode: str) -> Case:
-    """A command whose unique key another one has, unsettled."""
+    """Send a command whose unique key another unsettled command has."""
 
     async def case(session: Connection, _: Known) -> None:
         call = "select * from inboxd.send_command('few', '{}', queue => 'big', unique_key => $1"
@@ -46,7 +46,7 @@ def _unique(mode: str) -> Case:
 
 
 async def _batches(session: Connection, known: Known) -> None:
-    """Open a batch, add, close it; send one, and what waits for it and for a step."""
+    """Open, fill and close a batch; send a batch, and commands that wait for it and for a step."""
     some = orjson.dumps([{"type": "few", "queue": "big"}] * 3).decode()
     batch = await session.fetchval("select new_batch_id from inboxd.open_batch('b')")
     await session.execute("select inboxd.add_to_batch($1, $2::text::jsonb)", batch, some)
@@ -60,7 +60,7 @@ async def _batches(session: Connection, known: Known) -> None:
 
 
 async def _webhooks(session: Connection, _: Known) -> None:
-    """One that nobody has had, and the same again."""
+    """Send a webhook with a new message id, and again."""
     await endpoint(session)
     rows = orjson.dumps([{"type": "a.b", "message_id": "m1"}] * 2).decode()
     call = "select * from inboxd.send_webhooks($1::text::jsonb)"
@@ -68,8 +68,8 @@ async def _webhooks(session: Connection, _: Known) -> None:
     await session.fetch(call, rows)
 
 
-async def _told(session: Connection, _: Known) -> None:
-    """Events of a type that endpoints ask for, and of one that they do not."""
+async def _emitted(session: Connection, _: Known) -> None:
+    """Insert events of a type that endpoints ask for, and of another type."""
     await endpoint(session)
     await session.execute("update inboxd.endpoints set events = true, types = '{few}'")
     await session.execute(
@@ -87,7 +87,7 @@ def _result(table: str) -> Case:
 
 
 def _import(kind: Literal["event", "command"]) -> Case:
-    """A page of a file."""
+    """Import one page of a file."""
 
     async def case(session: Session, _: Known) -> None:
         file = imports.ImportedFile(kind, "a file")
@@ -125,7 +125,7 @@ PRODUCER: dict[str, tuple[Case, tuple[str, ...]]] = {
     "emit_events": (_bulk("emit_events", "events", "event_id"), ("events_event_id",)),
     "send_commands": (_bulk("send_commands", "commands", "command_id"), ("commands_command_id",)),
     "send_webhooks": (_webhooks, ("commands_command_id",)),
-    "insert, told to endpoints": (_told, ("emitted_types_pkey", "events_pkey")),
+    "insert, told to endpoints": (_emitted, ("emitted_types_pkey", "events_pkey")),
     "insert": (
         lambda c, k: c.execute(
             "insert into inboxd.events (type, event_id) values ('few', $1)"

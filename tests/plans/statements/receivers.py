@@ -1,5 +1,5 @@
 # ruff: noqa: ARG005 - all cases take the same arguments, whether they need them or not
-"""The statements of what comes over HTTP: receipts, and those that are held."""
+"""Cases of receipts from HTTP, and of held receipts."""
 
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
@@ -29,6 +29,12 @@ LOOKS: dict[str, tuple[Case, tuple[str, ...]]] = {
         operator(lambda s, k: receipts.page(s, "big", after=k.one("receipts"), limit=10)),
         (),
     ),
+    "match_receipts": (run("match_receipts", b"text", None, 10), ()),
+    "held_among": (
+        run("held_among", lambda k: [k.one("receipts")]),
+        ("held_receipts_receipt",),
+    ),
+    "erase_broken": (run("erase_broken", lambda k: [k.one("events_history")], "[]"), ()),
     "erase_receipts": (run("erase_receipts", lambda k: [k.one("receipts")]), ()),
     "erase_scan_held": (
         run("erase_scan_held", "a", None, None, UUID(int=0), 10),

@@ -1,4 +1,4 @@
-"""The statements of relays: what their leases cost."""
+"""Cases of relays: their leases of buckets."""
 
 from contextlib import suppress
 
@@ -15,7 +15,7 @@ async def _lease_buckets(session: Connection, known: Known) -> None:
 
 
 async def _free_buckets(session: Connection, known: Known) -> None:
-    with suppress(LeaseLost):  # nothing is leased
+    with suppress(LeaseLost):  # no bucket is leased
         await relays.free(session, SQL, known.worker, {("lines", n): 1 for n in range(64)})
 
 

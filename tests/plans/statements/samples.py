@@ -1,5 +1,5 @@
 # ruff: noqa: ARG005 - all cases take the same arguments, whether they need them or not
-"""The statements of samples: how the leader takes them, what workers and operators read."""
+"""Cases of samples: how the leader takes them, and how workers and operators read them."""
 
 from datetime import UTC, datetime, timedelta
 

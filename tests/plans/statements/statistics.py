@@ -1,5 +1,5 @@
 # ruff: noqa: ARG005 - all cases take the same arguments, whether they need them or not
-"""Statistics: written by each worker, rolled up and purged by one, read by all."""
+"""Cases of statistics: written by each worker, rolled up and purged by the leader, read by all."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -58,7 +58,7 @@ OF_WORKERS |= {
 
 
 def _read(resolution: Resolution, back: timedelta, of: FigureFilter) -> Case:
-    """The statistics of a span that ends now."""
+    """Read the statistics of a span that ends now."""
 
     async def case(connection: Connection, _: Known) -> None:
         since = datetime.now(UTC) - back
@@ -68,7 +68,7 @@ def _read(resolution: Resolution, back: timedelta, of: FigureFilter) -> Case:
 
 
 def _executions(resolution: Resolution, back: timedelta) -> Case:
-    """How many there were in a span that ends now, some of them told apart."""
+    """Count executions in a span that ends now, some types and lanes separately."""
 
     async def case(connection: Connection, _: Known) -> None:
         since = datetime.now(UTC) - back
@@ -79,7 +79,7 @@ def _executions(resolution: Resolution, back: timedelta) -> Case:
 
 
 def _back() -> timedelta:
-    """Some minutes that do not begin with an hour, which would be read by the hour alone."""
+    """Five minutes, or seven if five would begin with an hour: that span is read by hours only."""
     return timedelta(minutes=7 if datetime.now(UTC).minute in (4, 5) else 5)
 
 

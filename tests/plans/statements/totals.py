@@ -1,9 +1,9 @@
 # ruff: noqa: ARG005 - all cases take the same arguments, whether they need them or not
-"""The statements of the census and of totals: what counting a day costs, and what reading does."""
+"""Cases of the census and of totals: counting a day, and reading the counts."""
 
 from datetime import UTC, datetime, timedelta
 
-from inboxd.store import census, daily_statement, totals
+from inboxd.store import batch_totals, census, daily_statement, totals
 from inboxd.store.census import DayCount, Stretch, UncountedDay
 from inboxd.store.connections import Connection
 from inboxd.store.daily_statement import EventsOfDay
@@ -73,6 +73,11 @@ CENSUS: dict[str, tuple[Case, tuple[str, ...]]] = {
         (),
     ),
     "forget_census": (lambda c, k: census.forget(c, SQL), ()),
+    "hold_batch_changes, add_batch_totals, remove_batch_changes": (
+        lambda c, k: batch_totals.add_up(c, SQL, 5),
+        ("batch_changes_pkey",),
+    ),
+    "forget_batch_totals": (lambda c, k: batch_totals.forget(c, SQL, 10), ("batch_totals_none",)),
 }
 
 TOTALS: dict[str, tuple[Case, tuple[str, ...]]] = {
@@ -103,6 +108,10 @@ TOTALS: dict[str, tuple[Case, tuple[str, ...]]] = {
     "count_hot_commands": (
         operator(lambda s, k: totals.hot(s.connection, SQL, "commands", "a", None, 10)),
         ("commands_pkey",),
+    ),
+    "total_batches": (
+        operator(lambda s, k: batch_totals.read(s.connection, SQL, "batch", "t7", "n7", 50)),
+        ("batch_totals_pkey", "batch_changes_pkey"),
     ),
     "count_events_in_hand": (
         operator(lambda s, k: totals.events_in_hand(s.connection, SQL)),

@@ -1,4 +1,4 @@
-"""The statements that say why a row waits."""
+"""Cases of the statements that tell why a row waits."""
 
 from inboxd.settings import Queue
 from inboxd.store import waiting

@@ -1,8 +1,10 @@
-"""The plugin that the tests' workers load, installed and found as a user's plugin is.
+"""The plugin of the tests' workers, installed and found as a user's plugin is.
+
+    row_id = await inbox.write("command", "test.ledger", {"n": 1, "sends": 2})
 
 Well-behaved handlers write to `ledger(kind, row_id, note)` in their own transaction, so that a test
-can count every effect; the others misbehave in the one way that their name says. Where a handler
-sleeps, that is its work, so long as its row says, or the way in which it misbehaves.
+can count every effect; the others misbehave in the way that their name says. A sleep is a handler's
+work, for as long as its row says, or its misbehaviour.
 """
 
 import asyncio
@@ -59,7 +61,7 @@ QUICK = Fixed(base="100ms", attempts=3, jitter="none")
 
 
 class Note(BaseModel):
-    """What most handlers take; `n` numbers the input, `wait` is in seconds."""
+    """The payload of most handlers; `n` numbers the input, `wait` is in seconds."""
 
     n: int = 0
     wait: float = 0
@@ -77,12 +79,12 @@ async def _write(ctx: EventContext | CommandContext, kind: str, row_id: int, not
 
 @handlers.event("test.noop")
 async def noop_event(event: Event[Note], ctx: EventContext) -> None:
-    """Do nothing."""
+    """Do nothing, without a connection."""
 
 
 @handlers.event("test.ledger", retry=QUICK)
 async def ledger_event(event: Event[Note], ctx: EventContext) -> None:
-    """Write one effect, wait, and send so many commands."""
+    """Write one effect, wait, and send `sends` commands."""
     await _write(ctx, "event", event.id, str(event.payload.n))
     if event.payload.wait:
         await asyncio.sleep(event.payload.wait)
@@ -92,7 +94,7 @@ async def ledger_event(event: Event[Note], ctx: EventContext) -> None:
 
 @handlers.event("test.fan")
 async def fan_event(event: Event[Note], ctx: EventContext) -> None:
-    """Send so many commands that do nothing."""
+    """Send `sends` commands that do nothing."""
     for n in range(event.payload.sends):
         ctx.send({"n": n}, type="test.noop")
 
@@ -105,12 +107,12 @@ async def later_event(event: Event[Note], ctx: CommandContext) -> None:
 
 @handlers.command("test.noop")
 async def noop_command(command: Note, ctx: CommandContext) -> None:
-    """Do nothing."""
+    """Do nothing, without a connection."""
 
 
 @handlers.command("test.ledger", retry=QUICK)
 async def ledger_command(command: Note, ctx: CommandContext) -> dict[str, Any] | None:
-    """Write one effect, wait, and send so many commands."""
+    """Write one effect, wait, and send `sends` commands."""
     await _write(ctx, "command", ctx.id, str(command.n))
     if command.wait:
         await asyncio.sleep(command.wait)
@@ -121,21 +123,20 @@ async def ledger_command(command: Note, ctx: CommandContext) -> dict[str, Any] |
 
 @handlers.command("test.wait", queue="slow", retry=QUICK)
 async def wait_command(command: Note, ctx: CommandContext) -> None:
-    """Wait, without a transaction."""
     ctx.log.info("waiting", n=command.n)
     await asyncio.sleep(command.wait)
 
 
 @handlers.event("test.block")
 async def block_event(event: Event[dict[str, Any]], ctx: EventContext) -> None:
-    """Write one effect, and hold the event loop for so long."""
+    """Write one effect, and block the event loop for `seconds`."""
     await _write(ctx, "event", event.id, "blocked")
     time.sleep(event.payload["seconds"])  # noqa: ASYNC251 - that is the misbehaviour
 
 
 @handlers.command("test.block")
 async def block_command(command: dict[str, Any], ctx: CommandContext) -> None:
-    """Write one effect, and hold the event loop for so long."""
+    """Write one effect, and block the event loop for `seconds`."""
     await _write(ctx, "command", ctx.id, "blocked")
     time.sleep(command["seconds"])  # noqa: ASYNC251 - that is the misbehaviour
 
@@ -160,7 +161,7 @@ def process_command(command: Note) -> dict[str, int]:
 
 
 class Strict(BaseModel):
-    """Refuses what is not as declared."""
+    """A payload with required fields."""
 
     name: str
     ages: list[int]
@@ -168,25 +169,25 @@ class Strict(BaseModel):
 
 @handlers.event("test.strict", schema_version=2)
 async def strict_event(event: Event[Strict], ctx: EventContext) -> None:
-    """Take version 2 only, or what the upcaster makes of version 1."""
+    """Accept version 2, or the upcaster's result for version 1."""
 
 
 @handlers.upcaster("test.strict", from_version=1)
 def strict_from_1(payload: Any) -> Any:
-    """Version 1 had one age."""
+    """Version 1 had a single age."""
     return {"name": payload["name"], "ages": [payload["age"]]}
 
 
 @handlers.event("test.misbehave", retry=QUICK)
 async def misbehaving_event(event: Event[dict[str, Any]], ctx: EventContext) -> None:
-    """Write an effect, and then misbehave as told."""
+    """Write an effect, and then misbehave as the payload says."""
     await _write(ctx, "event", event.id, "misbehaved")
     await _misbehave(event.payload, ctx)
 
 
 @handlers.command("test.misbehave", retry=QUICK)
 async def misbehaving_command(command: dict[str, Any], ctx: CommandContext) -> None:
-    """Write an effect if told to, and then misbehave as told."""
+    """Write an effect if `touch` is set, and then misbehave as the payload says."""
     if command.get("touch", True):
         await _write(ctx, "command", ctx.id, "misbehaved")
     await _misbehave(command, ctx)
@@ -194,13 +195,13 @@ async def misbehaving_command(command: dict[str, Any], ctx: CommandContext) -> N
 
 @handlers.event("test.hangs", retry=QUICK, timeout="500ms")
 async def hanging_event(event: Event[dict[str, Any]], ctx: EventContext) -> None:
-    """As `test.misbehave`, for what ends by its time-out."""
+    """Misbehave as `test.misbehave`, with a short timeout."""
     await misbehaving_event(event, ctx)
 
 
 @handlers.command("test.hangs", retry=QUICK, timeout="500ms")
 async def hanging_command(command: dict[str, Any], ctx: CommandContext) -> None:
-    """As `test.misbehave`, for what ends by its time-out."""
+    """Misbehave as `test.misbehave`, with a short timeout."""
     await misbehaving_command(command, ctx)
 
 
@@ -242,7 +243,7 @@ async def _misbehave(  # noqa: C901, PLR0912, PLR0915 - a table of ways, each a 
         case "crash":
             ctypes.string_at(0)
         case "eat memory":
-            # The test has bounded this group; the kernel ends who goes beyond.
+            # The test has bounded this control group; the kernel kills a process beyond the bound.
             (Path(how["group"]) / "cgroup.procs").write_text(str(os.getpid()))
             eaten = []
             while True:
@@ -293,7 +294,7 @@ async def first_of_pair(event: Event[dict[str, Any]], ctx: EventContext) -> None
 
 @handlers.event("test.pair", retry=QUICK)
 async def second_of_pair(event: Event[dict[str, Any]], ctx: EventContext) -> None:
-    """Write the second effect, but fail at so many attempts first."""
+    """Write the second effect, but fail in the first `failures` attempts."""
     await _write(ctx, "second", event.id, str(event.attempt))
     if event.attempt <= event.payload["failures"]:
         raise ValueError("the second of two")
@@ -301,13 +302,13 @@ async def second_of_pair(event: Event[dict[str, Any]], ctx: EventContext) -> Non
 
 @handlers.event("test.any")
 async def any_event(event: Event[Any], ctx: EventContext) -> None:
-    """Write the payload, whatever it is."""
+    """Write the payload, of any JSON type."""
     await _write(ctx, "any", event.id, f"{type(event.payload).__name__} {event.payload!s:.20}")
 
 
 @handlers.event("test.headers")
 async def headers_event(event: Event[Any], ctx: EventContext) -> None:
-    """Write how long its headers' texts are, and its entity's id; send a command if asked to."""
+    """Write the lengths of the headers and of the entity's id; send a command if asked to."""
     lengths = {name: len(str(value)) for name, value in event.headers.items()}
     await _write(ctx, "headers", event.id, f"{lengths} {len(event.entity_id or '')}")
     if event.payload:
@@ -316,20 +317,20 @@ async def headers_event(event: Event[Any], ctx: EventContext) -> None:
 
 @handlers.command("test.any")
 async def any_command(command: Any, ctx: CommandContext) -> Any:
-    """Give back what came, cut where it is text."""
+    """Return the payload; a text is cut."""
     return command[:10] if isinstance(command, str) else command
 
 
 @handlers.command("test.fan")
 async def fan_command(command: Note, ctx: CommandContext) -> None:
-    """Send so many commands, without a transaction of its own."""
+    """Send `sends` commands, without a transaction of its own."""
     for n in range(command.sends):
         ctx.send({"n": n}, type="test.noop")
 
 
 @handlers.command("test.identity", retry=QUICK)
 async def identity_command(command: dict[str, Any], ctx: CommandContext) -> dict[str, Any]:
-    """Say who it is, at the attempt that is asked for."""
+    """Return the context's fields, but fail before attempt `at`."""
     if ctx.attempt < command.get("at", 1):
         raise ValueError(ctx.idempotency_key)
     return {
@@ -342,7 +343,7 @@ async def identity_command(command: dict[str, Any], ctx: CommandContext) -> dict
 
 @handlers.command("test.span", queue="spans")
 async def span_command(command: Note, ctx: CommandContext) -> dict[str, float]:
-    """Wait, and say from when to when."""
+    """Wait, and return the times of begin and end."""
     began = time.monotonic()
     await asyncio.sleep(command.wait)
     return {"began": began, "ended": time.monotonic()}
@@ -350,13 +351,13 @@ async def span_command(command: Note, ctx: CommandContext) -> dict[str, float]:
 
 @handlers.command("test.permanent", retry=Fixed(base="10ms", attempts=5, permanent=(LookupError,)))
 async def permanent_command(command: dict[str, Any], ctx: CommandContext) -> None:
-    """Raise what its policy calls permanent."""
+    """Raise an error that its policy calls permanent."""
     raise KeyError("gone for good")
 
 
 @handlers.command("test.translated", retry=QUICK)
 async def translated_command(command: dict[str, Any], ctx: CommandContext) -> str:
-    """Raise what the middleware translates, if told to."""
+    """Raise an error that the middleware translates, if `fail` is set."""
     if command.get("fail"):
         raise ConnectionError("as told")
     return "told"
@@ -364,7 +365,7 @@ async def translated_command(command: dict[str, Any], ctx: CommandContext) -> st
 
 @handlers.middleware
 async def translate(call: Call, proceed: Proceed) -> object:
-    """Wrap one type's handler: refuse its connection errors, and sign its results."""
+    """Wrap one type's handler: reject its connection errors, and sign its results."""
     if call.type != "test.translated":
         return await proceed()
     try:
@@ -375,7 +376,7 @@ async def translate(call: Call, proceed: Proceed) -> object:
 
 @handlers.command("test.slow_thread", timeout="300ms", retry=Fixed(base="1h"))
 def slow_thread_command(command: dict[str, Any], ctx: BlockingCommandContext) -> None:
-    """Outlive its timeout in a thread, and write an effect then."""
+    """Outlive its timeout in a thread, and then try to write an effect."""
     time.sleep(command["seconds"])
     try:
         ctx.connection.execute(
@@ -387,15 +388,15 @@ def slow_thread_command(command: dict[str, Any], ctx: BlockingCommandContext) ->
 
 
 class Process(BaseModel):
-    """What a process does; it writes its id to the file `path` first."""
+    """The behaviour of a process, which first writes its pid to the file `path`."""
 
     path: Path
     how: str
 
 
-@handlers.command("test.dying_process", executor="process", timeout="5s", retry=QUICK)
+@handlers.command("test.dying_process", executor="process", timeout="20s", retry=QUICK)
 def dying_process_command(command: Process) -> str:
-    """Leave its id in a file, and then hang, end itself, raise, or use its standard files."""
+    """Write its pid to a file, and then hang, end itself, raise, or use its standard files."""
     with command.path.open("a") as file:
         print(os.getpid(), file=file, flush=True)
     match command.how:
@@ -419,7 +420,7 @@ def dying_process_command(command: Process) -> str:
 
 
 class Steps(BaseModel):
-    """How often progress is said, and how long to go on afterwards."""
+    """How often progress is reported, and how long the handler goes on afterwards."""
 
     steps: int = 3
     wait: float = 0
@@ -427,7 +428,7 @@ class Steps(BaseModel):
 
 @handlers.command("test.progress", timeout="30s")
 async def progress_command(command: Steps, ctx: CommandContext) -> None:
-    """Say every step, and wait."""
+    """Report each step, and wait."""
     for n in range(1, command.steps + 1):
         ctx.progress(n, command.steps, f"step {n}")
     await asyncio.sleep(command.wait)
@@ -435,7 +436,7 @@ async def progress_command(command: Steps, ctx: CommandContext) -> None:
 
 @handlers.command("test.thread_progress", timeout="30s")
 def thread_progress_command(command: Steps, ctx: BlockingCommandContext) -> None:
-    """Say every step from a thread, and wait."""
+    """Report each step from a thread, and wait."""
     for n in range(1, command.steps + 1):
         ctx.progress(n)
     time.sleep(command.wait)
@@ -443,5 +444,5 @@ def thread_progress_command(command: Steps, ctx: BlockingCommandContext) -> None
 
 @handlers.command("test.patient", timeout="30s")
 async def patient_command(command: dict[str, str], ctx: CommandContext) -> None:
-    """Run what it is told, however long it takes."""
+    """Run the given SQL, however long it takes."""
     await ctx.connection.execute(command["sql"])

@@ -1,6 +1,6 @@
-"""Handlers of a target that a test takes away: the table `target`, with its breaker.
+"""Handlers of a target that a test takes down: the table `target`, with its breaker.
 
-Each call counts in the sequence `target_calls`, which no rollback takes back.
+Each call increments the sequence `target_calls`, which no rollback undoes.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ _CALL = "select up from target where nextval('target_calls') > 0"
 
 
 class Call(BaseModel):
-    """One call, which takes `wait` seconds; `invalid`: it is refused for good."""
+    """A call that takes `wait` seconds. invalid: the target refuses it for good."""
 
     wait: float = 0
     invalid: bool = False
@@ -42,12 +42,12 @@ class Call(BaseModel):
 async def _call(ctx: CommandContext | EventContext, call: Call) -> None:
     if not await ctx.connection.fetchval("select pg_try_advisory_xact_lock(4711)"):
         version = await ctx.connection.fetchval(_HALF_OPEN)
-        await asyncio.sleep(0.3)  # a worker that closes it goes on before it has written that
+        await asyncio.sleep(0.3)  # a worker that closes the breaker goes on before that is written
         if version and await ctx.connection.fetchval(_HALF_OPEN) == version:
             await ctx.connection.execute("select nextval('target_overlaps')")
     up = await ctx.connection.fetchval(_CALL)
     if call.wait:
-        await asyncio.sleep(call.wait)  # its work
+        await asyncio.sleep(call.wait)  # the target's work
     if call.invalid:
         raise Reject("the target does not want it")
     if not up:
@@ -55,7 +55,7 @@ async def _call(ctx: CommandContext | EventContext, call: Call) -> None:
 
 
 def add_to(handlers: Handlers) -> None:
-    """Register them."""
+    """Register the handlers of this module."""
     handlers.breaker(
         "target", consecutive_failures=3, first_break="1s", longest_break="1s", jitter=0, probes=1
     )
@@ -93,24 +93,24 @@ def add_to(handlers: Handlers) -> None:
 
 
 def _add_undeclared(handlers: Handlers) -> None:
-    """Those that declare no breaker."""
+    """Register handlers that declare no breaker."""
 
     @handlers.command("test.target.plain", retry=_QUICK)
     async def plain(command: Call, ctx: CommandContext) -> None:
-        """It declares no breaker; its queue may have one."""
+        """Call the target without a breaker; the queue may have one."""
         await _call(ctx, command)
         await ctx.connection.execute("insert into ledger values ('command', $1, '')", ctx.id)
 
     @handlers.event("test.target.own", retry=_QUICK)
     async def own(event: Event[Call], ctx: EventContext) -> None:
-        """It calls the target itself, under its breaker."""
+        """Call the target under its breaker inside the handler."""
         async with ctx.breaker("target"):
             await _call(ctx, event.payload)
         await ctx.connection.execute("insert into ledger values ('event', $1, '')", event.id)
 
     @handlers.command("test.target.blocking", retry=_QUICK)
     def blocking(_command: Call, ctx: BlockingCommandContext) -> None:
-        """The same from a thread."""
+        """Call the target under its breaker from a thread."""
         with ctx.breaker("target"):
             if not ctx.connection.fetchval(_CALL):
                 raise ConnectionError("the target is down")

@@ -1,8 +1,8 @@
-"""Handlers for `make chaos`: each does what its row says, and leaves a trace that can be counted.
+"""Handlers for `make chaos`: each does what its row says, and writes a trace that can be counted.
 
 A row's payload is a `Script` (`chaos_scripts`). A trace is written before the handler misbehaves,
-so that what a failed attempt leaves behind would be seen as an effect too many. Where one sleeps,
-that is its work, so long as its script says.
+so that a remaining effect of a failed attempt would be counted. A sleep is a handler's work, for as
+long as its script says.
 """
 
 import asyncio
@@ -27,13 +27,13 @@ from inboxd import (
 )
 from inboxd_testplugin.chaos_scripts import Group, Script
 
-# Faults may cost attempts (a stopped process outlives its handlers' time limits), never all.
+# Faults may spend some attempts (a stopped process exceeds its handlers' timeouts), never all.
 _MANY = Exponential(base="50ms", cap="1s", attempts=60)
 _FEW = Exponential(base="50ms", cap="1s", attempts=3)
 _TIMEOUT = "2s"
 _EVENT_TIMEOUT = "800ms"
 
-# Events of a chunk at most; its topic is `chaos_chunks`.
+# The most events of a chunk; its topic is `chaos_chunks`.
 CHUNK = 7
 
 _TRACE = "insert into public.chaos_ledger (kind, key, line) values ($1, $2, $3)"
@@ -47,7 +47,7 @@ _MENDED = "select exists (select from public.chaos_mended where token = $1)"
 
 
 class AsTold(Exception):
-    """A failure that the row asked for."""
+    """A failure that the script asks for."""
 
 
 def add_to(handlers: Handlers) -> None:
@@ -91,37 +91,37 @@ def add_to(handlers: Handlers) -> None:
 
 
 async def fact(event: Event[Script], ctx: EventContext) -> None:
-    """Leave a trace in the page's transaction."""
+    """Write a trace in the page's transaction."""
     await ctx.connection.execute(_TRACE, "event", event.event_id, None)
     await _play(event.payload, ctx)
 
 
 async def quick(event: Event[Script], ctx: EventContext) -> None:
-    """Send commands, with no connection."""
+    """Send commands, without a connection."""
     await _play(event.payload, ctx)
 
 
 def thread_fact(event: Event[Script], ctx: BlockingEventContext) -> None:
-    """Leave a trace from a thread."""
+    """Write a trace from a thread."""
     ctx.connection.execute(_TRACE, "event", event.event_id, None)
     _play_blocking(event.payload, ctx)
 
 
 async def later(event: Event[Script], ctx: CommandContext) -> None:
-    """Leave an event's trace from the command that carries it on."""
+    """Write the event's trace, as the command that handles it."""
     await ctx.connection.execute(_TRACE, "later", event.event_id, None)
     await _play(event.payload, ctx)
 
 
 async def turn(event: Event[Script], ctx: EventContext) -> None:
-    """Leave a trace in the event's line."""
+    """Write a trace with the event's line."""
     line = f"{event.topic} {event.ordering_key}"
     await ctx.connection.execute(_TRACE, "event", event.event_id, line)
     await _play(event.payload, ctx)
 
 
 async def collect(events: EventChunk[Script], ctx: EventContext) -> None:
-    """Leave a trace of each event that is not refused, all with the number of this chunk."""
+    """Write a trace for each accepted event, with one uuid for the chunk."""
     taken: list[UUID] = []
     async for event in events:
         script = event.payload
@@ -143,13 +143,13 @@ async def collect(events: EventChunk[Script], ctx: EventContext) -> None:
 
 
 async def act(command: Script, ctx: CommandContext) -> None:
-    """Leave a trace in the command's own transaction."""
+    """Write a trace in the command's own transaction."""
     await ctx.connection.execute(_TRACE, "command", ctx.command_id, None)
     await _play(command, ctx)
 
 
 async def timed(command: Script, ctx: CommandContext) -> None:
-    """Leave a trace with the times from when to when it ran."""
+    """Write a trace with the times of begin and end."""
     line = command.line or None
     place = await ctx.connection.fetchval(_BEGUN, "command", ctx.command_id, line)
     await _play(command, ctx)
@@ -157,25 +157,25 @@ async def timed(command: Script, ctx: CommandContext) -> None:
 
 
 async def light(command: Script, ctx: CommandContext) -> None:
-    """Leave a trace outside the database: at least once."""
+    """Write a trace outside the database: at least once."""
     if command.traces is not None:
         _trace_outside(command.traces, ctx.command_id)
     await _play(command, ctx)
 
 
 def thread(command: Script, ctx: BlockingCommandContext) -> None:
-    """Leave a trace in the command's own transaction, from a thread."""
+    """Write a trace in the command's own transaction, from a thread."""
     ctx.connection.execute(_TRACE, "command", ctx.command_id, None)
     _play_blocking(command, ctx)
 
 
 def process(command: Script) -> int:
-    """Compute in another process."""
+    """Compute in a process of its own."""
     time.sleep(command.wait)
     return os.getpid()
 
 
-# ------------------------------------------------------------------------------ what they share
+# -------------------------------------------------------------------------- shared functions
 
 
 async def _play(script: Script, ctx: EventContext | CommandContext) -> None:
@@ -220,7 +220,7 @@ def _send(script: Script, ctx: Any) -> None:
 
 
 def _fill(batch: Any, group: Group) -> None:
-    """Members, batches within, and what follows."""
+    """Add members, inner batches and continuations."""
     for child in group.members:
         batch.add(child.payload, **child.options)
     for inner in group.inner:
@@ -229,7 +229,7 @@ def _fill(batch: Any, group: Group) -> None:
 
 
 def _plan(workflow: Any, script: Script) -> None:
-    """The steps of a workflow, each a command or a batch."""
+    """Add the steps of a workflow, each a command or a batch."""
     known: dict[str, Any] = {}
     for name, step, waits in script.steps:
         after = []

@@ -1,4 +1,4 @@
-"""What a row of `make chaos` tells its handler to do."""
+"""The payloads of `make chaos`: scripts for handlers."""
 
 from datetime import datetime
 from pathlib import Path
@@ -9,30 +9,30 @@ from pydantic import BaseModel
 
 
 class Script(BaseModel):
-    """What a handler is to do, in this order; `n` numbers all that one parent sends.
+    """The actions of a handler, in this order; `n` numbers the rows that one parent sends.
 
-    `line` is the ordering key. `say` is of what follows a batch. `dedup` repeats the dedup key.
+    line: the ordering key. say: the kind of a continuation. dedup: the dedup key.
     """
 
     n: int = 0
     line: str = ""
     say: str = ""
     dedup: str = ""
-    heals: UUID | None = None  # refused until an operator has noted this token
+    heals: UUID | None = None  # rejected until an operator has noted this token
     until: datetime | None = None  # deferred until then
-    fails: int = 0  # raises at so many attempts
-    hangs: int = 0  # runs into its timeout at so many attempts, after those
+    fails: int = 0  # raises in this many attempts
+    hangs: int = 0  # exceeds its timeout in this many attempts after those
     refuses: bool = False
     wait: float = 0  # seconds
     children: list["Child"] = []
     group: "Group | None" = None
-    steps: list[tuple[str, "Script", list[str]]] = []  # as (name, what, "a" or "a failed")
-    follows: "Group | None" = None  # what follows the steps
-    sends: int = 0  # commands of `group` or `steps`; those of `children` are not counted here
-    traces: Path | None = None  # for handlers without a connection: a file
-    expect: str = "succeeded"  # or "failed", or "maybe": it may turn out not to be needed
+    steps: list[tuple[str, "Script", list[str]]] = []  # as (name, script, ["a" or "a failed", ...])
+    follows: "Group | None" = None  # continuations of the steps
+    sends: int = 0  # commands of `group` or `steps`, without those of `children`
+    traces: Path | None = None  # a file, for handlers without a connection
+    expect: str = "succeeded"  # or "failed", or "maybe": a step may be skipped
     pad: str = ""
-    at: datetime | None = None  # of a schedule's run
+    at: datetime | None = None  # the time of a schedule's run
 
 
 class Child(BaseModel):
@@ -47,12 +47,11 @@ class Child(BaseModel):
 
     @property
     def payload(self) -> dict[str, Any]:
-        """What it says."""
         return self.script.model_dump(mode="json", exclude_unset=True)
 
     @property
     def options(self) -> dict[str, Any]:
-        """How a command is sent."""
+        """The keyword arguments of `ctx.send`."""
         return {
             "type": self.type,
             "queue": self.queue,
@@ -63,7 +62,7 @@ class Child(BaseModel):
 
 
 class Group(BaseModel):
-    """A batch; `after`: what is told then, otherwise and finally."""
+    """A batch. after: its continuations then, otherwise and finally."""
 
     members: list[Child] = []
     inner: list["Group"] = []

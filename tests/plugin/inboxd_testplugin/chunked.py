@@ -1,4 +1,4 @@
-"""Events of batch topics: each chunk leaves a row in `chunks`, with its events in their order."""
+"""Events of batch topics: each chunk writes a row to `chunks`, with its events in order."""
 
 import asyncio
 import os
@@ -32,9 +32,9 @@ _QUICK = Fixed(base="50ms", attempts=3, jitter="none")
 
 
 class Item(BaseModel):
-    """What one event does to its chunk.
+    """The effect of one event on its chunk.
 
-    `wait` in seconds; `deferred` and `broken` until the ledger tells.
+    wait: in seconds. deferred, broken: until the ledger has a row of the kind `told`, `mended`.
     """
 
     n: int = 0
@@ -53,7 +53,7 @@ class Item(BaseModel):
 
 async def _suffer(item: Item, key: str, ctx: EventContext) -> None:
     if item.wait:
-        await asyncio.sleep(item.wait)  # its work
+        await asyncio.sleep(item.wait)  # the handler's work
     if item.kills:
         os.kill(os.getpid(), signal.SIGKILL)
     if item.poison:
@@ -106,7 +106,7 @@ async def _note_portions(events: EventChunk[Item], ctx: EventContext) -> None:
 async def _count(events: EventChunk[Item], ctx: EventContext) -> None:
     note = "insert into chunks (topic, key, size) values ($1, $2, $3)"
     await ctx.connection.execute(note, events.topic, events.key, len(events))
-    if events.key == "humble":  # a role that may read nothing
+    if events.key == "humble":  # a role that may read no table
         await ctx.connection.execute("set local role pg_monitor")
 
 
@@ -124,7 +124,7 @@ def _take_in_thread(events: BlockingEventChunk[Item], ctx: BlockingEventContext)
 
 
 def add_to(handlers: Handlers) -> None:
-    """Register them."""
+    """Register the handlers of this module."""
 
     def topic(
         name: str,

@@ -1,4 +1,4 @@
-"""Handlers that emit events, and those whom these reach: each leaves a line in the ledger."""
+"""Handlers that emit events, and handlers of these events: each writes a line to the ledger."""
 
 import os
 import signal
@@ -22,17 +22,17 @@ _QUICK = Fixed(base="100ms", attempts=3, jitter="none")
 
 
 class Told(BaseModel):
-    """What is emitted; it goes to two topics."""
+    """An emitted event, which goes to two topics."""
 
     inboxd_event: ClassVar[str] = "emitted.told"
 
     n: int = 0
-    # What its handler sends: a command that emits once more.
+    # Whether its handler sends a command that emits again.
     goes_on: bool = False
 
 
 class Passed(BaseModel):
-    """An event of lines, which is passed on to another key of its own topic, so many times."""
+    """An event of a line, whose handler emits it to another key of the same topic, `left` times."""
 
     key: str
     to: str
@@ -40,7 +40,7 @@ class Passed(BaseModel):
 
 
 class Emit(BaseModel):
-    """What to emit, and how to end. `uses`: write to the handler's own transaction, too."""
+    """The events to emit, and the handler's end. uses: write in the handler's transaction too."""
 
     count: int = 1
     goes_on: bool = False
@@ -59,7 +59,7 @@ def _emit(emit: Emit, ctx: Any) -> None:
     if emit.ends == "at attempt 2" and ctx.attempt == 1:
         raise ValueError("as told")
     if emit.ends == "refused":
-        # The database alone knows that the topic has another mode, in whatever plugin.
+        # Only the database knows that the topic, of whatever plugin, has another mode.
         ctx.emit("emitted.told", {}, topic="passing", mode="single")
     if emit.ends == "killed":
         os.kill(os.getpid(), signal.SIGKILL)
@@ -106,7 +106,7 @@ async def _chunk(events: EventChunk[Emit], ctx: EventContext) -> None:
 
 
 def add_to(handlers: Handlers) -> None:
-    """Register them."""
+    """Register the handlers of this module."""
     handlers.event("emitting.event", retry=_QUICK)(_event)
     handlers.event("emitting.thread", retry=_QUICK)(_event_in_thread)
     handlers.command("emitting.command", retry=_QUICK)(_command)

@@ -1,7 +1,7 @@
 """Batches and workflows that a test describes in the payload.
 
-`how` of a member: `ok`, `sql` (in its own transaction), `fail` (for good, until the ledger holds
-the note "mended"). Continuations write their name into the ledger.
+`how` of a member: `ok`, `sql` (it writes in its own transaction), `fail` (for good, until the
+ledger has the note "mended"). Continuations write their name to the ledger.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ class Work(BaseModel):
 
 
 class Make(BaseModel):
-    """A batch: its members, and those of batches within."""
+    """A batch: its members, and those of inner batches."""
 
     members: list[str] = []
     times: int = 1
@@ -51,9 +51,9 @@ class Fill(BaseModel):
 
 
 class Flow(BaseModel):
-    """Steps as (name, how, what they wait for: "a" or "a failed"); "batch" has two members.
+    """Steps as (name, how, ["a" or "a failed", ...]); "batch" is a batch with two members.
 
-    "nested" is a batch with one in it, which has one slow member and something that follows it.
+    "nested" is a batch that contains a batch with one slow member and a continuation.
     """
 
     steps: list[tuple[str, str, list[str]]]
@@ -62,7 +62,7 @@ class Flow(BaseModel):
 
 
 def add_to(handlers: Handlers) -> None:
-    """Declare them."""
+    """Register the handlers of this module."""
     handlers.event("batch.make")(make_on_event)
     handlers.event("batch.make_sync")(make_in_thread)
     handlers.command("batch.make")(make_in_command)
@@ -92,12 +92,10 @@ def _tell(what: Batch | Workflow, prefix: str = "") -> None:
 
 
 async def make_on_event(event: Event[Make], ctx: EventContext) -> None:
-    """Make a batch."""
     _make(ctx, event.payload)
 
 
 def make_in_thread(event: Event[Make], ctx: BlockingEventContext) -> None:
-    """Make a batch in a thread."""
     _make(ctx, event.payload)
 
 
@@ -108,14 +106,14 @@ async def make_in_command(command: Make, ctx: CommandContext) -> None:
 
 
 async def fill(command: Fill, ctx: CommandContext) -> None:
-    """Add to a batch, and close it."""
+    """Add members to a batch, and close it."""
     ctx.add_to(command.batch, [Work()] * command.count, type="batch.work")
     if command.close:
         ctx.close_batch(command.batch)
 
 
 async def work(command: Work, ctx: CommandContext) -> Any:
-    """Be a member or a step; a step returns its name and what it has read."""
+    """Run a member or a step; a step returns its name and the results that it has read."""
     if command.how == "slow":
         await asyncio.sleep(0.2)  # its work
     if command.how == "sql":
@@ -136,12 +134,12 @@ async def work(command: Work, ctx: CommandContext) -> Any:
 
 
 def work_in_thread(command: Work, ctx: BlockingCommandContext) -> Any:
-    """The same in a thread."""
+    """Run a step in a thread."""
     return {"name": command.name, "read": [ctx.result(name) for name in command.reads]}
 
 
 async def told(command: dict[str, str], ctx: CommandContext) -> None:
-    """Write what was told into the ledger."""
+    """Write the continuation's name to the ledger."""
     await ctx.connection.execute(
         "insert into ledger (kind, row_id, note) values ('command', $1, $2)",
         ctx.id,
@@ -150,7 +148,6 @@ async def told(command: dict[str, str], ctx: CommandContext) -> None:
 
 
 async def flow(event: Event[Flow], ctx: EventContext) -> None:
-    """Make a workflow."""
     workflow = ctx.workflow("made")
     known: dict[str, Any] = {}
     for name, how, after in event.payload.steps:

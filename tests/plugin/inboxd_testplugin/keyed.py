@@ -1,4 +1,4 @@
-"""Commands with ordering keys: they leave a trail, in which their order can be read."""
+"""Commands with ordering keys: each writes to `trail`, which shows their order."""
 
 import asyncio
 import time
@@ -9,9 +9,9 @@ from inboxd import CommandContext, Fixed, Handlers
 
 
 class Step(BaseModel):
-    """The n-th step of a key; it fails until attempt `good_at`.
+    """The n-th step of a key; it fails before attempt `good_at`.
 
-    What it sends at attempt `refused_at` is refused by the database.
+    At attempt `refused_at` it sends a command that the database refuses.
     """
 
     key: str = "k"
@@ -23,20 +23,20 @@ class Step(BaseModel):
 
 
 def add_to(handlers: Handlers) -> None:
-    """Register them."""
+    """Register the handlers of this module."""
 
     @handlers.command(
         "test.step", queue="lines", retry=Fixed(base="100ms", attempts=3, jitter="none")
     )
     async def step(command: Step, ctx: CommandContext) -> dict[str, float]:
-        """Leave a step in `trail`, in its own transaction, and say from when to when it ran."""
+        """Write to `trail` in its own transaction, and return the times of begin and end."""
         began = time.monotonic()
         if command.touch:
             await ctx.connection.execute(
                 "insert into trail (key, n) values ($1, $2)", command.key, command.n
             )
         if command.wait:
-            await asyncio.sleep(command.wait)  # its work
+            await asyncio.sleep(command.wait)  # the handler's work
         if ctx.attempt < command.good_at:
             raise ValueError("as told")
         if ctx.attempt == command.refused_at:

@@ -1,4 +1,4 @@
-"""Handlers that leave something behind, and one that looks for it: what one row may do to the next.
+"""Handlers that leave state behind, and one that looks for it: effects of a row on the next one.
 
 All ways have one type for events and one for commands, so that they share a page and a runner.
 """
@@ -19,7 +19,7 @@ from inboxd import (
 )
 
 _QUICK = Fixed(base="100ms", attempts=2, jitter="none")
-# Longer than the limit of the tests that use it.
+# Seconds, more than the limit of the tests that use it.
 _IDLE = 3
 _var = contextvars.ContextVar("left_behind", default="clean")
 _tasks: list[asyncio.Task[Any]] = []
@@ -51,17 +51,17 @@ def add_to(handlers: Handlers) -> None:
 
 
 async def leaving_event(event: Event[dict[str, Any]], ctx: EventContext) -> None:
-    """Leave behind what it is told to."""
+    """Leave the state behind that the payload names."""
     await _leave(event.payload["how"], ctx, "event", event.id)
 
 
 async def leaving_command(command: dict[str, Any], ctx: CommandContext) -> None:
-    """Leave behind what it is told to."""
+    """Leave the state behind that the payload names."""
     await _leave(command["how"], ctx, "command", ctx.id)
 
 
 def leaving_thread_event(event: Event[dict[str, Any]], ctx: BlockingEventContext) -> None:
-    """Be in the middle of a statement when its time is over."""
+    """Run a statement beyond the timeout."""
     ctx.connection.execute("select pg_sleep($1)", float(event.payload["seconds"]))
 
 
@@ -119,7 +119,7 @@ async def _leave(  # noqa: C901, PLR0912, PLR0915 - a table of ways, each a line
                 await asyncio.wait_for(ctx.connection.fetchval("select 1"), 0)
         case "statement":
             _tasks.append(asyncio.create_task(ctx.connection.execute(_LONG)))
-            await asyncio.sleep(0.1)  # nothing tells a handler that the server has it
+            await asyncio.sleep(0.1)  # a handler cannot know when the server has it
         case "statements side by side":
             numbers = await asyncio.gather(
                 *(ctx.connection.fetchval("select $1::int", n) for n in range(20))
@@ -128,7 +128,7 @@ async def _leave(  # noqa: C901, PLR0912, PLR0915 - a table of ways, each a line
 
 
 async def garbage_command(command: dict[str, Any], ctx: CommandContext) -> dict[str, int]:
-    """Say how often its process looks for garbage, and how much of it that passes over."""
+    """Return the process's threshold for garbage collections, and the objects that these skip."""
     return {"objects": gc.get_threshold()[0], "frozen": gc.get_freeze_count()}
 
 
@@ -142,7 +142,7 @@ def _myself() -> asyncio.Task[Any]:
 
 
 async def _cancelled_and_caught() -> None:
-    """What a library's time limit does that cancels its task and never takes that back."""
+    """Act as a library whose time limit cancels its task and does not take that back."""
     asyncio.get_running_loop().call_later(0.02, _myself().cancel)
     try:
         await asyncio.Event().wait()

@@ -1,4 +1,4 @@
-"""Events of sequential topics: each leaves a step in `trail`, in which their order can be read."""
+"""Events of sequential topics: each writes to `trail`, which shows their order."""
 
 import asyncio
 import os
@@ -10,7 +10,7 @@ from inboxd import Event, EventContext, Fixed, Handlers, Reject
 
 
 class Turn(BaseModel):
-    """It fails until attempt `good_at`, is refused, ends its worker, or its page cannot commit."""
+    """It fails before attempt `good_at`, is rejected, kills its worker, or spoils its commit."""
 
     wait: float = 0
     good_at: int = 1
@@ -29,7 +29,7 @@ async def _take(event: Event[Turn], ctx: EventContext) -> None:
         ctx.attempt,
     )
     if turn.wait:
-        await asyncio.sleep(turn.wait)  # its work
+        await asyncio.sleep(turn.wait)  # the handler's work
     if turn.kills:
         os.kill(os.getpid(), signal.SIGKILL)
     if turn.refused:
@@ -37,12 +37,12 @@ async def _take(event: Event[Turn], ctx: EventContext) -> None:
     if ctx.attempt < turn.good_at:
         raise ValueError("as told")
     if turn.spoils:
-        # What it sends is refused by the database when the page is settled.
+        # The database refuses this command when the page is settled.
         ctx.send({}, type="test.noop", queue="q" * 300)
 
 
 def add_to(handlers: Handlers) -> None:
-    """Register them."""
+    """Register the handlers of this module."""
     handlers.topic(
         "ordered",
         mode="sequential",

@@ -1,4 +1,4 @@
-"""A publisher as a plugin brings its own: a line of JSON a message, and a line an answer.
+"""A publisher of a plugin's own: each message and each answer is a line of JSON.
 
 The other side is tests/support/line_broker.py.
 """
@@ -21,7 +21,7 @@ class LinePublisher:
         self._writer = writer
 
     async def publish(self, messages: Sequence[OutgoingMessage], tell: Tell) -> None:
-        """Publish them, and wait for an answer to each."""
+        """Publish the messages, and wait for an answer to each."""
         for place, each in enumerate(messages):
             said = {
                 "place": place,
@@ -52,14 +52,13 @@ class LinePublisher:
             raise BrokerUnavailable(f"the line broker is gone: {error}") from error
 
     async def close(self) -> None:
-        """Hang up at once."""
         self._writer.transport.abort()
         with suppress(OSError):
             await self._writer.wait_closed()
 
 
 async def open_publisher(name: str, broker: Broker) -> LinePublisher:
-    """The entry point `inboxd.publishers`."""
+    """Implements the entry point `inboxd.publishers`."""
     host, _, port = broker.servers[0].rpartition(":")
     try:
         reader, writer = await asyncio.open_connection(host, int(port))

@@ -1,4 +1,4 @@
-"""Answers as JSON: what is nested deep is told as well, or refused in words."""
+"""JSON answers: deeply nested values are encoded, or refused with a remedy."""
 
 import json
 from datetime import timedelta
@@ -18,12 +18,12 @@ def nested(depth: int) -> Any:
 
 
 @pytest.mark.parametrize("depth", [1, 200, 500])
-def test_what_is_nested_is_told(depth: int) -> None:
+def test_nested_values_are_encoded(depth: int) -> None:
     assert json.loads(json_of(nested(depth))) == nested(depth)
     assert json.loads(json_of(nested(depth), indent=True)) == nested(depth)
 
 
-def test_what_is_nested_too_deep_is_refused_in_words() -> None:
+def test_values_nested_too_deep_are_refused_with_a_remedy() -> None:
     with pytest.raises(RequestRefused) as refused:
         json_of(nested(200_000))
     assert refused.value.status is HTTPStatus.UNPROCESSABLE_ENTITY

@@ -1,4 +1,4 @@
-"""The admin API without a daemon: who guesses is held back, and what fails tells nothing."""
+"""The admin API without a daemon: guesses are throttled, and errors reveal nothing."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -36,8 +36,10 @@ async def _asked(client: httpx.AsyncClient, token: str) -> httpx.Response:
     return await client.get("/api/openapi.json", headers=headers)
 
 
-async def test_who_guesses_is_held_back_and_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sixty wrong tokens, and then a few a second, closed the API for all."""
+async def test_guesses_are_throttled_for_their_address_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Before tokens were throttled by address, sixty wrong ones closed the API for all clients."""
     monkeypatch.setattr(tokens, "_WRONG_RATE", 1 / 3600)
     application = _application()
     async with _client(application) as client, _client(application, peer="192.0.2.9") as other:
@@ -46,9 +48,9 @@ async def test_who_guesses_is_held_back_and_nobody_else(monkeypatch: pytest.Monk
         assert found == [401] * 50 + [429] * 10
         answer = await _asked(client, "x" * 20)
         assert (answer.status_code, answer.headers["retry-after"]) == (429, "5")
-        assert (await _asked(client, _TOKEN)).status_code == 200, "even of the same address"
-        assert (await _asked(other, "x" * 20)).status_code == 401, "others have their own"
-        assert (await client.get("/api/openapi.json")).status_code == 429, "as without a token"
+        assert (await _asked(client, _TOKEN)).status_code == 200, "right token, same address"
+        assert (await _asked(other, "x" * 20)).status_code == 401, "another address"
+        assert (await client.get("/api/openapi.json")).status_code == 429, "without a token"
 
 
 async def test_addresses_are_told_apart_behind_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,7 +62,7 @@ async def test_addresses_are_told_apart_behind_a_proxy(monkeypatch: pytest.Monke
             assert found == answers
 
 
-async def test_a_token_spends_what_is_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_each_token_has_its_own_allowance(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(api, "_RATE", 1 / 3600)
     monkeypatch.setattr(api, "_BURST", 3)
     async with _client() as client:
@@ -71,7 +73,7 @@ async def test_a_token_spends_what_is_its_own(monkeypatch: pytest.MonkeyPatch) -
         assert (await _asked(client, _OTHER)).status_code == 200
 
 
-async def test_what_nobody_expected_tells_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unexpected_error_reveals_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: Any, **__: Any) -> None:
         raise RuntimeError("a secret")
 
@@ -82,7 +84,7 @@ async def test_what_nobody_expected_tells_nothing(monkeypatch: pytest.MonkeyPatc
     assert answer.json()["detail"] == "see the log of the daemon"
 
 
-async def test_what_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_request_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(api, "TIMEOUT", 0.05)
     monkeypatch.setattr(api, "_body", lambda _: anyio.sleep_forever())
     async with _client(authorization=f"Bearer {_TOKEN}") as client:

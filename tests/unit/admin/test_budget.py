@@ -1,4 +1,4 @@
-"""A bucket of requests."""
+"""A budget of requests: a burst first, then a steady rate."""
 
 from inboxd.admin.budget import Budget
 
@@ -17,4 +17,4 @@ def test_a_burst_and_then_the_rate() -> None:
     now = 1_000.0
     for _ in range(5):
         budget.spend()
-    assert budget.is_spent, "it never holds more than the burst"
+    assert budget.is_spent, "the burst is the limit after a pause"

@@ -1,4 +1,4 @@
-"""The HTTP face, over real sockets."""
+"""The HTTP server of metrics and health, over real sockets."""
 
 import select
 import signal
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.anyio
 
 @dataclass
 class Told:
-    """Health as a test tells it."""
+    """Health that a test sets."""
 
     alive: list[HealthPart] = field(
         default_factory=lambda: [HealthPart("lease", ok=True, detail="2 s old")]
@@ -67,14 +67,14 @@ async def client(metrics: Metrics, told: Told) -> AsyncIterator[httpx.AsyncClien
         group.cancel_scope.cancel()
 
 
-async def test_connections_that_say_nothing_keep_no_probe_from_its_answer(
+async def test_silent_connections_do_not_block_a_probe(
     client: httpx.AsyncClient,
 ) -> None:
     port = client.base_url.port
     silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(300)]
     try:
         for each in silent[::2]:
-            each.sendall(b"GET /healthz HTTP/1.1\r\nX: ")  # a head that does not end
+            each.sendall(b"GET /healthz HTTP/1.1\r\nX: ")  # an unfinished head
 
         async def is_answered() -> bool:
             return (await client.get("/healthz")).status_code == 200
@@ -90,10 +90,10 @@ async def test_connections_that_say_nothing_keep_no_probe_from_its_answer(
             each.close()
 
 
-async def test_more_connections_than_there_is_room_for_fail_no_probe(
+async def test_too_many_connections_do_not_block_a_probe(
     client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not even for as long as they may be silent, which somebody else says again and again."""
+    """New connections come faster than silent ones time out."""
     monkeypatch.setattr(server, "_HEAD_SECONDS", 3600)
     monkeypatch.setattr(server, "_MAX_CONNECTIONS", 32)
     port = client.base_url.port
@@ -102,7 +102,7 @@ async def test_more_connections_than_there_is_room_for_fail_no_probe(
         for _ in range(4):
             for _ in range(40):
                 each = socket.create_connection(("127.0.0.1", port))
-                each.sendall(b"GET /healthz HTTP/1.1\r\n")  # a head that does not end
+                each.sendall(b"GET /healthz HTTP/1.1\r\n")  # an unfinished head
                 silent.append(each)
             answer = await asked_anew(port)
             assert answer.status_code == 200
@@ -111,17 +111,17 @@ async def test_more_connections_than_there_is_room_for_fail_no_probe(
             return sum(not _is_closed(each) for each in silent) <= 32
 
         await eventually(gave_way)
-        assert _is_closed(silent[0]), "the oldest goes first"
+        assert _is_closed(silent[0]), "the oldest connection is closed first"
         assert not _is_closed(silent[-1])
     finally:
         for each in silent:
             each.close()
 
 
-async def test_answers_that_nobody_reads_fail_no_probe(
+async def test_unread_answers_do_not_block_a_probe(
     client: httpx.AsyncClient, told: Told, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They fill what the kernel keeps of them, and would wait for ever."""
+    """Their clients never read, so they fill the kernel's buffers and would wait forever."""
     parts = list(told.alive)
     told.alive.append(HealthPart("much", ok=True, detail="x" * 16_000_000))
     monkeypatch.setattr(server, "_MAX_CONNECTIONS", 4)
@@ -136,7 +136,7 @@ async def test_answers_that_nobody_reads_fail_no_probe(
 
         await eventually(have_begun)
         told.alive = parts
-        assert (await asked_anew(port)).status_code == 200, "one of them gave way"
+        assert (await asked_anew(port)).status_code == 200, "an unread connection was closed for it"
         monkeypatch.setattr(server, "_ALL_SECONDS", 0)
 
         async def are_closed() -> bool:
@@ -149,13 +149,13 @@ async def test_answers_that_nobody_reads_fail_no_probe(
 
 
 async def asked_anew(port: int | None) -> httpx.Response:
-    """Ask by a connection of its own."""
+    """Send a request on a new connection."""
     async with httpx.AsyncClient(trust_env=False, timeout=patient()) as client:
         return await client.get(f"http://127.0.0.1:{port}/healthz")
 
 
 def _has_ended(connection: socket.socket) -> bool:
-    """Whether all that was sent is read, and nothing more comes."""
+    """Read all that arrived; whether the server has closed the connection."""
     connection.setblocking(False)
     try:
         while connection.recv(1 << 20):
@@ -189,7 +189,7 @@ async def test_only_the_metrics_that_are_named(client: httpx.AsyncClient, metric
     metrics.tally.add("event", "a.b", "succeeded", 0.1, 0.1)
     names = (
         *("inboxd_events_total", "inboxd_handler_duration_seconds_count"),
-        *("inboxd_dedup_forgotten_created", "nothing"),  # neither is on the page
+        *("inboxd_dedup_forgotten_created", "nothing"),  # the page lacks both
     )
     answer = await client.get("/metrics", params={"name[]": names})
     samples = [line for line in answer.text.splitlines() if not line.startswith("#")]
@@ -244,7 +244,7 @@ async def test_health_that_raises_is_a_500_and_the_next_answer_is_fine(
 
 
 async def test_signals_stay_the_daemons(client: httpx.AsyncClient) -> None:
-    # The server runs by now; uvicorn would have put its own handler here.
+    # The server runs: uvicorn's own handler would be here by now.
     assert (await client.get("/healthz")).status_code == 200
     assert "uvicorn" not in repr(signal.getsignal(signal.SIGTERM))
 
@@ -264,14 +264,15 @@ async def test_cancelled_server_has_closed_everything(metrics: Metrics, told: To
             await anyio.connect_tcp("127.0.0.1", port)
 
 
-async def test_what_was_accepted_is_answered_at_the_end(metrics: Metrics, told: Told) -> None:
-    """Its request may be on its way: with several processes nobody may notice that one leaves."""
+async def test_accepted_connections_are_answered_at_shutdown(metrics: Metrics, told: Told) -> None:
+    """No client notices that one of several processes stops while its request is on its way."""
     with bounded():
         async with anyio.create_task_group() as group:
             port = await started(group, metrics, told)
             early: Any = await anyio.connect_tcp("127.0.0.1", port)
             async with httpx.AsyncClient(trust_env=False) as client:
-                await client.get(f"http://127.0.0.1:{port}/healthz")  # so it accepted the first
+                # Its answer shows that the server has accepted `early`, which came first.
+                await client.get(f"http://127.0.0.1:{port}/healthz")
             group.cancel_scope.cancel()
             with anyio.CancelScope(shield=True):
                 await refused(port)
@@ -281,7 +282,7 @@ async def test_what_was_accepted_is_answered_at_the_end(metrics: Metrics, told: 
 
 
 async def refused(port: int) -> None:
-    """Wait until it accepts no more."""
+    """Wait until the port accepts no connection."""
 
     async def is_refused() -> bool:
         try:

@@ -1,4 +1,4 @@
-"""Redaction: a canary below a secret's key is gone, wherever and however it stands."""
+"""Redaction: no canary below a secret key is left, whatever its place and encoding."""
 
 import json
 import time
@@ -50,16 +50,16 @@ def test_no_canary_is_left(field: str, value: object) -> None:
 
 
 @pytest.mark.parametrize("text", IN_TEXT)
-def test_the_webhook_as_it_came_is_looked_into_too(text: str) -> None:
+def test_secrets_in_a_raw_webhook_are_hidden(text: str) -> None:
     row: dict[str, Any] = {"type": "a", "receipt": {"headers": {"x-token": CANARY}, "body": text}}
     assert redaction().hide(row)
     assert "4711" not in json.dumps(row)
     row = {"type": "a", "receipt": {"headers": {}, "body_base64": "Y2FuYXJ5"}}
-    assert redaction().hide(row), "what is no text cannot be looked into"
+    assert redaction().hide(row), "a body that is not text is hidden whole"
     assert "Y2FuYXJ5" not in json.dumps(row)
 
 
-def test_what_is_harmless_stays_as_it_is() -> None:
+def test_harmless_values_stay_as_they_are() -> None:
     payload = {
         "id": 1.50,
         "text": '{"a":  1}',
@@ -91,7 +91,7 @@ def test_keys_are_those_of_the_settings() -> None:
         redaction(redact_keys=["id"])
 
 
-def test_a_filter_for_what_is_hidden_is_known() -> None:
+def test_a_filter_for_a_hidden_value_is_detected() -> None:
     assert redaction().hides_some(['{"a":1}', '{"user":{"password":"p"}}'])
     assert not redaction().hides_some(['{"customer":{"id":17.0}}'])
 
@@ -105,7 +105,7 @@ VALUES = st.recursive(
 
 
 @given(VALUES, st.integers(0, 3))
-def test_below_a_secret_nothing_is_left_however_often_it_was_encoded(
+def test_nothing_below_a_secret_key_is_left_however_often_it_was_encoded(
     value: object, times: int
 ) -> None:
     secret: object = {"clientSecret": [value, CANARY]}
@@ -116,7 +116,7 @@ def test_below_a_secret_nothing_is_left_however_often_it_was_encoded(
     assert "4711" not in json.dumps(row)
 
 
-def test_depth_is_no_way_around_it() -> None:
+def test_deep_nesting_does_not_evade_redaction() -> None:
     payload: dict[str, Any] = {}
     innermost = payload
     for _ in range(20_000):
@@ -133,4 +133,4 @@ def test_depth_is_no_way_around_it() -> None:
 def test_hostile_text_takes_no_longer_than_other_text(word: str) -> None:
     started = time.monotonic()
     redaction().hide({"type": "a", "payload": word * 200_000})
-    assert time.monotonic() - started < 2, "a square of its length would be minutes"
+    assert time.monotonic() - started < 2, "quadratic time would be minutes"

@@ -1,4 +1,4 @@
-"""Whose token a request has."""
+"""Bearer tokens: comparison, refusal and secrecy."""
 
 import hmac
 from pathlib import Path
@@ -27,7 +27,7 @@ def _tokens(folder: Path, bobs: str) -> Tokens:
 def test_every_token_is_compared_as_a_digest(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """In constant time, each of them, whichever it was, and however long what was sent."""
+    """Each token is compared in constant time, whichever matches, and whatever length was sent."""
     tokens = _tokens(tmp_path, f"{_BOB}-who-may-look")
     compared: list[tuple[int, int]] = []
     real = hmac.compare_digest
@@ -46,17 +46,17 @@ def test_every_token_is_compared_as_a_digest(
     assert compared == [(32, 32)] * 6
 
 
-def test_a_token_that_could_be_guessed_is_refused_without_being_told(tmp_path: Path) -> None:
+def test_a_short_token_is_refused_without_being_shown(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="could be guessed") as refused:
         _tokens(tmp_path, _BOB)
     assert _BOB not in str(refused.value)
 
 
-def test_without_a_token_nobody_is_let_in() -> None:
+def test_without_tokens_every_request_is_refused() -> None:
     with pytest.raises(Unauthentic):
         Tokens(()).bearer({"authorization": f"Bearer {_ADA}"})
 
 
-def test_a_token_is_in_no_representation() -> None:
+def test_a_token_is_in_no_repr() -> None:
     admin = Admin.model_validate({"tokens": [{"name": "ada", "token": _ADA}]})
     assert _ADA not in repr(admin)

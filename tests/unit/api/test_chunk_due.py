@@ -1,4 +1,4 @@
-"""When chunks are due, and what belongs to them."""
+"""When chunks are due, and which events belong to them."""
 
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -18,7 +18,7 @@ def berlin(day: int, hour: int, minute: int = 0, *, month: int = 6, fold: int = 
     return datetime(2026, month, day, hour, minute, tzinfo=BERLIN, fold=fold)
 
 
-def test_a_full_chunk_has_no_more() -> None:
+def test_full_chunk_takes_no_more_events() -> None:
     assert Rule(full=3).takes([NOON] * 5) == 3
     assert Rule(full=3).takes([NOON] * 2) == 2
     assert Rule(age=timedelta(hours=1)).takes([NOON] * 5) == 5
@@ -34,8 +34,8 @@ def test_each_day_has_its_own_chunk() -> None:
     assert rule.opened_at(berlin(2, 0)) == berlin(1, 0)
 
 
-def test_order_beats_the_clock_where_a_period_ends() -> None:
-    """The second was written earlier by its clock, and comes later in the order."""
+def test_order_wins_over_the_clock_at_a_period_end() -> None:
+    """The second event has the earlier time, and comes later in the order."""
     inverted = [berlin(1, 23), berlin(2, 0), berlin(1, 23, 59), berlin(2, 1)]
     rule = Rule(cron=MIDNIGHT)
     assert rule.takes(inverted) == 1
@@ -43,7 +43,7 @@ def test_order_beats_the_clock_where_a_period_ends() -> None:
 
 
 @pytest.mark.parametrize(("month", "day", "hours"), [(3, 29, 23), (10, 25, 25)])
-def test_the_days_on_which_clocks_change(month: int, day: int, hours: int) -> None:
+def test_event_counts_to_its_day_when_clocks_change(month: int, day: int, hours: int) -> None:
     """Each event counts to the day that its zone's calendar shows, however long that is."""
     start = berlin(day, 0, month=month).astimezone(UTC)
     written = [start + timedelta(minutes=30 * half) for half in range(-4, 2 * hours + 4)]
@@ -62,7 +62,7 @@ def test_the_days_on_which_clocks_change(month: int, day: int, hours: int) -> No
 
 @pytest.mark.parametrize("cron", ["30 2 * * *", "0 * * * *", "*/20 2 * * *"])
 def test_a_chunk_always_closes_after_its_oldest_event(cron: str) -> None:
-    """Also of what is written within the hour that comes twice, or just before the missing one."""
+    """Also for events of the repeated hour, or just before the missing one."""
     rule = Rule(cron=Cron(cron, "Europe/Berlin"))
     for start in (berlin(28, 23, month=3), berlin(24, 23, month=10)):
         first = start.astimezone(UTC)
@@ -78,7 +78,7 @@ def test_a_chunk_always_closes_after_its_oldest_event(cron: str) -> None:
 
 
 def test_a_chunk_ends_where_an_older_period_begins() -> None:
-    """What was replayed stands before it; a minute is allowed for, as events may cross midnight."""
+    """A replayed event comes first; a minute is allowed, as events may cross midnight."""
     rule = Rule(cron=MIDNIGHT)
     today, days = NOON, timedelta(days=1)
     assert rule.takes([today, today, today - days, today]) == 2
@@ -89,7 +89,7 @@ def test_a_chunk_ends_where_an_older_period_begins() -> None:
     assert rule.takes([opened_at, opened_at - timedelta(seconds=59), today]) == 3
 
 
-def test_a_set_is_complete_with_each_expected_type() -> None:
+def test_set_is_complete_with_each_expected_type() -> None:
     rule = Rule(expected=("order.paid", "order.packed"), age=timedelta(hours=1))
     assert rule.missing({"order.packed", "other"}) == ("order.paid",)
     assert rule.missing({"order.packed", "order.paid"}) == ()
@@ -103,7 +103,7 @@ def test_the_ends_of_periods_are_bounded() -> None:
     assert Rule(full=3).ends(NOON, until, 10) == []
 
 
-def test_the_rule_of_a_topic() -> None:
+def test_rule_follows_from_the_topic() -> None:
     def rule(**options: object) -> Rule:
         declared = TopicDeclaration("t", "test", {"mode": "batch", **options})
         return rule_of(checked(declared))

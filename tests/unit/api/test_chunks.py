@@ -1,4 +1,4 @@
-"""Handlers of chunks: what they are declared as, what they get, and what they may say of it."""
+"""Handlers of chunks: their declarations, their arguments, and outcomes of single events."""
 
 import weakref
 from collections.abc import AsyncIterator, Sequence
@@ -34,8 +34,6 @@ pytestmark = pytest.mark.anyio
 
 
 class Paid(BaseModel):
-    """A payload."""
-
     cents: int
 
 
@@ -49,22 +47,19 @@ def registry(handlers: Handlers) -> Registry:
 
 
 def wrong(handlers: Handlers) -> list[str]:
-    """What does not fit together, as the worker would say at its start."""
+    """The mismatches, as the worker lists them at its start."""
     found = registry(handlers)
     flat = [each for one in found.events.values() for each in one]
     return [*misfits(flat, found.topics, sorted({each.name for each in found.declared_topics}))]
 
 
-async def ship(events: EventChunk[Paid], ctx: EventContext) -> None:
-    """A handler of chunks."""
+async def ship(events: EventChunk[Paid], ctx: EventContext) -> None: ...
 
 
-def ship_in_thread(events: BlockingEventChunk[Paid], ctx: BlockingEventContext) -> None:
-    """The same in a thread."""
+def ship_in_thread(events: BlockingEventChunk[Paid], ctx: BlockingEventContext) -> None: ...
 
 
-async def one(event: Event[Paid], ctx: EventContext) -> None:
-    """A handler of single events."""
+async def one(event: Event[Paid], ctx: EventContext) -> None: ...
 
 
 # -------------------------------------------------------------------------------- declarations
@@ -98,7 +93,7 @@ def test_a_sync_handler_of_chunks_runs_in_a_thread(handlers: Handlers) -> None:
 
 
 @pytest.mark.parametrize("expect", [["order.paid", "order.packed"], 2])
-def test_what_belongs_together_is_never_split(handlers: Handlers, expect: Any) -> None:
+def test_expected_set_is_never_split(handlers: Handlers, expect: Any) -> None:
     handlers.topic("shipments", mode="batch", expect=expect, age="1h")
     handlers.chunk("order.paid", "order.packed", topic="shipments")(ship)
     assert not registry(handlers).chunks["shipments"].may_split
@@ -120,7 +115,9 @@ def test_single_handlers_do_not_serve_a_batch_topic(handlers: Handlers) -> None:
         (ship_in_thread, None),
     ],
 )
-def test_the_signature(handlers: Handlers, func: Any, says: str | None) -> None:
+def test_wrong_signature_of_a_chunk_handler_is_refused(
+    handlers: Handlers, func: Any, says: str | None
+) -> None:
     handlers.topic("shipments", mode="batch", count=10)
     handlers.chunk("order.paid", "order.packed", topic="shipments")(func)
     if says is None:
@@ -131,7 +128,7 @@ def test_the_signature(handlers: Handlers, func: Any, says: str | None) -> None:
     assert str(raised.value).count("EventChunk[") == 1  # not once for each type
 
 
-def test_a_chunk_where_a_command_or_an_event_belongs(handlers: Handlers) -> None:
+def test_chunk_as_command_or_event_is_refused(handlers: Handlers) -> None:
     handlers.command("ship")(ship)  # type: ignore[type-var]
     handlers.event("order.paid")(ship)  # type: ignore[type-var]
     with pytest.raises(PluginError, match="takes the command itself, not EventChunk") as raised:
@@ -146,7 +143,7 @@ def test_types_must_be_named(handlers: Handlers) -> None:
         handlers.chunk(ship, topic="shipments")  # type: ignore[arg-type]
 
 
-def test_what_does_not_fit_together(handlers: Handlers) -> None:
+def test_topics_and_handlers_that_mismatch_are_refused(handlers: Handlers) -> None:
     handlers.topic("lonely", mode="batch", count=10)
     handlers.topic("twice", mode="batch", count=10)
     handlers.topic("single")
@@ -157,7 +154,7 @@ def test_what_does_not_fit_together(handlers: Handlers) -> None:
     handlers.chunk("e", topic="unknown")(ship)
     said = wrong(handlers)
     for part in (
-        "'lonely' is batch, and nothing handles its chunks",
+        "'lonely' is batch, and its chunks have no handler",
         "'twice' has several chunk handlers",
         "one takes single events of the topic 'twice', which is batch",
         "ship takes chunks of the topic 'single', which is single",
@@ -167,7 +164,7 @@ def test_what_does_not_fit_together(handlers: Handlers) -> None:
     assert len(said) == 5
 
 
-def test_what_is_expected_and_not_handled(handlers: Handlers) -> None:
+def test_expected_type_without_a_handler_is_refused(handlers: Handlers) -> None:
     handlers.topic("shipments", mode="batch", expect=["order.paid", "order.pakced"], age="1h")
     handlers.topic("unhandled", mode="batch", expect=["order.paid"], age="1h")
     handlers.chunk("order.paid", "order.packed", topic="shipments")(ship)
@@ -176,7 +173,7 @@ def test_what_is_expected_and_not_handled(handlers: Handlers) -> None:
         "the topic 'shipments' expects 'order.pakced', and its handler takes 'order.packed', "
         "'order.paid':"
     )
-    assert "'unhandled' is batch, and nothing handles its chunks" in lonely
+    assert "'unhandled' is batch, and its chunks have no handler" in lonely
 
 
 @pytest.mark.parametrize(
@@ -193,7 +190,7 @@ def test_what_is_expected_and_not_handled(handlers: Handlers) -> None:
         ({"age": "0s"}, "age='0s'"),
     ],
 )
-def test_a_topic_that_could_never_be_processed(
+def test_impossible_topic_is_refused(
     handlers: Handlers, options: dict[str, Any], says: str
 ) -> None:
     handlers.topic("shipments", mode="batch", **options)
@@ -220,7 +217,7 @@ async def portions_of_three(count: int) -> AsyncIterator[Sequence[Event[int]]]:
         yield found[start : start + 3]
 
 
-async def test_it_is_read_in_order_and_more_than_once() -> None:
+async def test_chunk_is_read_in_order_and_more_than_once() -> None:
     found = EventChunk[int](info(7), lambda: portions_of_three(7))
     assert len(found) == 7
     for _ in range(2):
@@ -230,7 +227,7 @@ async def test_it_is_read_in_order_and_more_than_once() -> None:
     assert found.until - found.since == timedelta(days=1)
 
 
-async def test_in_a_thread_it_is_read_with_for() -> None:
+async def test_chunk_in_a_thread_is_read_with_for() -> None:
     found = BlockingEventChunk[int](info(7), lambda: portions_of_three(7))
 
     def read() -> list[int]:
@@ -241,7 +238,7 @@ async def test_in_a_thread_it_is_read_with_for() -> None:
     assert sizes == [3, 3, 1]
 
 
-async def test_single_events_have_outcomes_of_their_own() -> None:
+async def test_single_events_may_have_their_own_outcomes() -> None:
     found = EventChunk[int](info(3), lambda: portions_of_three(3))
     first, second, _ = events(3)
     found.reject(first, "not for sale")
@@ -251,11 +248,11 @@ async def test_single_events_have_outcomes_of_their_own() -> None:
         found.retry(second, after="soon")
 
 
-async def test_of_events_with_outcomes_the_payloads_are_let_go() -> None:
-    """Of a long chunk, only a portion is in memory, whatever is said of its events."""
+async def test_payloads_of_events_with_outcomes_are_freed() -> None:
+    """Only a portion of a long chunk is in memory, whatever outcomes its events have."""
 
     class Payload:
-        """What can be told to be gone."""
+        """A class whose instances can be weakly referenced."""
 
     found = EventChunk[Any](info(1), lambda: portions_of_three(1))
     event = Event({"id": 1, "type": "a"}, Payload())
@@ -265,7 +262,7 @@ async def test_of_events_with_outcomes_the_payloads_are_let_go() -> None:
     assert kept() is None
 
 
-async def test_after_its_handler_it_is_closed() -> None:
+async def test_chunk_is_closed_after_its_handler() -> None:
     found = EventChunk[int](info(3), lambda: portions_of_three(3))
     found.end()
     with pytest.raises(UsageError, match="handler has ended"):
@@ -277,7 +274,7 @@ async def test_after_its_handler_it_is_closed() -> None:
 # ------------------------------------------------------------------------------- in plugins' tests
 
 
-async def test_a_set_in_a_plugins_test(handlers: Handlers) -> None:
+async def test_run_chunk_of_an_incomplete_set(handlers: Handlers) -> None:
     handlers.topic("shipments", mode="batch", expect=["order.paid", "order.packed"], age="1h")
     seen: list[tuple[int, tuple[str, ...], int, str]] = []
 
@@ -296,7 +293,7 @@ async def test_a_set_in_a_plugins_test(handlers: Handlers) -> None:
     assert [sent.type for sent in result.commands] == ["ship"]
 
 
-async def test_a_chunk_that_fails_in_a_plugins_test(handlers: Handlers) -> None:
+async def test_run_chunk_that_fails(handlers: Handlers) -> None:
     handlers.topic("shipments", mode="batch", count=3)
 
     @handlers.chunk("order.paid", topic="shipments", retry=Fixed(attempts=1))
@@ -310,12 +307,12 @@ async def test_a_chunk_that_fails_in_a_plugins_test(handlers: Handlers) -> None:
         await run_chunk(handlers, "shipments", [("order.lost", {})])
     with pytest.raises(NoHandler, match="no handler for chunks of the topic 'nowhere'"):
         await run_chunk(handlers, "nowhere", [("order.paid", {})])
-    with pytest.raises(UsageError, match="an event at least"):
+    with pytest.raises(UsageError, match="at least one event"):
         await run_chunk(handlers, "shipments", [])
 
 
-def test_halves_are_those_of_the_rows_whatever_their_ids() -> None:
-    """A server that failed over draws lower ids later; the order is that of the line."""
+def test_chunk_is_halved_by_rows_not_by_ids() -> None:
+    """After a failover the server draws lower ids; the order is that of the line."""
     rows: Any = [{"id": id_} for id_ in (5, 3, 4, 6)]
     events: Any = [SimpleNamespace(id=id_) for id_ in (5, 3, 6)]  # 4 cannot be read
     older, newer = HeldChunk(rows, events).halves()

@@ -1,4 +1,4 @@
-"""A sync handler's connection does in a thread what an async one's does."""
+"""A sync handler's connection runs in a thread the same calls as an async one's."""
 
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Recorder:
-    """A connection that remembers what it was asked to do."""
+    """A connection that records its calls."""
 
     def __init__(self) -> None:
         self.calls: list[Any] = []

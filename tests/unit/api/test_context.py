@@ -1,4 +1,4 @@
-"""What a handler sends, and what it cannot do any more once it has ended."""
+"""Drafts of a handler, and refusals once it has ended."""
 
 from datetime import UTC, datetime
 from typing import Any, ClassVar, cast
@@ -31,13 +31,11 @@ ROW: dict[str, Any] = {
 
 
 class SendEmail(BaseModel):
-    """A command."""
-
     to: str
 
 
 class Paid(BaseModel):
-    """An event that says itself what it is."""
+    """An event whose class names its type."""
 
     inboxd_event: ClassVar[str] = "order.paid"
     inboxd_version: ClassVar[int] = 2
@@ -58,7 +56,7 @@ def ctx() -> EventContext:
     return EventContext(ROW, lambda: CONNECTION, Routed(resolve), structlog.get_logger())
 
 
-def test_a_payload_s_class_says_where_it_goes(ctx: EventContext) -> None:
+def test_payload_class_decides_the_destination(ctx: EventContext) -> None:
     sent = ctx.send(SendEmail(to="ada"))
     (draft,) = ctx.drafts
     assert (draft.command_id, draft.type, draft.queue) == (sent, "school.send_email", "email")
@@ -67,7 +65,7 @@ def test_a_payload_s_class_says_where_it_goes(ctx: EventContext) -> None:
     assert sent.version == 7
 
 
-def test_the_sender_has_the_last_word(ctx: EventContext) -> None:
+def test_options_of_the_sender_win(ctx: EventContext) -> None:
     ctx.send(
         SendEmail(to="ada"),
         queue="slow",
@@ -104,7 +102,7 @@ def test_a_type_may_be_named(ctx: EventContext) -> None:
         ({"entity_id": "é" * 128}, "entity_id has 256 bytes; at most 255 fit: shorten it, or put"),
     ],
 )
-def test_what_does_not_fit_is_not_sent(
+def test_command_with_wrong_options_is_not_sent(
     ctx: EventContext, options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(UsageError, match=message):
@@ -120,7 +118,7 @@ def test_an_unknown_class_or_a_bad_payload_is_not_sent(ctx: EventContext) -> Non
     assert not ctx.drafts
 
 
-def test_it_shows_its_row() -> None:
+def test_context_shows_its_row() -> None:
     ctx = CommandContext(ROW, lambda: CONNECTION, Routed(resolve), structlog.get_logger())
     assert (ctx.id, ctx.command_id, ctx.idempotency_key) == (7, UUID(int=1), str(UUID(int=1)))
     assert (ctx.tenant, ctx.correlation_id, ctx.attempt) == ("acme", "story", 3)
@@ -128,7 +126,7 @@ def test_it_shows_its_row() -> None:
     assert ctx.connection is CONNECTION
 
 
-def test_a_row_that_begins_a_story_names_it() -> None:
+def test_first_row_of_a_story_names_the_story() -> None:
     first = CommandContext(
         ROW | {"correlation_id": None}, lambda: CONNECTION, Routed(resolve), structlog.get_logger()
     )
@@ -148,7 +146,7 @@ def test_nothing_outlives_the_handler(ctx: EventContext) -> None:
     assert not ctx.events
 
 
-def test_an_event_is_what_its_class_says(ctx: EventContext) -> None:
+def test_payload_class_decides_the_event_type(ctx: EventContext) -> None:
     emitted = ctx.emit(Paid(order_id=3))
     (draft,) = _events(ctx)
     assert (draft.event_id, draft.type, draft.schema_version) == (emitted, "order.paid", 2)
@@ -173,7 +171,7 @@ def _events(ctx: EventContext) -> list[EventDraft]:
     return cast("list[EventDraft]", ctx.events)
 
 
-def test_a_webhook_is_for_whoever_wants_it(ctx: EventContext) -> None:
+def test_webhook_is_drafted_with_its_options(ctx: EventContext) -> None:
     ctx.webhook("user.created", {"n": 1})
     ctx.webhook("user.gone", tenant="other", ordering_key="k", message_id="m1", endpoint="crm")
     assert ctx.events == [
@@ -195,7 +193,7 @@ def test_a_webhook_is_for_whoever_wants_it(ctx: EventContext) -> None:
         ("a.b", {"run_at": datetime(2030, 1, 1)}, r"a\.b: run_at has no time zone"),  # noqa: DTZ001
     ],
 )
-def test_what_no_webhook_can_be_is_not_sent(
+def test_wrong_webhook_is_not_sent(
     ctx: EventContext, type_: Any, options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(UsageError, match=message):
@@ -220,7 +218,7 @@ def test_what_no_webhook_can_be_is_not_sent(
         ({"delay": "5s", "run_at": LATER}, "order.paid: give delay= or run_at=, not both"),
     ],
 )
-def test_what_no_event_can_have_is_not_emitted(
+def test_event_with_wrong_options_is_not_emitted(
     ctx: EventContext, options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(UsageError, match=message):
@@ -228,7 +226,7 @@ def test_what_no_event_can_have_is_not_emitted(
     assert not ctx.events
 
 
-def test_what_names_no_event_or_cannot_be_stored_is_not_emitted(ctx: EventContext) -> None:
+def test_event_without_a_type_or_with_a_bad_payload_is_not_emitted(ctx: EventContext) -> None:
     with pytest.raises(
         UsageError, match=r"No event type is known for dict: name it first, ctx\.emit"
     ):

@@ -1,4 +1,4 @@
-"""When a schedule is due: daylight saving time, runs that were missed, what is refused."""
+"""Due times of schedules: daylight saving time, missed runs, refusals."""
 
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -22,7 +22,7 @@ def times(cron: str, start: datetime, count: int) -> list[str]:
 
 
 def test_the_missing_hour_of_spring() -> None:
-    """02:00 to 03:00 of 29 March 2026 does not exist: what falls there runs right after it."""
+    """02:00 to 03:00 of 29 March 2026 does not exist: runs in it are sent right after it."""
     eve = datetime(2026, 3, 28, 12, tzinfo=BERLIN)
     assert times("30 2 * * *", eve, 2) == ["29 03:00 +0200", "30 02:30 +0200"]
     assert times("0 * * * *", datetime(2026, 3, 29, 0, 30, tzinfo=BERLIN), 3) == [
@@ -31,7 +31,7 @@ def test_the_missing_hour_of_spring() -> None:
 
 
 def test_the_repeated_hour_of_autumn() -> None:
-    """02:00 to 03:00 of 25 October 2026 comes twice: a daily run once, an hourly one each time."""
+    """02:00 to 03:00 of 25 October 2026 comes twice: daily runs once, hourly runs each time."""
     eve = datetime(2026, 10, 24, 12, tzinfo=BERLIN)
     assert times("30 2 * * *", eve, 2) == ["25 02:30 +0200", "26 02:30 +0100"]
     assert times("0 * * * *", datetime(2026, 10, 25, 1, 30, tzinfo=BERLIN), 3) == [
@@ -43,8 +43,8 @@ def test_the_repeated_hour_of_autumn() -> None:
     "day", [datetime(2026, 3, 31, tzinfo=UTC), datetime(2026, 10, 27, tzinfo=UTC)]
 )
 @pytest.mark.parametrize("cron", ["30 2 * * *", "0 * * * *", "*/20 2 * * *"])
-def test_what_is_made_up_for_is_what_would_have_run(cron: str, day: datetime) -> None:
-    """Backwards over both changes of the clock, the same times as forwards."""
+def test_made_up_runs_are_those_that_were_missed(cron: str, day: datetime) -> None:
+    """Backwards over both changes of the clock, the times are those that go forwards."""
     since, one = day - timedelta(days=4), Cron(cron, "Europe/Berlin")
     forwards = []
     time = one.after(since - timedelta(seconds=1))
@@ -76,13 +76,13 @@ def test_missed_runs(missed: Missed, late: str, expected: list[str]) -> None:
     assert not due.cut
 
 
-def test_the_newest_is_sent_in_time_whatever_was_missed_before_it() -> None:
+def test_newest_run_is_sent_whatever_was_missed_before() -> None:
     now = NOON + timedelta(hours=2, seconds=3)
     assert Cron("0 * * * *").due(NOON, now, "skip").times == (NOON + timedelta(hours=2),)
 
 
 @pytest.mark.parametrize("microsecond", [0, 1, 999_999])
-def test_both_ends_are_due(microsecond: int) -> None:
+def test_both_ends_of_the_span_are_due(microsecond: int) -> None:
     now = (NOON + timedelta(hours=1)).replace(microsecond=microsecond)
     assert Cron("0 * * * *").due(NOON, now, "all").times == (NOON, NOON + timedelta(hours=1))
 
@@ -91,8 +91,8 @@ def test_nothing_is_due_before_its_time() -> None:
     assert Cron("0 * * * *").due(NOON, NOON - timedelta(microseconds=1), "all").times == ()
 
 
-def test_making_up_is_bounded() -> None:
-    """A schedule of every minute, after a year: the newest thousand, in order, at once."""
+def test_number_of_made_up_runs_is_bounded() -> None:
+    """A schedule of every minute, after a year: the newest thousand runs, in order."""
     now = NOON + timedelta(days=365)
     due = Cron("* * * * *").due(NOON, now, "all")
     assert due.cut
@@ -113,15 +113,15 @@ def test_making_up_is_bounded() -> None:
         ("", "UTC", "five fields"),
         ("0 0 30 2 *", "UTC", "day-of-month"),
         ("0 0 * * MON#6", "UTC", "cron '0 0"),
-        ("* * * * *", "Europe/Atlantis", "zone 'Europe/Atlantis' is not known.*tzdata"),
+        ("* * * * *", "Europe/Atlantis", "zone 'Europe/Atlantis' is unknown.*tzdata"),
         ("* * * * *", "", "zone ''"),
-        ("* * * * *", "localtime", "'localtime' is no place's"),
-        ("* * * * *", "Factory", "no place's"),
-        ("* * * * *", "posixrules", "no place's"),
-        ("* * * * *", "right/UTC", "no place's"),
+        ("* * * * *", "localtime", "'localtime' is not the zone of a place"),
+        ("* * * * *", "Factory", "not the zone of a place"),
+        ("* * * * *", "posixrules", "not the zone of a place"),
+        ("* * * * *", "right/UTC", "not the zone of a place"),
         ("* * * * *", "../etc/passwd", "zone"),
     ],
 )
-def test_what_is_refused_is_named(cron: str, zone: str, problem: str) -> None:
+def test_wrong_expression_is_refused_by_name(cron: str, zone: str, problem: str) -> None:
     with pytest.raises(UsageError, match=problem):
         Cron(cron, zone)

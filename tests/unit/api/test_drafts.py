@@ -1,4 +1,4 @@
-"""What goes out as JSON comes back as it was, or is refused with the field's path."""
+"""JSON of drafts: values come back unchanged, or are refused with the field's path."""
 
 import math
 from dataclasses import dataclass
@@ -18,15 +18,13 @@ from inboxd.errors import PayloadError
 
 
 class Grade(BaseModel):
-    """A payload."""
-
     name: str
     points: float | None = None
 
 
 @dataclass
 class Report:
-    """A payload that is no pydantic model."""
+    """A payload that is not a pydantic model."""
 
     grades: list[Any]
 
@@ -42,7 +40,7 @@ JSON = st.recursive(
 
 
 @given(JSON)
-def test_whatever_json_holds_comes_back(value: Any) -> None:
+def test_any_json_value_comes_back(value: Any) -> None:
     assert orjson.loads(encode(value)) == value
 
 
@@ -59,7 +57,7 @@ def test_whatever_json_holds_comes_back(value: Any) -> None:
         ("a text that says \\u0000 and null", "a text that says \\u0000 and null"),
     ],
 )
-def test_what_python_holds(value: object, wanted: object) -> None:
+def test_python_values_are_encoded(value: object, wanted: object) -> None:
     assert orjson.loads(encode(value)) == wanted
 
 
@@ -75,7 +73,7 @@ def test_what_python_holds(value: object, wanted: object) -> None:
         (math.nan, None, "NaN or infinite"),
     ],
 )
-def test_what_the_database_cannot_hold_is_named(
+def test_value_that_the_database_cannot_hold_is_refused(
     value: object, path: str | None, problem: str
 ) -> None:
     with pytest.raises(PayloadError, match=problem) as caught:
@@ -102,7 +100,7 @@ def nested(depth: int) -> list[Any]:
         nested(2_000),
     ],
 )
-def test_what_json_cannot_hold_is_refused_without_its_value(value: object) -> None:
+def test_value_without_json_form_is_refused_without_being_quoted(value: object) -> None:
     with pytest.raises(PayloadError, match="cannot be written as JSON") as caught:
         encode(value)
     assert "secret" not in str(caught.value)

@@ -1,4 +1,4 @@
-"""What a handler puts together: batches, workflows, and what is refused before it is written."""
+"""Batches and workflows that a handler builds, and refusals before anything is written."""
 
 from typing import Any, cast
 from uuid import UUID, uuid4
@@ -19,13 +19,11 @@ ROW: dict[str, Any] = {"id": 7, "tenant": "acme", "correlation_id": "story", "at
 
 
 class Mail(BaseModel):
-    """A command."""
-
     to: int = 0
 
 
 class Seed(BaseModel):
-    """Another."""
+    pass
 
 
 def context() -> EventContext:
@@ -54,13 +52,13 @@ def needs(ctx: EventContext) -> list[int]:
     return [draft.needs for draft in ctx.drafts]
 
 
-def test_who_makes_no_batch_has_no_plan(ctx: EventContext) -> None:
+def test_handler_without_a_batch_has_no_plan(ctx: EventContext) -> None:
     ctx.send(Mail())
     assert ctx.plan() is None
     assert (ctx.drafts[0].batch, ctx.drafts[0].needs, ctx.drafts[0].awaited) == (None, 0, False)
 
 
-def test_a_batch_counts_its_members_and_they_know_it(ctx: EventContext) -> None:
+def test_batch_counts_its_members_and_members_name_their_batch(ctx: EventContext) -> None:
     batch = ctx.batch([Mail(to=1), Mail(to=2)], name="mails", queue="slow")
     batch.add(Mail(to=3), priority=4)
     ctx.send(Mail(to=4))
@@ -89,7 +87,7 @@ def test_continuations_wait_for_the_batch_and_are_no_members(ctx: EventContext) 
     assert [draft.tenant for draft in ctx.drafts] == ["b", "b", "b", "c", "b"]
 
 
-def test_what_follows_a_nested_batch_belongs_to_the_outer_one(ctx: EventContext) -> None:
+def test_continuation_of_a_nested_batch_is_a_member_of_the_outer_one(ctx: EventContext) -> None:
     outer = ctx.batch(name="outer", tenant="b")
     inner = outer.batch([Mail()], name="inner").then(Seed())
     made = plan(ctx)
@@ -149,7 +147,7 @@ def test_a_closed_batch_takes_no_more_and_is_closed_once(ctx: EventContext) -> N
     assert (plan(ctx).closed, len(ctx.drafts)) == ([other], 1)
 
 
-def test_what_is_no_list_no_batch_and_no_step_is_named(ctx: EventContext) -> None:
+def test_wrong_lists_batch_ids_and_steps_are_refused_by_name(ctx: EventContext) -> None:
     wrong: Any = [Mail(), "mail", 3]
     for each in wrong:
         with pytest.raises(UsageError, match=r"takes a list of commands, not (Mail|str|int)"):
@@ -165,7 +163,7 @@ def test_what_is_no_list_no_batch_and_no_step_is_named(ctx: EventContext) -> Non
             ctx.workflow().step("late", Seed(), after=cast("Any", after))
 
 
-def test_steps_wait_for_what_they_name(ctx: EventContext) -> None:
+def test_steps_wait_for_the_named_steps(ctx: EventContext) -> None:
     workflow = ctx.workflow("seed")
     basic = workflow.step("basic", Seed(), queue="slow")
     users = workflow.step("users", Seed(), after=basic)
@@ -188,7 +186,7 @@ def test_steps_wait_for_what_they_name(ctx: EventContext) -> None:
     assert (late.name, ctx.drafts[0].queue) == ("late", "slow")
 
 
-def test_the_members_of_a_batch_that_waits_wait_with_it(ctx: EventContext) -> None:
+def test_members_of_a_waiting_batch_wait_with_it(ctx: EventContext) -> None:
     workflow = ctx.workflow()
     basic = workflow.step("basic", Seed())
     mails = workflow.batch("mails", [Mail()], after=basic).then(Seed())
@@ -202,7 +200,7 @@ def test_the_members_of_a_batch_that_waits_wait_with_it(ctx: EventContext) -> No
         (None, 1, 1),
     ]
     assert [b.awaited for b in made.batches] == [True, True, False]
-    # basic, the first mail, what follows the mails, the nested mail, end, what follows it all
+    # basic, the first mail, the mails' continuation, the nested mail, end, the last continuation
     assert needs(ctx) == [0, 1, 1, 1, 1, 1]
     assert ctx.drafts[2].batch == workflow.id
     assert ctx.drafts[5].batch is None
@@ -243,7 +241,7 @@ def test_an_unknown_step_is_refused_when_the_handler_ends(ctx: EventContext) -> 
         ctx.plan()
 
 
-def test_what_belongs_to_something_else_cannot_be_waited_for(ctx: EventContext) -> None:
+def test_step_cannot_wait_for_parts_of_another_batch_or_workflow(ctx: EventContext) -> None:
     other, workflow = ctx.workflow(), ctx.workflow()
     of_other = other.step("a", Seed())
     inner = workflow.batch("mails", after="late").batch([Mail()])

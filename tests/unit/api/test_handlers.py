@@ -1,4 +1,4 @@
-"""What a plugin declares becomes records, and every mistake is listed with its remedy."""
+"""A plugin's declarations become records, and every mistake is listed with its remedy."""
 
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -23,14 +23,10 @@ if TYPE_CHECKING:
 
 
 class Created(BaseModel):
-    """A payload."""
-
     id: int
 
 
 class Send(BaseModel):
-    """Another."""
-
     id: int
 
 
@@ -47,10 +43,8 @@ def handlers() -> Handlers:
     return Handlers("school")
 
 
-def test_a_class_is_taken_for_what_it_says_that_it_is(handlers: Handlers) -> None:
+def test_class_that_names_another_type_is_refused(handlers: Handlers) -> None:
     class Paid(BaseModel):
-        """An event."""
-
         inboxd_event: ClassVar[str] = "order.paid"
         inboxd_command: ClassVar[str] = "shop.pay"
 
@@ -99,7 +93,7 @@ def test_a_sync_command_handler(handlers: Handlers) -> None:
     assert (handler.timeout, handler.retry, handler.event_type) == (None, None, None)
 
 
-def test_process_handlers_take_the_payload_alone(handlers: Handlers) -> None:
+def test_process_handlers_take_only_the_payload(handlers: Handlers) -> None:
     handlers.command("school.render", executor="process")(render)
     handlers.event("a.created", as_command=True, executor="process")(render_event)
     declared = handlers.build()
@@ -107,7 +101,7 @@ def test_process_handlers_take_the_payload_alone(handlers: Handlers) -> None:
     assert {handler.executor for handler in declared.commands} == {"process"}
 
 
-def test_an_event_handler_as_command_is_both(handlers: Handlers) -> None:
+def test_event_handler_as_command_makes_two_records(handlers: Handlers) -> None:
     @handlers.event("a.created", as_command=True, queue="slow")
     async def on_created(event: Event[Created], ctx: CommandContext) -> None: ...
 
@@ -117,7 +111,7 @@ def test_an_event_handler_as_command_is_both(handlers: Handlers) -> None:
     assert (command.event_type, command.queue, command.payload_type) == ("a.created", "slow", None)
 
 
-def test_what_is_declared_later_counts_too(handlers: Handlers) -> None:
+def test_later_upcasters_and_middleware_count(handlers: Handlers) -> None:
     @handlers.event("a.created", schema_version=2)
     async def on_created(event: Event[Created], ctx: EventContext) -> None: ...
 
@@ -158,7 +152,7 @@ async def generator(event: Event[Created], ctx: EventContext) -> AsyncIterator[i
 
 
 class Callable_:  # noqa: N801 - a stand-in
-    """Something callable that is no function."""
+    """A callable that is not a function."""
 
     async def __call__(self, event: Event[Created], ctx: EventContext) -> None: ...
 
@@ -200,7 +194,7 @@ async def in_process(command: Send) -> int:
         (in_process, {"executor": "process"}, "is for sync functions"),
         (lambda command: command, {"executor": "process"}, "at module level"),
         (render, {}, "takes the event or command, and its context"),
-        (render, {"executor": "thread"}, 'only "process" can be asked for'),
+        (render, {"executor": "thread"}, 'only "process" is possible'),
         (right, {"queue": "a b"}, "the queue 'a b' must be without spaces"),
         (right, {"schema_version": 0}, "schema_version must be 1 or more"),
         (right, {"schema_version": True}, "schema_version must be an int, not bool"),
@@ -217,7 +211,7 @@ def test_a_wrong_command_handler_is_a_problem(
     assert message in problem
 
 
-def test_slow_work_does_not_belong_in_the_page(handlers: Handlers) -> None:
+def test_event_handler_refuses_options_of_slow_work(handlers: Handlers) -> None:
     wrong: Any = handlers.event
     wrong("a.created", queue="slow")(render_event)
     wrong("a.created", executor="process")(render_event)
@@ -236,7 +230,7 @@ def test_names_fit_the_tables(name: Any) -> None:
     assert f"the type {name!r:.60}" in problem
 
 
-def test_all_problems_come_at_once_with_their_places(handlers: Any) -> None:
+def test_all_problems_are_listed_at_once_with_their_places(handlers: Any) -> None:
     handlers.event("a.created")(one_parameter)
     handlers.event("a.created")(no_event)
     handlers.upcaster("a.other", from_version=1)(render)
@@ -247,7 +241,7 @@ def test_all_problems_come_at_once_with_their_places(handlers: Any) -> None:
     assert all("test_handlers.py:" in problem for problem in problems)
 
 
-def test_upcasters_lead_somewhere_and_once(handlers: Handlers) -> None:
+def test_useless_and_repeated_upcasters_are_refused(handlers: Handlers) -> None:
     @handlers.event("a.created", schema_version=2)
     async def on_created(event: Event[Created], ctx: EventContext) -> None: ...
 
@@ -257,14 +251,14 @@ def test_upcasters_lead_somewhere_and_once(handlers: Handlers) -> None:
     assert "a second upcaster for ('a.created', 1)" in problem
 
 
-def test_parentheses_are_not_forgotten(handlers: Handlers) -> None:
+def test_decorator_without_a_type_is_refused(handlers: Handlers) -> None:
     wrong: Any = handlers
     for decorator in (wrong.event, wrong.command):
         with pytest.raises(UsageError, match="Name the type"):
             decorator(render)
 
 
-def test_a_payload_that_pydantic_cannot_read(handlers: Handlers) -> None:
+def test_unreadable_payload_type_is_refused(handlers: Handlers) -> None:
     class Opaque:
         pass
 

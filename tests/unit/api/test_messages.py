@@ -27,13 +27,13 @@ ROW: dict[str, Any] = {
 }
 
 
-def test_what_was_given_no_time_happened_when_it_was_due() -> None:
-    """A claim says `occurred_at` only where it is another: most are decoded for nothing."""
+def test_event_without_a_time_happened_when_it_was_due() -> None:
+    """A claim returns `occurred_at` only if it differs from the due time, to save decoding."""
     row = {**ROW, "occurred_at": None, "run_at": NOW.timestamp(), "created_at": 0.0}
     assert Event(row, None).occurred_at == NOW
 
 
-def test_it_shows_its_row() -> None:
+def test_event_shows_its_row() -> None:
     event = Event({**ROW, "attempts": 2}, "payload")
     shown = {name: getattr(event, name) for name in ROW}
     assert shown == {**ROW, "headers": {"a": 1}}
@@ -45,10 +45,10 @@ def test_headers_may_be_missing_or_decoded() -> None:
     assert Event({"headers": {"a": 1}}, None).headers == {"a": 1}
 
 
-def test_its_text_holds_no_payload() -> None:
+def test_repr_holds_no_payload() -> None:
     assert repr(Event(ROW, "secret")) == f"<Event a.b {UUID(int=1)}>"
 
 
-def test_it_can_go_to_another_process() -> None:
+def test_event_can_be_pickled() -> None:
     copy = pickle.loads(pickle.dumps(Event(ROW, ["payload"])))  # noqa: S301 - our own bytes
     assert (copy.id, copy.payload) == (7, ["payload"])

@@ -1,4 +1,4 @@
-"""Middleware goes around handlers, the first declared outermost, and costs nothing when absent."""
+"""Middleware wraps handlers, the first declared outermost, and costs nothing when absent."""
 
 from typing import Any, cast
 
@@ -30,14 +30,14 @@ def test_without_middleware_the_handler_stays_as_it_is() -> None:
     assert compose("a.b", "m.handler", (), handler) is handler
 
 
-async def test_the_first_is_outermost() -> None:
+async def test_first_middleware_is_outermost() -> None:
     log: list[str] = []
     run = compose("a.b", "m.handler", [named("one", log), named("two", log)], handler)
     assert await run("payload", CONTEXT) == "one(two(payload))"
     assert log == ["one before a.b m.handler", "two before a.b m.handler", "two after", "one after"]
 
 
-async def test_it_sees_the_call_and_may_answer_itself() -> None:
+async def test_middleware_sees_the_call_and_may_answer_itself() -> None:
     async def refuse(call: Call, proceed: Proceed) -> object:
         return (call.payload, call.context)
 

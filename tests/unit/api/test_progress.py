@@ -1,4 +1,4 @@
-"""What a handler may say of its progress, in a context and in tests without a daemon."""
+"""Reports of progress, in a context and in tests without a daemon."""
 
 import math
 from typing import Any
@@ -29,7 +29,7 @@ def context(said: list[Any]) -> CommandContext:
     )
 
 
-def test_what_is_said_is_passed_on() -> None:
+def test_reports_are_passed_on() -> None:
     said: list[Any] = []
     ctx = context(said)
     ctx.progress(3, 10, "pages")
@@ -45,14 +45,14 @@ def test_what_is_said_is_passed_on() -> None:
 @pytest.mark.parametrize(
     "wrong", [(-1,), (math.nan,), (math.inf,), (2**60,), (1, -2), (True,), ("3",), (1, 2, "a\0")]
 )
-def test_what_is_no_progress_is_refused(wrong: tuple[Any, ...]) -> None:
+def test_wrong_report_is_refused(wrong: tuple[Any, ...]) -> None:
     said: list[Any] = []
     with pytest.raises(UsageError, match=r"progress\("):
         context(said).progress(*wrong)
     assert said == []
 
 
-def test_nothing_is_said_after_the_end() -> None:
+def test_report_after_the_end_is_refused() -> None:
     said: list[Any] = []
     ctx = context(said)
     ctx.close()
@@ -62,7 +62,7 @@ def test_nothing_is_said_after_the_end() -> None:
 
 
 @pytest.mark.anyio
-async def test_tests_of_plugins_see_it_whatever_became_of_the_handler() -> None:
+async def test_run_command_returns_the_progress_whatever_the_outcome() -> None:
     handlers = Handlers("p")
 
     @handlers.command("p.loop")

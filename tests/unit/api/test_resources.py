@@ -1,4 +1,4 @@
-"""What takes a resource is known to get it at start, or refused with its name and the remedy."""
+"""Resources: a function gets them at start, or is refused with their names and the remedy."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -15,11 +15,11 @@ from inboxd.api.middleware import Call, Proceed
 
 
 class Client:
-    """A resource."""
+    pass
 
 
 class Pool:
-    """Another."""
+    pass
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ async def client() -> AsyncIterator[Client]:
     yield Client()
 
 
-def test_a_lifespan_is_what_its_annotations_say(handlers: Handlers) -> None:
+def test_lifespan_is_read_from_its_annotations(handlers: Handlers) -> None:
     handlers.lifespan(client)
 
     @handlers.lifespan(timeout="2m")
@@ -107,7 +107,7 @@ def test_each_kind_of_function_may_take_resources(handlers: Handlers) -> None:
     ]
 
 
-def test_two_of_one_class_are_told_apart_by_a_name(handlers: Handlers) -> None:
+def test_annotated_name_separates_two_resources_of_one_class(handlers: Handlers) -> None:
     @handlers.lifespan
     async def bank() -> AsyncIterator[Annotated[Client, "bank"]]:
         yield Client()
@@ -124,7 +124,7 @@ def test_two_of_one_class_are_told_apart_by_a_name(handlers: Handlers) -> None:
     assert declared.commands[0].needs["http"] == declared.lifespans[0].yields
 
 
-def test_what_nothing_yields_is_refused_with_what_there_is(handlers: Handlers) -> None:
+def test_missing_resource_is_refused_with_the_known_ones(handlers: Handlers) -> None:
     handlers.lifespan(client)
 
     @handlers.command("shop.pay")
@@ -144,10 +144,10 @@ def test_resources_are_a_plugin_s_own() -> None:
     @other.command("other.pay")
     async def pay(command: int, ctx: CommandContext, http: Client) -> None: ...
 
-    assert "there is none before it" in _only_problem(other)
+    assert "there are none before it" in _only_problem(other)
 
 
-def test_a_lifespan_takes_what_earlier_ones_yield_only(handlers: Handlers) -> None:
+def test_lifespan_takes_only_resources_of_earlier_ones(handlers: Handlers) -> None:
     @handlers.lifespan
     async def pool(client: Client) -> AsyncIterator[Pool]:
         yield Pool()
@@ -167,7 +167,7 @@ def render(command: int, http: Client) -> int:
     return command
 
 
-def test_lifespans_that_cannot_be_read(handlers: Handlers) -> None:
+def test_unreadable_lifespans_are_refused(handlers: Handlers) -> None:
     @asynccontextmanager
     async def wrapped() -> AsyncIterator[Client]:
         yield Client()
@@ -200,7 +200,7 @@ def test_lifespans_that_cannot_be_read(handlers: Handlers) -> None:
     async def many(*clients: Client) -> AsyncIterator[bytes]:
         yield b""
 
-    # Not told again of what takes a resource: what there is is not known.
+    # Functions with resources are not reported again: the known resources are incomplete.
     @handlers.command("shop.pay")
     async def pay(command: int, ctx: CommandContext, pool: Pool) -> None: ...
 
@@ -219,7 +219,7 @@ def test_lifespans_that_cannot_be_read(handlers: Handlers) -> None:
         assert part in problem.replace(__name__, "tests"), problem
 
 
-def test_hooks_that_cannot_be_called(handlers: Handlers) -> None:
+def test_uncallable_hooks_are_refused(handlers: Handlers) -> None:
     @handlers.on_start  # type: ignore[type-var]
     def sync(worker: WorkerInfo) -> None: ...
 
@@ -233,7 +233,7 @@ def test_hooks_that_cannot_be_called(handlers: Handlers) -> None:
     async def wants(failed: FailedAttempt, http: Client) -> None: ...
 
     told = [
-        "a hook is `async def`",
+        "a hook must be `async def`",
         "annotate it WorkerInfo",
         "its first parameter is nothing: annotate it FailedAttempt",
         "its parameter 'http'",

@@ -1,4 +1,4 @@
-"""Keys of payloads that are secrets, by what handlers take."""
+"""Secret keys of payloads, found by the types of handlers."""
 
 import dataclasses
 from datetime import date
@@ -91,7 +91,7 @@ class _Pair(NamedTuple):
 
 @dataclasses.dataclass
 class _Unknown:
-    word: "NobodyKnows"  # type: ignore[name-defined] # noqa: F821 - so it cannot be looked into
+    word: "NobodyKnows"  # type: ignore[name-defined] # noqa: F821 - so it cannot be inspected
 
 
 @pytest.mark.parametrize(
@@ -128,5 +128,5 @@ class _Unknown:
         (int | None, set()),
     ],
 )
-def test_they_are_found(payload: Any, keys: set[str]) -> None:
+def test_secret_keys_are_found(payload: Any, keys: set[str]) -> None:
     assert secret_keys(payload) == keys

@@ -1,4 +1,4 @@
-"""Why a broker cannot be reached, in the system's words, on either event loop."""
+"""Why a broker cannot be reached, in the system's words, on both event loops."""
 
 import asyncio
 import socket
@@ -13,7 +13,9 @@ from tests.support.ports import held_port
 
 @pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop])
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
-def test_nobody_listens(loop: Callable[[], asyncio.AbstractEventLoop], host: str) -> None:
+def test_a_refused_connection_has_the_same_cause_on_both_loops(
+    loop: Callable[[], asyncio.AbstractEventLoop], host: str
+) -> None:
     with (
         held_port() as held,
         asyncio.Runner(loop_factory=loop) as runner,
@@ -42,5 +44,5 @@ async def _connect(host: str, port: int) -> None:
         (TimeoutError(), "TimeoutError"),
     ],
 )
-def test_what_is_said(error: OSError, told: str) -> None:
+def test_the_cause_of_an_error(error: OSError, told: str) -> None:
     assert cause_of(error) == told

@@ -1,4 +1,4 @@
-"""CloudEvents: written as each binding says, read in both modes, and nothing else taken for one."""
+"""CloudEvents: written as each binding asks, and read in both modes."""
 
 from datetime import UTC, datetime
 
@@ -47,7 +47,7 @@ def _lower(headers: dict[str, str]) -> dict[str, str]:
     return {name.lower(): value for name, value in headers.items()}
 
 
-def test_attributes_are_those_of_the_specification_and_what_is_unset_is_left_out() -> None:
+def test_attributes_have_the_names_of_the_specification_and_values_that_are_set() -> None:
     assert cloud_events.attributes(EVENT) == WRITTEN
     bare = CloudEvent(id="1", source="/a", type="t")
     assert cloud_events.attributes(bare) == {
@@ -59,7 +59,7 @@ def test_attributes_are_those_of_the_specification_and_what_is_unset_is_left_out
 
 
 @pytest.mark.parametrize("prefix", ["ce-", "ce_", "cloudEvents:"])
-def test_what_is_written_is_read_again(prefix: str) -> None:
+def test_written_events_are_read_back(prefix: str) -> None:
     headers = cloud_events.headers(_message(WRITTEN, {"traceparent": "00-1-2-01"}), prefix)
     assert headers[f"{prefix}id"] == "42"
     assert headers["traceparent"] == "00-1-2-01"
@@ -81,7 +81,7 @@ def test_only_the_binding_of_nats_encodes_by_percents() -> None:
 
 
 @given(st.text(st.characters(exclude_categories=["Cc", "Cs"]), min_size=1))
-def test_any_text_comes_back_as_it_went(text: str) -> None:
+def test_any_text_comes_back_unchanged(text: str) -> None:
     for prefix in ("ce-", "ce_", "cloudEvents:"):
         headers = cloud_events.headers(_message({**WRITTEN, "subject": text}), prefix)
         event = cloud_events.read(_lower(headers), [prefix])
@@ -114,7 +114,7 @@ def test_older_and_unnecessary_encodings_are_read(value: str, decoded: str) -> N
     ("name", "value"),
     [("a", "1\r\nb: 2"), ("a", "\x00"), ("a", "\x7f"), ("a", "\x85"), ("a", "\ud800"), ("a\n", "")],
 )
-def test_what_no_header_can_hold_is_refused_for_good(where: str, name: str, value: str) -> None:
+def test_a_control_character_is_refused_for_good(where: str, name: str, value: str) -> None:
     given = {"first": "fine", name: value}
     message = _message(given) if where == "attributes" else _message(WRITTEN, given)
     with pytest.raises(MessageRefused, match="control character") as refused:
@@ -128,7 +128,7 @@ def test_text_of_other_scripts_is_no_control_character() -> None:
     assert headers["city"] == "Zürich\u00a0\u2028 東京"
 
 
-def test_a_header_of_the_events_own_is_no_attribute() -> None:
+def test_a_header_of_the_events_own_is_not_an_attribute() -> None:
     own = {"CE-Id": "another", "ce-foo": "bar", "kept": "yes"}
     headers = cloud_events.headers(_message(WRITTEN, own), "ce-")
     assert headers == {**{f"ce-{name}": value for name, value in WRITTEN.items()}, "kept": "yes"}
@@ -144,7 +144,7 @@ def test_a_header_of_the_events_own_is_no_attribute() -> None:
         {"ce-source": "\n"},
     ],
 )
-def test_what_does_not_keep_to_the_specification_is_none(change: dict[str, str]) -> None:
+def test_an_event_that_breaks_the_specification_is_not_read(change: dict[str, str]) -> None:
     headers = {"ce-specversion": "1.0", "ce-id": "1", "ce-source": "/a", "ce-type": "t"}
     assert cloud_events.read(headers, ["ce-"]) is not None
     assert cloud_events.read({**headers, **change}, ["ce-"]) is None
@@ -183,7 +183,7 @@ def test_the_content_type_is_the_attribute_or_the_header() -> None:
     assert event.datacontenttype == "text/plain"
 
 
-def test_names_that_no_attribute_has_are_left_out() -> None:
+def test_names_that_are_not_attributes_are_left_out() -> None:
     headers = {"ce_specversion": "1.0", "ce_id": "1", "ce_source": "/a", "ce_type": "t"}
     event = cloud_events.read({**headers, "ce_with-dash": "1", "ce_": "2", "ce_x1": "3"}, ["ce_"])
     assert event is not None
@@ -238,11 +238,11 @@ def test_attributes_of_a_structured_event_are_texts() -> None:
         (b"{" + MINIMAL + b', "data_base64": 1}', STRUCTURED),
     ],
 )
-def test_what_is_no_structured_event_is_none(body: bytes, content_type: str | None) -> None:
+def test_an_invalid_structured_event_is_not_read(body: bytes, content_type: str | None) -> None:
     assert cloud_events.read_structured(body, content_type) is None
 
 
 @given(st.binary())
-def test_no_body_is_an_error(body: bytes) -> None:
+def test_a_body_of_any_content_raises_no_error(body: bytes) -> None:
     assert cloud_events.read_structured(body, STRUCTURED) is None
     cloud_events.read_structured(b"{" + MINIMAL + b', "data": ' + body + b"}", STRUCTURED)

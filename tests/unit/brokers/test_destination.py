@@ -1,4 +1,4 @@
-"""The destination of a relay: what it makes of an event, and what it refuses."""
+"""The destination of a relay: filled in from an event, or refused."""
 
 from typing import Any
 
@@ -30,11 +30,11 @@ def made(template: str, **other: Any) -> str:
         ("{type}/{type}", "matches.result/matches.result"),
     ],
 )
-def test_placeholders_are_what_the_event_has(template: str, expected: str) -> None:
+def test_placeholders_are_replaced_by_the_events_values(template: str, expected: str) -> None:
     assert made(template) == expected
 
 
-def test_events_of_one_template_have_each_their_own() -> None:
+def test_each_event_has_its_own_destination() -> None:
     destination = compile_destination("{type}.v{version}")
     events = [{**EVENT, "type": f"a{n % 300}", "schema_version": n % 7} for n in range(5000)]
     assert [destination.of(each) for each in events] == [
@@ -44,7 +44,7 @@ def test_events_of_one_template_have_each_their_own() -> None:
 
 @pytest.mark.parametrize("value", [None, ""])
 @pytest.mark.parametrize("name", ["tenant", "entity_type", "entity_id", "type"])
-def test_what_the_event_lacks_is_refused_for_good(name: str, value: str | None) -> None:
+def test_an_event_without_a_value_is_refused_for_good(name: str, value: str | None) -> None:
     with pytest.raises(
         MessageRefused, match=f"the event has no {name}, which its destination"
     ) as e:

@@ -1,4 +1,4 @@
-"""How messages look on a connection to NATS: what is read, and what no test server says."""
+"""The wire format of NATS messages; also of what no test server sends."""
 
 import pytest
 
@@ -23,7 +23,7 @@ def test_a_message_is_a_line_its_headers_and_its_body() -> None:
     assert publication(message, "reply", 1000) == line + head + b"x\r\ny\r\n"
 
 
-def test_headers_count_as_what_the_server_takes() -> None:
+def test_headers_count_in_the_servers_limit() -> None:
     message = OutgoingMessage(to="a", key=None, id="1", body=b"x" * 100)
     size = len(publication(message, "r", 1000)) - len(b"HPUB a r 62 162\r\n\r\n")
     assert publication(message, "r", size)
@@ -39,7 +39,7 @@ def test_headers_count_as_what_the_server_takes() -> None:
         b"$JS.ACK._.account.STREAM.inboxd-a.2.17.9.1700000000123456789.4.random",
     ],
 )
-def test_an_acknowledgements_subject_says_where_its_message_stood(reply: bytes) -> None:
+def test_the_subject_of_an_acknowledgement_has_the_position(reply: bytes) -> None:
     assert delivered(reply) == Delivered(17, 9, 1700000000123456789)
 
 
@@ -53,13 +53,11 @@ def test_an_acknowledgements_subject_says_where_its_message_stood(reply: bytes) 
         (None, 0, ""),
     ],
 )
-def test_what_a_server_says_instead_of_a_message(
-    block: bytes | None, code: int, words: str
-) -> None:
+def test_the_status_of_a_server_is_read(block: bytes | None, code: int, words: str) -> None:
     assert status_of(block) == (code, words)
 
 
-def test_headers_are_read_as_they_are() -> None:
+def test_headers_of_any_form_are_read() -> None:
     block = b"NATS/1.0 100 Idle\r\nA:b: c \r\nEmpty:\r\nno colon\r\nA: later\r\nL: \xe4\r\n\r\n"
     assert headers_of(block) == {"a": "later", "empty": "", "l": "ä"}
     assert headers_of(None) == {}
@@ -76,6 +74,6 @@ def test_headers_are_read_as_they_are() -> None:
         ("a.*.c", ["a.b.c"]),
     ],
 )
-def test_a_pattern_means_subjects(pattern: str, subjects: list[str]) -> None:
+def test_a_pattern_matches_subjects(pattern: str, subjects: list[str]) -> None:
     found = [each for each in ("a", "a.b", "a.c", "a.b.c") if is_meant(each, pattern)]
     assert found == subjects

@@ -1,4 +1,4 @@
-"""TLS of connections to brokers: what the settings make of it, and files that cannot be used."""
+"""TLS of connections to brokers: the context for settings, and files that cannot be used."""
 
 import ssl
 from pathlib import Path
@@ -11,7 +11,7 @@ from inboxd.settings import Broker
 from tests.support.certificates import write_certificate
 
 
-def test_without_tls_there_is_none(tmp_path: Path) -> None:
+def test_settings_without_tls_have_no_context(tmp_path: Path) -> None:
     assert tls.context(Broker(tls=False, tls_ca=tmp_path / "nowhere")) is None
 
 
@@ -22,7 +22,7 @@ def test_servers_are_verified_by_the_authorities_of_the_settings(tmp_path: Path)
     assert made.verify_mode is ssl.CERT_REQUIRED
     assert made.check_hostname
     assert made.minimum_version is ssl.TLSVersion.TLSv1_2
-    assert made.cert_store_stats()["x509"] == 1  # none of the system's
+    assert made.cert_store_stats()["x509"] == 1  # without those of the system
 
 
 def test_a_certificate_of_our_own_is_read(tmp_path: Path) -> None:
@@ -42,7 +42,7 @@ def test_a_missing_file_is_one_clear_line(tmp_path: Path) -> None:
     )
 
 
-def test_files_that_hold_something_else_are_one_clear_line(tmp_path: Path) -> None:
+def test_files_with_other_contents_are_one_clear_line(tmp_path: Path) -> None:
     files = write_certificate(tmp_path, "localhost")
     other = tmp_path / "other"
     other.write_text("no PEM")
@@ -52,7 +52,7 @@ def test_files_that_hold_something_else_are_one_clear_line(tmp_path: Path) -> No
         tls.context(Broker(tls=True, tls_cert=other, tls_key=files["private_key"]))
 
 
-def test_nobody_is_asked_for_a_passphrase(tmp_path: Path) -> None:
+def test_a_key_with_a_passphrase_is_refused(tmp_path: Path) -> None:
     files = write_certificate(tmp_path, "localhost", passphrase=b"secret")
     with pytest.raises(BrokerUnavailable, match="have no passphrase"):
         tls.context(Broker(tls=True, tls_cert=files["certificate"], tls_key=files["private_key"]))

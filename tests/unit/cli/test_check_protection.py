@@ -1,4 +1,4 @@
-"""`inboxd check` says where the database's server may be somebody else."""
+"""`inboxd check` warns of a database server whose identity is not verified."""
 
 import pytest
 
@@ -23,10 +23,11 @@ def loaded(dsn: str, **more: str) -> Settings:
         *("postgresql://db/x?sslmode=verify-full", "postgresql://a,b/x?sslmode=verify-ca"),
     ],
 )
-def test_nothing_is_said_of_this_machine_and_of_what_is_verified(
+def test_local_and_verified_servers_give_no_finding(
     dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("PGSSLMODE", raising=False)
+    monkeypatch.delenv("PGCHANNELBINDING", raising=False)
     assert list(judge(loaded(dsn))) == []
 
 
@@ -40,15 +41,34 @@ def test_nothing_is_said_of_this_machine_and_of_what_is_verified(
         ("postgresql://[2001:db8::1]:5432/x", "2001:db8::1"),
     ],
 )
-def test_a_server_that_is_not_verified_is_named(
-    dsn: str, host: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Encryption alone, sslmode=require, is with whoever answers."""
+def test_unverified_server_is_named(dsn: str, host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Encryption alone (sslmode=require) does not verify the server."""
     monkeypatch.delenv("PGSSLMODE", raising=False)
     (finding,) = judge(loaded(dsn))
-    assert f"the server at {host} is yours" in finding.found
+    assert f"the certificate of the server at {host} is not verified" in finding.found
     assert "database.tls_ca" in finding.remedy
     assert "hush" not in finding.found + finding.remedy
     assert list(judge(loaded(dsn, tls_ca="/etc/ca.pem"))) == []
     monkeypatch.setenv("PGSSLMODE", "verify-full")
     assert ("sslmode" in dsn) == bool(list(judge(loaded(dsn))))
+
+
+@pytest.mark.parametrize("name", ["channel_binding", "gssencmode"])
+def test_required_protection_that_no_connection_has_is_named(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PGSSLMODE", raising=False)
+    dsn = "postgresql://u:hush@db.example/x?sslmode=verify-full"
+    assert list(judge(loaded(f"{dsn}&{name}=prefer"))) == []
+    (finding,) = judge(loaded(f"{dsn}&{name}=require"))
+    assert finding.found.startswith(f"{name}=require has no effect: the driver")
+    assert "sslmode=verify-full" in finding.remedy
+    assert "hush" not in finding.found
+
+
+def test_channel_binding_that_the_environment_requires_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PGCHANNELBINDING", "require")
+    (finding,) = judge(loaded("postgresql://u@localhost/db"))
+    assert "channel_binding=require" in finding.found

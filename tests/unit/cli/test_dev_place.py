@@ -1,8 +1,8 @@
-"""Commands find the database of their folder's dev while that lives, and no stranger's later."""
+"""Commands use the database of their folder's dev while it runs, and no other later."""
 
 import json
 import os
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 
 import pytest
@@ -39,19 +39,19 @@ def _announced(config: str | None = "config.toml") -> AbstractContextManager[Non
 
 
 @pytest.mark.usefixtures("folder")
-def test_commands_find_it_with_its_settings_with_none_and_with_some_that_name_no_database() -> None:
+def test_commands_find_dev_unless_settings_name_another_database() -> None:
     with _announced():
         assert running() == MINE
-        assert _dsn("config.toml") == MINE, "as dev itself, whatever the file names"
+        assert _dsn("config.toml") == MINE, "as dev itself, whatever the file says"
         assert _dsn(None) == MINE
         assert _dsn("silent.toml") == MINE
-        assert _dsn("other.toml") is None, "settings of another database are left alone"
+        assert _dsn("other.toml") is None, "settings that name another database win"
         assert _dsn("broken.toml") is None
         assert _dsn("config.toml", **{VARIABLE: OTHERS}) == OTHERS
         assert _dsn("config.toml", **{f"{VARIABLE}_FILE": "dsn"}) is None
 
 
-def test_they_find_it_beside_their_settings_from_elsewhere(
+def test_commands_find_dev_beside_their_settings_file(
     folder: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with _announced():
@@ -63,7 +63,7 @@ def test_they_find_it_beside_their_settings_from_elsewhere(
 
 
 @pytest.mark.usefixtures("folder")
-def test_a_dev_that_has_ended_leads_nowhere_and_neither_do_its_commands() -> None:
+def test_commands_of_an_ended_dev_use_no_database() -> None:
     with _announced(None):
         pass
     assert _dsn("config.toml") is None
@@ -71,15 +71,46 @@ def test_a_dev_that_has_ended_leads_nowhere_and_neither_do_its_commands() -> Non
         running()
     silent = load(Path("silent.toml"), {})
     with pytest.raises(DatabaseError, match="name no database, and `inboxd dev` does not run in"):
-        require(silent)
+        require(silent, Path("silent.toml"))
     for named in (load(Path("config.toml"), {}), load(None, {VARIABLE: OTHERS})):
-        require(named)
+        require(named, Path("config.toml"))
     (HOME / "dev.json").unlink()
-    require(silent)
+    require(silent, Path("silent.toml"))
+
+
+def test_stopped_dev_of_the_settings_folder_refuses_commands_from_elsewhere(
+    folder: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with _announced(None):
+        pass
+    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
+    config = folder / "silent.toml"
+    with pytest.raises(DatabaseError, match=f"`inboxd dev` does not run in {folder}: start it"):
+        require(load(config, {}), config)
+    require(load(None, {}), None)
+    require(load(folder / "config.toml", {}), folder / "config.toml")
+
+
+def test_dev_of_the_settings_counts_before_the_dev_of_the_current_folder(
+    folder: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config, elsewhere = folder / "silent.toml", tmp_path_factory.mktemp("elsewhere")
+    (elsewhere / HOME).mkdir()
+    with ExitStack() as stack:
+        of_settings = stack.enter_context(ExitStack())
+        of_settings.enter_context(_announced("silent.toml"))
+        monkeypatch.chdir(elsewhere)
+        stack.enter_context(announced(OTHERS, None))
+        assert _dsn(str(config)) == MINE
+        assert _dsn(None) == OTHERS
+        of_settings.close()
+        assert _dsn(str(config)) is None, "the other dev's database is another project's"
+        with pytest.raises(DatabaseError, match=f"does not run in {folder}: "):
+            require(load(config, {}), config)
 
 
 @pytest.mark.usefixtures("folder")
-def test_what_another_user_wrote_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_of_another_user_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     with _announced():
         mine = os.geteuid()
         if mine != 0:
@@ -91,14 +122,14 @@ def test_what_another_user_wrote_is_not_believed(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize("text", ["", "{}", "[]", "null", "\0", json.dumps({"dsn": MINE})])
-def test_what_cannot_be_read_counts_for_nothing(text: str) -> None:
+def test_unreadable_file_is_ignored(text: str) -> None:
     with _announced():
         (HOME / "dev.json").write_text(text)
         assert _dsn("config.toml") is None
 
 
 @pytest.mark.usefixtures("folder")
-def test_a_link_is_not_followed(tmp_path: Path) -> None:
+def test_link_is_not_followed(tmp_path: Path) -> None:
     with _announced():
         (HOME / "dev.json").rename(tmp_path / "real.json")
         (HOME / "dev.json").symlink_to(tmp_path / "real.json")
@@ -106,7 +137,9 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("folder")
-def test_a_daemon_reads_its_settings_again_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_daemon_reloads_its_settings_with_the_database_of_dev(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv(VARIABLE, "")
     monkeypatch.delenv(VARIABLE)
     with _announced():

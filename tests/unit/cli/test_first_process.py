@@ -1,4 +1,4 @@
-"""Process 1 of a container waits for orphans, and passes each signal on once."""
+"""Process 1 of a container reaps orphans, and passes each signal on once."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ import pytest
 from inboxd.cli import first_process
 from tests.support.waiting import eventually, patient
 
-# A process that gets the orphans below it, as process 1 does, and what goes on as its child.
+# A process that gets orphans as process 1 does, and its child, which runs the rest.
 _PROGRAM = """
 import ctypes, os, signal, subprocess, sys, time
 from inboxd.cli.first_process import lead
@@ -36,10 +36,28 @@ print(*map(int, heard), flush=True)
 sys.exit(7)
 """
 
+# A signal comes after the child has been waited for, and before this process has ended.
+_LATE_SIGNAL = """
+import os, signal
+from inboxd.cli import first_process
+
+leave = os._exit
+
+
+def with_a_signal(code):
+    os.kill(os.getpid(), signal.SIGTERM)
+    leave(code)
+
+
+os._exit = with_a_signal
+first_process.lead()
+leave(7)
+"""
+
 
 @pytest.fixture
 def process() -> Iterator[subprocess.Popen[str]]:
-    """One that leads."""
+    """Start a process that leads a child."""
     started = subprocess.Popen(
         [sys.executable, "-c", _PROGRAM], stdout=subprocess.PIPE, text=True, start_new_session=True
     )
@@ -49,10 +67,10 @@ def process() -> Iterator[subprocess.Popen[str]]:
 
 
 def below(pid: int) -> list[int]:
-    """The children of a process, also those that have ended and that nobody has waited for."""
+    """Return the children of a process, zombies too."""
     found = []
     for file in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):  # gone meanwhile
+        with suppress(OSError):  # the process has ended meanwhile
             _, parent, *_ = file.read_text().rpartition(")")[2].split()
             if int(parent) == pid:
                 found.append(int(file.parent.name))
@@ -60,7 +78,7 @@ def below(pid: int) -> list[int]:
 
 
 @pytest.mark.anyio
-async def test_orphans_are_waited_for_and_signals_passed_on(
+async def test_orphans_are_reaped_and_signals_passed_on(
     process: subprocess.Popen[str],
 ) -> None:
     assert process.stdout is not None
@@ -75,14 +93,14 @@ async def test_orphans_are_waited_for_and_signals_passed_on(
     given = (signal.SIGHUP, signal.SIGUSR2, signal.SIGINT)
     for number in given:
         process.send_signal(number)
-        await anyio.sleep(0.05)  # so that none stands for two
-    os.killpg(process.pid, signal.SIGTERM)  # to its group, as a terminal does it
+        await anyio.sleep(0.05)  # equal pending signals would merge into one
+    os.killpg(process.pid, signal.SIGTERM)  # to the group, as a terminal does
     heard = sorted(map(int, process.stdout.readline().split()))
     assert heard == sorted(map(int, (*given, signal.SIGTERM)))
     assert process.wait(patient(30)) == 7
 
 
-def test_a_child_that_a_signal_ends_has_a_shells_exit_code(
+def test_child_ended_by_a_signal_has_a_shells_exit_code(
     process: subprocess.Popen[str],
 ) -> None:
     assert process.stdout is not None
@@ -91,7 +109,18 @@ def test_a_child_that_a_signal_ends_has_a_shells_exit_code(
     assert process.wait(patient(30)) == 128 + signal.SIGKILL
 
 
-def test_any_other_process_goes_on_as_itself() -> None:
+def test_signal_after_the_childs_end_changes_nothing() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", _LATE_SIGNAL],
+        capture_output=True,
+        text=True,
+        timeout=patient(30),
+        check=False,
+    )
+    assert (ended.returncode, ended.stderr) == (7, "")
+
+
+def test_other_processes_continue_as_themselves() -> None:
     before = os.getpid()
     first_process.be_a_child()
     assert os.getpid() == before

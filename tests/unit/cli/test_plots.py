@@ -1,4 +1,4 @@
-"""Plots of characters: what is more is higher, what is unknown is blank, and all fits."""
+"""Plots of characters: larger values are higher, unknown ones blank, and lines fit the width."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -27,35 +27,33 @@ def drawn(values: list[float | None], width: int = 80, height: int = 10) -> list
     )
 
 
-def test_a_sparkline_has_zero_what_is_little_and_what_is_unknown() -> None:
+def test_sparkline_shows_zero_small_and_unknown_values() -> None:
     assert sparkline([0, 1, 500, 1000, None, 7], 10) == "▁▂▅█ ▂"
     assert sparkline([0, 0], 10) == "▁▁"
     assert sparkline([None], 10) == " "
     assert sparkline([], 10) == ""
 
 
-def test_more_values_than_there_is_room_for_share_a_character() -> None:
+def test_values_beyond_the_width_share_a_character() -> None:
     assert sparkline([2, 4, 0, 0, 3, 3], 3) == "█▁█"
     assert sparkline([2, 4, 0, 0, 3, 3], 3, adds_up=False) == "█▁▇"
     assert sparkline([None, 4, None, None], 2) == "█ "
 
 
 @given(VALUES, st.integers(1, 60))
-def test_a_sparkline_is_never_too_long(values: list[float | None], width: int) -> None:
+def test_sparkline_is_never_too_long(values: list[float | None], width: int) -> None:
     line = sparkline(values, width)
     assert len(line) == min(width, len(values))
     assert set(line) <= {*HEIGHTS, " "}
 
 
-def test_a_bar_is_seen_unless_it_is_nothing() -> None:
+def test_bar_of_a_small_value_is_visible() -> None:
     assert (bar(1, 1_000_000, 30), bar(0, 10, 30), bar(0, 0, 30)) == ("█", "", "")
     assert (len(bar(10, 10, 30)), len(bar(5, 10, 30))) == (30, 15)
 
 
 @given(VALUES, st.integers(5, 20))
-def test_a_plot_fits_and_has_a_column_of_each_value(
-    values: list[float | None], height: int
-) -> None:
+def test_plot_fits_and_has_a_column_of_each_value(values: list[float | None], height: int) -> None:
     lines = drawn(values, width=140, height=height)
     assert len(lines) == height + 2
     assert max(map(len, lines)) <= 140
@@ -76,7 +74,7 @@ def test_a_plot_fits_and_has_a_column_of_each_value(
             assert column != HEIGHTS[0]
 
 
-def test_a_plot_is_read_by_its_axes() -> None:
+def test_plot_has_labelled_axes() -> None:
     lines = drawn([*range(30), 30])
     assert lines[0].startswith("30 ┤")
     assert [line for line in lines if line.startswith("15 ┤")]
@@ -87,7 +85,7 @@ def test_a_plot_is_read_by_its_axes() -> None:
     assert len(lines[-1].split()) > 2
 
 
-def test_an_encoding_without_blocks_gets_ascii_of_the_same_width() -> None:
+def test_encoding_without_blocks_gets_ascii_of_the_same_width() -> None:
     for line in [sparkline(range(8), 8), bar(3, 9, 9), *drawn([1, None, 5])]:
         for encoding in ("ascii", "latin-1", "cp1252"):
             shown = encodable(line, encoding)
@@ -100,5 +98,5 @@ def test_an_encoding_without_blocks_gets_ascii_of_the_same_width() -> None:
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
-def test_unicode_is_left_alone(encoding: str) -> None:
+def test_unicode_stays_unchanged(encoding: str) -> None:
     assert encodable("▁█ 東京", encoding) == "▁█ 東京"

@@ -1,4 +1,4 @@
-"""What a page may claim: the room of a queue, whichever sources its commands come from."""
+"""The commands that a page may claim: a queue has one room for all sources."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -30,14 +30,14 @@ def _rows(*ids: int) -> Sequence[Any]:
     return [{"id": id_, "queue": "q"} for id_ in ids]
 
 
-def test_what_ends_makes_room_for_the_next_page() -> None:
+def test_a_command_that_ends_makes_room_for_the_next_page() -> None:
     admission = Admission(_parts(concurrency=3))
     assert admission.room("q") == 3
     admission.took(_rows(1, 2, 3))
     assert not admission.has_room("q")
     assert admission.turned_away
     admission.ended(_rows(2)[0])
-    assert admission.room("q") == 0, "this page goes on with the levels that come after"
+    assert admission.room("q") == 0, "this page continues with the next levels"
     admission.begin_page()
     assert admission.room("q") == 1
     assert (admission.in_flight, admission.known) == (2, {1, 3})
@@ -71,7 +71,7 @@ def _of(queue: str, count: int, first: int = 0) -> list[Any]:
         (100, None, ["webhooks.a", "other"], 50),
     ],
 )
-def test_of_deliveries_there_are_no_more_than_so_many(
+def test_the_number_of_deliveries_is_limited(
     concurrency: int, most: int | None, queues: Sequence[str], expected: int
 ) -> None:
     admission, taken = _delivering(concurrency, most, queues), 0
@@ -86,14 +86,14 @@ def test_of_deliveries_there_are_no_more_than_so_many(
     assert taken == expected
     admission.begin_page()
     assert admission.room("webhooks.new") == 0
-    assert admission.room("another") == 500, "nothing else is held up"
+    assert admission.room("another") == 500, "other queues are not delayed"
     admission.ended(_of("webhooks.0", 1)[0])
     admission.begin_page()
     assert admission.room("webhooks.new") == 1
 
 
-def test_an_endpoint_leaves_places_for_those_that_come_later() -> None:
-    """However many are slow: each has no more than are left for the next one."""
+def test_an_endpoint_leaves_places_for_later_ones() -> None:
+    """However many endpoints are slow: each has at most what is left for the next one."""
     admission, had = _delivering(100), dict[str, int]()
     for number in range(12):
         admission.begin_page()
@@ -102,7 +102,7 @@ def test_an_endpoint_leaves_places_for_those_that_come_later() -> None:
             admission.took(_of(name, room, 1000 * number + had.get(name, 0)))
             had[name] = had.get(name, 0) + room
             admission.begin_page()
-    assert had["webhooks.0"] == 25, "who is alone has half"
+    assert had["webhooks.0"] == 25, "a single endpoint has half"
     assert sum(had.values()) <= 50
     assert len(had) > 4
     for number, slow in enumerate(_of("webhooks.0", 13)):
@@ -119,13 +119,15 @@ def test_one_claim_shares_places_evenly() -> None:
     admission.begin_page()
     rooms = admission.rooms([*names, "another"])
     assert rooms.pop("another") == 500
-    assert rooms[names[0]] == 0, "it has its share"
+    assert rooms[names[0]] == 0, "it has its share already"
     assert {rooms[name] for name in names[1:]} == {4, 5}
-    assert admission.turned_away, "what it did not get it may get later"
+    assert admission.turned_away, "it may get the others later"
 
 
-async def test_who_has_nothing_leaves_its_places_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What has no place in a claim is asked next, as nothing else would ask for it."""
+async def test_an_endpoint_without_rows_leaves_its_places_to_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An endpoint without a place in a claim is asked next, as nothing else would ask for it."""
     admission = _delivering(2)
     lanes = PlainLanes(MagicMock(), admission, PriorityOrder({}))
     asked: list[list[Lane]] = []
@@ -142,7 +144,7 @@ async def test_who_has_nothing_leaves_its_places_to_others(monkeypatch: pytest.M
 
 
 async def test_commands_with_a_key_take_the_room_of_those_without() -> None:
-    """Both are asked for in one page; that of the keys may come first."""
+    """One page asks for both; commands with a key may come first."""
     parts = _parts(concurrency=3)
     admission = Admission(parts)
     lanes = PlainLanes(parts, admission, PriorityOrder({}))

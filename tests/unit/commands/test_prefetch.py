@@ -8,7 +8,7 @@ from inboxd.commands.prefetch import Prefetch
 
 
 def _quick() -> Prefetch:
-    """Commands take 10 ms."""
+    """Prefetch that has seen a command of 10 ms."""
     prefetch = Prefetch()
     prefetch.took = 0.01
     return prefetch
@@ -24,7 +24,7 @@ def test_nothing_is_leased_ahead_until_commands_end_at_once() -> None:
         assert prefetch.ahead == expected
 
 
-def test_less_is_leased_when_they_wait() -> None:
+def test_less_is_leased_ahead_when_commands_wait() -> None:
     prefetch = _quick()
     for _ in range(3):
         prefetch.claimed(full=True, most=500, at_once=100)
@@ -37,7 +37,7 @@ def test_less_is_leased_when_they_wait() -> None:
         assert prefetch.ahead == expected
 
 
-def test_what_waits_too_long_is_given_back() -> None:
+def test_a_command_that_waits_too_long_is_given_back() -> None:
     prefetch = _quick()
     prefetch.claimed(full=True, most=500, at_once=100)
     assert not prefetch.is_too_late(0.9)
@@ -55,15 +55,15 @@ def test_a_smaller_setting_counts_at_once() -> None:
 
 
 @pytest.mark.parametrize(("at_once", "took"), [(100, math.inf), (100, 1.0), (1, 0.01)])
-def test_that_the_first_start_at_once_says_nothing(at_once: int, took: float) -> None:
-    """None has ended yet; they take long; or so many would have to wait for one another."""
+def test_a_quick_first_start_does_not_count(at_once: int, took: float) -> None:
+    """No command has ended yet; commands take long; or many would have to wait for one another."""
     prefetch = Prefetch()
     prefetch.took = took
     prefetch.claimed(full=True, most=500, at_once=at_once)
     assert prefetch.ahead == 0
 
 
-def test_a_longer_one_among_quick_ones_ends_nothing() -> None:
+def test_a_slow_command_among_quick_ones_changes_nothing() -> None:
     prefetch = _quick()
     prefetch.claimed(full=True, most=500, at_once=100)
     prefetch.took = 3.0

@@ -31,7 +31,7 @@ def _work(**queues: Any) -> CommandProcessing:
     return work
 
 
-async def test_the_next_page_is_claimed_when_half_of_what_is_leased_has_run() -> None:
+async def test_the_next_page_is_claimed_when_half_of_the_leased_commands_have_run() -> None:
     work = _work()
     work._prefetch.ahead = 500
     work._free_room()
@@ -43,7 +43,7 @@ async def test_the_next_page_is_claimed_when_half_of_what_is_leased_has_run() ->
     for _ in range(3):
         work._admission.in_flight -= 1
         work._free()
-    assert not way.called, "nobody waits"
+    assert not way.called, "the processor does not wait"
     for within, gives in ((None, True), (5.0, False)):
         async with anyio.create_task_group() as tasks:
             work._freed.clear()
@@ -51,11 +51,11 @@ async def test_the_next_page_is_claimed_when_half_of_what_is_leased_has_run() ->
             await anyio.wait_all_tasks_blocked()
             for _ in range(3):
                 work._free()
-        assert way.called is gives, "who waits for another's claim, is not waited for"
+        assert way.called is gives, "a wait for another worker's claim needs no way"
         way.reset_mock()
 
 
-async def test_what_ends_while_suspects_are_looked_for_makes_room_in_the_same_page() -> None:
+async def test_a_command_that_ends_during_the_look_for_suspects_makes_room_in_the_page() -> None:
     work = _work(q={"concurrency": 1})
     admission, row = work._admission, cast("ClaimedCommand", {"id": 1, "queue": "q"})
     admission.took([row])
@@ -72,7 +72,7 @@ async def test_what_ends_while_suspects_are_looked_for_makes_room_in_the_same_pa
 
 
 def test_a_reload_looks_from_the_beginning() -> None:
-    """A queue whose limit came or went is claimed by another source, which must see its lanes."""
+    """A queue whose limit came or went has another source, which must see its lanes."""
     incarnation = Incarnation.__new__(Incarnation)
     incarnation._command_work, incarnation._event_work = MagicMock(), None
     incarnation.processors, incarnation._breakers = [MagicMock()], MagicMock()
@@ -81,14 +81,14 @@ def test_a_reload_looks_from_the_beginning() -> None:
     assert incarnation.processors[0].sweep.called  # type: ignore[attr-defined]
 
 
-async def test_who_waited_for_anothers_claim_waits_for_room_as_ever() -> None:
+async def test_a_wait_for_another_workers_claim_becomes_a_wait_for_room() -> None:
     work = _work()
     known = work._limited._of("q")
-    known.held_back, known.in_vain, known.until = "busy", 1, monotonic() + 30
+    known.held_back, known.contended, known.until = "busy", 1, monotonic() + 30
     page = await work.page()
     assert page.busy
     assert page.again == pytest.approx(30, abs=10)
-    known.until = monotonic()  # that claim is waited for no longer
+    known.until = monotonic()  # the wait for that claim is over
     work.suspend()
     for again in ((await work.page()).again, None):  # suspended, or draining
         ended = False
@@ -101,14 +101,14 @@ async def test_who_waited_for_anothers_claim_waits_for_room_as_ever() -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(wait)
             await anyio.wait_all_tasks_blocked()
-            assert work._wants_room, "as one who waits for a command to end"
+            assert work._wants_room, "it waits for a command to end"
             work._freed.set()
             await anyio.wait_all_tasks_blocked()
-            assert ended, "and is woken by it"
+            assert ended, "the end of a command wakes it"
 
 
-async def test_lanes_are_left_to_the_worker_that_can_read_what_is_in_them() -> None:
-    """Those of queues with limits, too."""
+async def test_lanes_are_left_to_the_worker_that_can_read_their_commands() -> None:
+    """Also the lanes of queues with limits."""
     work = _work()
     sources = (work._lanes, work._limited)
     for source in sources:
@@ -117,10 +117,10 @@ async def test_lanes_are_left_to_the_worker_that_can_read_what_is_in_them() -> N
     assert [source._lanes.ordered() for source in sources] == [[], []]
 
 
-async def test_the_look_for_what_is_held_unknown_takes_a_hundredth_of_the_time(
+async def test_the_look_for_lost_claims_takes_a_hundredth_of_the_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Under a held snapshot it reads all that this worker ever claimed, while no page comes."""
+    """While an old snapshot is open, it reads all that this worker ever claimed; no page comes."""
     now = monotonic()
 
     async def release(*_: object, **__: object) -> int:

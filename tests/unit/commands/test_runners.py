@@ -1,4 +1,4 @@
-"""Runners: who waits for room goes on while handlers that never wait run on."""
+"""Runners: a wait for room ends while handlers that never wait run on."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -31,7 +31,7 @@ def rows(first: int) -> list[Any]:
 
 
 def _nothing() -> None:
-    """Nobody waits."""
+    """Called when a handler waits: does nothing."""
 
 
 async def _succeed(_task: object, _row: object, _on_wait: Callable[[], None]) -> RunEnd:
@@ -39,7 +39,7 @@ async def _succeed(_task: object, _row: object, _on_wait: Callable[[], None]) ->
 
 
 class Page:
-    """Pages whose handlers never wait; what else the loop did between them."""
+    """Runs pages whose handlers never wait, and counts what else the loop did between them."""
 
     def __init__(self, tasks: Any, handle: Handle = _succeed) -> None:
         run: Any = MagicMock()
@@ -55,7 +55,7 @@ class Page:
             on_left=_nothing,
             on_loss=_nothing,
         )
-        # What is called when so many of a page have ended.
+        # By number of ended commands of a page: a function to call then.
         self.at, self.then = HALF, _nothing
         self.ended_at = 0
         self.all_ended = anyio.Event()
@@ -68,7 +68,7 @@ class Page:
             self.all_ended.set()
 
     async def run(self, first: int) -> None:
-        """A page of rows, from its lease to its end."""
+        """Run a page of rows, from its lease to its end."""
         self.all_ended = anyio.Event()
         self.runners.take(rows(first))
         self.runners.next_runner()
@@ -76,7 +76,7 @@ class Page:
             await self.all_ended.wait()
 
 
-async def test_who_waits_for_room_sends_his_statement_before_the_next_handler_runs() -> None:
+async def test_a_waiting_claim_is_sent_before_the_next_handler_runs() -> None:
     async with anyio.create_task_group() as tasks:
         page, seen = Page(tasks), list[int]()
         room = anyio.Event()
@@ -97,12 +97,12 @@ async def test_who_waits_for_room_sends_his_statement_before_the_next_handler_ru
         tasks.cancel_scope.cancel()
 
 
-async def test_a_wish_that_came_too_late_does_not_cut_the_next_page_short() -> None:
-    """Else the first outcome of a page is written by itself."""
+async def test_a_late_call_to_give_way_does_not_split_the_next_page() -> None:
+    """Otherwise the first outcome of a page would be written by itself."""
     async with anyio.create_task_group() as tasks:
         page, seen = Page(tasks), list[int]()
         await page.run(0)
-        page.runners.give_way()  # nothing runs any more
+        page.runners.give_way()  # no command runs any more
 
         async def settle() -> None:
             await first.wait()
@@ -118,8 +118,8 @@ async def test_a_wish_that_came_too_late_does_not_cut_the_next_page_short() -> N
         tasks.cancel_scope.cancel()
 
 
-async def test_fewer_run_at_a_time_once_the_settings_are_lowered() -> None:
-    """Runners that have nothing to run are too many too, and keep nobody from running."""
+async def test_fewer_commands_run_at_a_time_once_the_settings_are_lowered() -> None:
+    """Runners without work count as well, and do not keep others from running."""
     async with anyio.create_task_group() as tasks:
         running, most = 0, 0
 

@@ -1,4 +1,4 @@
-"""The settler's account of what is written: keys are asked again by it."""
+"""The settler's count of written outcomes, by which keys are asked again."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -30,7 +30,7 @@ def _settler(parts: Any) -> Settler:
 async def test_an_outcome_that_was_refused_counts_once_its_dead_letter_is_written(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """And the connection is lost in between."""
+    """The connection is lost in between."""
     parts: Any = SimpleNamespace(
         me=SimpleNamespace(id=uuid4(), process="host:1", release=None),
         hooks=SimpleNamespace(want_failures=False),
@@ -58,10 +58,10 @@ async def test_an_outcome_that_was_refused_counts_once_its_dead_letter_is_writte
 
 
 @pytest.mark.parametrize(("emitters", "last"), [({2}, []), ({2, 3}, [{2}, {3}])])
-async def test_behind_a_dedup_key_that_is_held_waits_only_who_emits(
+async def test_only_outcomes_that_emit_wait_for_a_held_dedup_key(
     monkeypatch: pytest.MonkeyPatch, emitters: set[int], last: list[set[int]]
 ) -> None:
-    """If one did, its key is waited for once; of several, each waits by itself."""
+    """If one outcome emitted, its key is waited for once; of several, each waits by itself."""
     parts: Any = SimpleNamespace(
         me=SimpleNamespace(id=uuid4(), process="host:1", release=None),
         hooks=SimpleNamespace(want_failures=False),

@@ -1,4 +1,4 @@
-"""The collector of a process: set once, and never against who has set it."""
+"""The garbage collector of a process: set once, and not if someone else has set it."""
 
 import gc
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from inboxd.daemon.garbage import look_for_garbage_seldom
 
 @pytest.fixture(autouse=True)
 def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """As Python has it, before and after."""
+    """Python's own settings of the collector, before and after the test."""
     before = gc.get_threshold()
     monkeypatch.setattr(garbage, "_DEFAULT", before)
     yield
@@ -20,13 +20,13 @@ def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     gc.set_threshold(*before)
 
 
-def test_what_is_there_is_not_looked_at_any_more() -> None:
+def test_objects_of_the_start_are_frozen() -> None:
     look_for_garbage_seldom(5_000)
     assert gc.get_threshold()[0] == 5_000
     assert gc.get_freeze_count() > 1_000
 
 
-def test_who_has_set_the_collector_keeps_what_was_set() -> None:
+def test_a_foreign_threshold_is_kept() -> None:
     gc.set_threshold(123)
     look_for_garbage_seldom(5_000)
     assert gc.get_threshold()[0] == 123
@@ -40,7 +40,7 @@ def test_a_collector_that_is_off_stays_off() -> None:
     assert gc.get_threshold() == before
 
 
-def test_of_a_worker_and_a_receiver_in_one_process_the_lower_number_counts() -> None:
+def test_the_lower_threshold_of_a_worker_and_a_receiver_counts() -> None:
     look_for_garbage_seldom(garbage.OF_REQUESTS)
     look_for_garbage_seldom(garbage.OF_HANDLERS)
     assert gc.get_threshold()[0] == garbage.OF_HANDLERS

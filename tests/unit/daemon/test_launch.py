@@ -1,4 +1,4 @@
-"""From a command line to the plan of a supervisor, and what one supervisor leaves to the next."""
+"""From a command line to the plan of a supervisor, and its handover to the next supervisor."""
 
 import json
 import sys
@@ -20,7 +20,7 @@ from inboxd.daemon.plan import (
 from inboxd.daemon.sockets import ListenAddress
 from inboxd.settings import Settings, Worker
 
-# By a supervisor of an older release, which hands over nothing that this one cannot read.
+# The handover of an older release's supervisor: this release can read all of it.
 HANDED_OVER = json.dumps(
     {
         "plan": {
@@ -73,7 +73,7 @@ def test_a_child_has_the_same_command_line_without_the_number(
     assert plan.supervisor == [sys.executable, "-P", "-m", "inboxd.daemon.supervisor"]
 
 
-def test_it_is_started_as_the_command_line_was(
+def test_a_child_has_the_interpreter_options_of_the_command_line(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     before = ["-W", "error", "-m", "inboxd"]
@@ -84,16 +84,16 @@ def test_it_is_started_as_the_command_line_was(
     assert plan.patience > 60, "a child has time to name the handler that blocks it"
 
 
-def test_what_is_handed_over_comes_back(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_handover_is_read_as_it_was_written(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     plan = planned(monkeypatch, tmp_path / "plan", ["inboxd"], ["run", "--processes", "4"])
     child = AdoptedChild(1, 4711, 7, 100, "/tmp/a", ready=True, leaving=False)  # noqa: S108
     handover = Handover("/run/a", 7, {"http": [101]}, [child])
     assert read(write(plan, handover)) == (plan, handover)
 
 
-def test_a_program_that_cannot_read_what_it_is_handed_refuses(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_an_unreadable_handover_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     document = json.loads(HANDED_OVER)
     del document["handover"]["listeners"]
     monkeypatch.setitem(globals(), "HANDED_OVER", json.dumps(document))
@@ -102,7 +102,7 @@ def test_a_program_that_cannot_read_what_it_is_handed_refuses(
     assert not (tmp_path / "plan").exists()
 
 
-def test_what_a_newer_program_adds_is_left_out(
+def test_unknown_fields_of_a_newer_program_are_ignored(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     plan = planned(monkeypatch, tmp_path / "plan", ["inboxd"], ["run", "--processes", "4"])

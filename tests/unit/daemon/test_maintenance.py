@@ -1,4 +1,4 @@
-"""What is noted of a maintenance task's runs."""
+"""The record of a maintenance task's runs."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_a_task_that_never_succeeds_has_an_age() -> None:
-    """An alert on the age of the last success must not wait for a first one."""
+    """Alerts on the age of the last success must not wait for a first success."""
     metrics, fails = Metrics("0"), True
 
     async def work() -> None:

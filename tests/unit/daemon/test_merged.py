@@ -1,4 +1,4 @@
-"""Metrics of several processes on one page: valid, complete, told apart."""
+"""Metrics of several processes on one page: valid, complete, and each with its process."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +12,7 @@ Samples = list[tuple[str, dict[str, str], str]]
 
 
 def read(page: str) -> Samples:
-    """The samples; values as text, since NaN, which is not known yet, is not equal to itself."""
+    """The samples; values as text: NaN (not known yet) is not equal to itself."""
     return [
         (sample.name, sample.labels, str(sample.value))
         for family in text_string_to_metric_families(page)
@@ -24,13 +24,13 @@ def page_of(registry: CollectorRegistry) -> str:
     return generate_latest(registry).decode()
 
 
-def test_all_of_a_worker_is_there_for_each_process() -> None:
+def test_the_page_has_all_metrics_of_each_process() -> None:
     metrics = Metrics("1.2.3")
     metrics.tally.add("event", "a.b", "succeeded", 0.1, 0.1)
     page = page_of(metrics.registry)
     whole = merged({1: page, 3: page})
     alone = read(page)
-    assert not any("process" in labels for _, labels, _ in alone), "the label would be twice"
+    assert not any("process" in labels for _, labels, _ in alone), "else the label is there twice"
     for number in ("1", "3"):
         of_one = [
             (name, {k: v for k, v in labels.items() if k != "process"}, value)
@@ -44,7 +44,7 @@ def test_all_of_a_worker_is_there_for_each_process() -> None:
 
 
 @given(st.lists(st.tuples(st.text(), st.text()), max_size=5))
-def test_whatever_labels_hold(values: list[tuple[str, str]]) -> None:
+def test_every_label_value_stays_intact(values: list[tuple[str, str]]) -> None:
     registry = CollectorRegistry()
     gauge = Gauge("inboxd_x", 'Has "x" {y} \\ and more.', ["a", "b"], registry=registry)
     for a, b in values:
@@ -54,7 +54,7 @@ def test_whatever_labels_hold(values: list[tuple[str, str]]) -> None:
     assert found == expected
 
 
-def test_a_family_that_one_process_lacks() -> None:
+def test_one_process_may_lack_a_family() -> None:
     both, one = CollectorRegistry(), CollectorRegistry()
     for registry in (both, one):
         Counter("a", "A.", registry=registry).inc()
@@ -68,11 +68,11 @@ def test_a_family_that_one_process_lacks() -> None:
     ]
 
 
-def test_no_process_no_metrics() -> None:
+def test_without_processes_the_page_is_empty() -> None:
     assert merged({}) == ""
 
 
-def test_the_supervisors_own_are_valid() -> None:
+def test_the_metrics_of_the_supervisor_are_valid() -> None:
     figures = {name: {"1": 2} for name, *_ in FAMILIES}
     shown = {(labels.popitem()[1], float(value)) for _, labels, value in read(own(figures))}
     assert shown == {("1", 2.0)}

@@ -1,4 +1,4 @@
-"""The process and what it hosts: told in order, ready together, ended in order when one fails."""
+"""A process hosts programs: it calls them in order, is ready with all, and ends them in order."""
 
 import os
 import signal
@@ -21,7 +21,7 @@ SETTINGS = Settings()
 
 @dataclass(eq=False)
 class Programmed:
-    """A program that does as a test says, and writes down what it is told."""
+    """A program that acts as its test says, and records its calls."""
 
     name: str
     told: list[str]
@@ -56,7 +56,7 @@ def _fail(_: Callable[[], None]) -> None:
     raise DatabaseError("it is away")
 
 
-def test_at_a_stop_the_first_is_told_first() -> None:
+def test_the_first_program_drains_first() -> None:
     told: list[str] = []
     first = Programmed("first", told)
     second = Programmed("second", told, lambda _: os.kill(os.getpid(), signal.SIGTERM))
@@ -65,14 +65,14 @@ def test_at_a_stop_the_first_is_told_first() -> None:
     assert sorted(told[2:]) == ["first ended", "second ended"]
 
 
-def test_when_one_fails_the_other_ends_in_order_before_the_process_does() -> None:
+def test_if_one_program_fails_the_other_drains_before_the_process_ends() -> None:
     told: list[str] = []
     with pytest.raises(DatabaseError, match="it is away"):
         _process().host(Programmed("well", told), Programmed("failing", told, _fail))
     assert told == ["well drains", "well ended"]
 
 
-def test_settings_that_one_refuses_are_taken_over_by_nobody() -> None:
+def test_new_settings_are_applied_by_all_programs_or_none() -> None:
     told: list[str] = []
     new = Settings.model_validate({"log": {"level": "error"}})
     pending = [signal.SIGHUP, signal.SIGHUP, signal.SIGTERM]
@@ -88,7 +88,7 @@ def test_settings_that_one_refuses_are_taken_over_by_nobody() -> None:
     assert told[:3] == ["first error", "second error", "first drains"]
 
 
-def test_the_service_manager_hears_of_it_when_all_are_ready(
+def test_ready_is_reported_when_all_programs_are_ready(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = str(tmp_path / "notify")

@@ -1,4 +1,4 @@
-"""Listening sockets: inherited by name, or bound, and what is told of those that do not fit."""
+"""Listening sockets: inherited by name, or bound; errors name the sockets that do not fit."""
 
 import os
 import socket
@@ -13,13 +13,13 @@ from inboxd.errors import SettingsError
 
 @pytest.fixture
 def given() -> Iterator[int]:
-    """A file, behind which the test hands over what it likes; nobody else's for as long."""
-    first = 500  # far above what anybody is given
+    """The first of three file numbers that only the test uses, to hand sockets over."""
+    first = 500  # far above the numbers that the system gives
     for file in range(first, first + 3):
         os.dup2(0, file)
     yield first
     for file in range(first, first + 3):
-        with suppress(OSError):  # a socket was made of it, and that is closed
+        with suppress(OSError):  # a socket was made from it, and is closed
             os.close(file)
 
 
@@ -49,11 +49,13 @@ def test_sockets_are_taken_over_by_name(given: int, listener: socket.socket) -> 
         INBOUND: [given + 1],
     }
     assert not any(each.get_inheritable() for its in found.values() for each in its)
-    assert environ == {}, "what this process starts does not take them for its own"
+    assert environ == {}, "child processes do not take the sockets for their own"
     close(found)
 
 
-def test_it_accepts_what_waited(given: int, listener: socket.socket) -> None:
+def test_an_inherited_socket_accepts_earlier_connections(
+    given: int, listener: socket.socket
+) -> None:
     hand_over(given, listener)
     with socket.create_connection(listener.getsockname()) as client:
         client.sendall(b"before")
@@ -65,12 +67,12 @@ def test_it_accepts_what_waited(given: int, listener: socket.socket) -> None:
 
 
 @pytest.mark.parametrize("environ", [{}, environment(1, "http", pid=1)])
-def test_what_is_another_processs_is_left_alone(environ: dict[str, str]) -> None:
+def test_sockets_for_another_process_are_not_taken(environ: dict[str, str]) -> None:
     assert inherited(environ) == {}
 
 
 @pytest.mark.parametrize(
-    ("count", "names", "told"),
+    ("count", "names", "message"),
     [
         (2, "http", r"LISTEN_FDS=2 does not fit LISTEN_FDNAMES=http.*http, inbound"),
         ("many", "http", "LISTEN_FDS=many does not fit"),
@@ -79,10 +81,10 @@ def test_what_is_another_processs_is_left_alone(environ: dict[str, str]) -> None
         (1, "http", r"file \d+, inherited as the socket 'http', is not a listening"),
     ],
 )
-def test_what_does_not_fit_is_one_clear_line(
-    given: int, count: object, names: str, told: str
+def test_a_socket_that_does_not_fit_is_one_clear_line(
+    given: int, count: object, names: str, message: str
 ) -> None:
-    with pytest.raises(SettingsError, match=told) as failed:
+    with pytest.raises(SettingsError, match=message) as failed:
         inherited(environment(count, names), given)
     assert "\n" not in str(failed.value)
 
@@ -95,7 +97,7 @@ def test_a_socket_that_does_not_listen_is_refused(given: int, kind: int) -> None
         inherited(environment(1, "http"), given)
 
 
-def test_only_what_is_not_inherited_is_bound(
+def test_only_missing_sockets_are_bound(
     given: int, listener: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hand_over(given, listener)
@@ -113,26 +115,26 @@ def test_only_what_is_not_inherited_is_bound(
     close(found)
 
 
-def test_a_socket_that_nobody_serves_is_refused(
+def test_a_socket_without_a_server_is_refused(
     given: int, listener: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hand_over(given, listener)
     for variable, value in environment(1, "inbound").items():
         monkeypatch.setenv(variable, value)
     monkeypatch.setattr("inboxd.daemon.sockets._FIRST", given)
-    with pytest.raises(SettingsError, match="'inbound' is inherited, but nothing is served"):
+    with pytest.raises(SettingsError, match="'inbound' is inherited, but this process serves"):
         listen({HTTP: ListenAddress("http", "127.0.0.1", 0)})
 
 
 @pytest.mark.parametrize("section", ["http", "inbound.http"])
 def test_address_in_use_is_one_clear_error(listener: socket.socket, section: str) -> None:
     port = listener.getsockname()[1]
-    told = rf"{section}\.port {port}: Address already in use.*{section}\.enabled"
-    with pytest.raises(SettingsError, match=told):
+    message = rf"{section}\.port {port}: Address already in use.*{section}\.enabled"
+    with pytest.raises(SettingsError, match=message):
         bind(ListenAddress(section, "127.0.0.1", port))
 
 
-def test_a_log_line_tells_where_it_listens(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_a_log_line_has_the_address_of_a_socket(tmp_path_factory: pytest.TempPathFactory) -> None:
     path = tmp_path_factory.mktemp("s") / "s"
     with socket.create_server(("127.0.0.1", 0)) as v4, socket.socket(socket.AF_UNIX) as unix:
         unix.bind(str(path))

@@ -1,4 +1,4 @@
-"""The supervisor lives long and does little: it imports little."""
+"""The supervisor lives long and does little, so it imports little."""
 
 import subprocess
 import sys
@@ -6,7 +6,7 @@ import sys
 from tests.support.waiting import patient
 
 
-def test_it_imports_nothing_that_only_its_children_need() -> None:
+def test_the_supervisor_does_not_import_libraries_of_its_children() -> None:
     probe = (
         "import sys, inboxd.daemon.supervisor\n"
         "heavy = {'pydantic', 'asyncpg', 'uvloop', 'typer', 'prometheus_client', 'cronsim'}\n"

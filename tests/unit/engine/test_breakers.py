@@ -1,4 +1,4 @@
-"""Breakers that only calls name: each that is called has one, and their number is bounded."""
+"""Breakers that only calls name: each called name has one, and their number is bounded."""
 
 import pytest
 
@@ -41,16 +41,16 @@ def _open(breakers: Breakers, name: str) -> None:
     breakers.by_name[name].written(1)
 
 
-def test_the_one_that_was_called_the_longest_ago_is_forgotten(breakers: Breakers) -> None:
+def test_the_breaker_with_the_oldest_call_is_forgotten(breakers: Breakers) -> None:
     for name in ("a", "b", "c", "a", "d"):
         _call(breakers, name)
     assert set(breakers.by_name) == {"http.bank", "a", "c", "d"}
     for n in range(1_000):
         _call(breakers, f"host {n}")
-    assert len(breakers.by_name) == 1 + 3, "each had a breaker, and few are held"
+    assert len(breakers.by_name) == 1 + 3, "each had a breaker, and few are held at once"
 
 
-def test_what_is_declared_is_never_forgotten(breakers: Breakers) -> None:
+def test_a_declared_breaker_is_never_forgotten(breakers: Breakers) -> None:
     for name in ("http.bank", "a", "b", "c", "d", "e"):
         _call(breakers, name)
     assert "http.bank" in breakers.by_name
@@ -60,7 +60,7 @@ def test_what_is_declared_is_never_forgotten(breakers: Breakers) -> None:
     assert set(breakers.by_name) == {"http.bank", "c", "g", "h", "i"}
 
 
-def test_what_is_down_is_forgotten_last(breakers: Breakers) -> None:
+def test_open_breakers_are_forgotten_last(breakers: Breakers) -> None:
     _open(breakers, "down")
     for name in ("a", "b", "c"):
         _call(breakers, name)
@@ -69,11 +69,11 @@ def test_what_is_down_is_forgotten_last(breakers: Breakers) -> None:
     _open(breakers, "b")
     _open(breakers, "c")
     _call(breakers, "d")
-    assert set(breakers.by_name) == {"http.bank", "b", "c", "d"}, "the database has it still"
+    assert set(breakers.by_name) == {"http.bank", "b", "c", "d"}, "the database still has 'down'"
     assert breakers.shut == {"b", "c"}
 
 
-def test_what_is_not_written_down_yet_is_kept(breakers: Breakers) -> None:
+def test_a_breaker_with_an_unwritten_state_is_kept(breakers: Breakers) -> None:
     for name in ("x", "y", "z"):
         _open(breakers, name)
         breakers.by_name[name].unwritten = "open"
@@ -91,7 +91,7 @@ def test_a_call_may_end_after_its_breaker_is_forgotten(breakers: Breakers) -> No
     assert breakers.by_name["slow"].failed == 1
 
 
-def test_nothing_is_shown_of_what_is_forgotten(breakers: Breakers, metrics: Metrics) -> None:
+def test_a_forgotten_breaker_has_no_metrics(breakers: Breakers, metrics: Metrics) -> None:
     _call(breakers, "a")
     breakers.show()
     assert metrics.registry.get_sample_value("inboxd_breaker_state", {"name": "a"}) == 0

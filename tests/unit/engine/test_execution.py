@@ -1,4 +1,4 @@
-"""A handler that is driven by hand fails as by itself: no frame of ours ends its traceback."""
+"""A handler driven by hand fails as if it ran by itself: our frames do not end its traceback."""
 
 import asyncio
 import traceback
@@ -7,8 +7,8 @@ from contextvars import copy_context
 from inboxd.engine.execution import _resume
 
 
-async def _waits_in_vain() -> None:
-    """As a driver's query: what it waits for ends with an error."""
+async def _query_that_fails() -> None:
+    """Like a driver's query: the awaited future ends with an error."""
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[None] = loop.create_future()
     loop.call_soon(answer.set_exception, ValueError("refused"))
@@ -16,7 +16,7 @@ async def _waits_in_vain() -> None:
 
 
 async def _handler() -> None:
-    await _waits_in_vain()
+    await _query_that_fails()
 
 
 async def _driven() -> list[str]:
@@ -30,6 +30,6 @@ async def _driven() -> list[str]:
     return []
 
 
-def test_below_what_failed_there_is_nothing() -> None:
+def test_the_failed_function_is_the_last_in_the_traceback() -> None:
     names = asyncio.run(_driven())
-    assert names == ["_driven", "_resume", "_handler", "_waits_in_vain"]
+    assert names == ["_driven", "_resume", "_handler", "_query_that_fails"]

@@ -1,4 +1,4 @@
-"""Hooks are told what happens, and nothing that they do holds up or changes anything."""
+"""Hooks are called when their moment comes, and cannot delay or change anything."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -49,10 +49,9 @@ def failed(n: int = 0) -> FailedAttempt:
 
 
 class Calls:
-    """Hooks that are called, with what counts them."""
+    """Hooks that are called, with the metrics that count them."""
 
     def __init__(self, handlers: Handlers) -> None:
-        """Call the hooks of `handlers`."""
         declared = handlers.build()
         assert not declared.problems
         self.metrics = Metrics("1.0")
@@ -172,7 +171,7 @@ async def test_a_hook_that_hangs_costs_its_time_only(
     assert lines[1]["reason"] == "it took longer than 0.05 s"
 
 
-async def test_what_still_waits_at_the_end_is_dropped_and_counted(
+async def test_reports_that_wait_at_the_end_are_dropped_and_counted(
     handlers: Handlers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_REMAINING", 0.05)
@@ -229,7 +228,7 @@ async def test_without_hooks_nothing_is_kept(handlers: Handlers) -> None:
     assert calls.count("dropped") == 0
 
 
-async def test_a_slow_hook_does_not_keep_who_reports_waiting(handlers: Handlers) -> None:
+async def test_a_slow_hook_does_not_delay_reports(handlers: Handlers) -> None:
     go_on = anyio.Event()
     told: list[int] = []
 

@@ -1,4 +1,4 @@
-"""Lost connections: the first of a row are excused, whatever follows is its own."""
+"""Lost connections: a row is excused the first times, and blamed for all later ones."""
 
 from inboxd.engine.losses import LossExemptions
 
@@ -6,4 +6,4 @@ from inboxd.engine.losses import LossExemptions
 def test_a_row_that_was_blamed_has_no_new_excuses() -> None:
     losses = LossExemptions()
     assert [losses.excuse(7) for _ in range(6)] == [True, True, False, False, False, False]
-    assert losses.excuse(8), "each row has its own"
+    assert losses.excuse(8), "each row has its own excuses"

@@ -1,4 +1,4 @@
-"""The processor's loop: rows that trickle in are given a moment to gather, all others are not."""
+"""The processor's loop: rows that trickle in get a moment to gather, all others do not wait."""
 
 from collections.abc import Iterator
 from typing import cast
@@ -18,7 +18,7 @@ class _Pages:
     def __init__(self, pages: list[Page]) -> None:
         self._pages: Iterator[Page] = iter(pages)
         self.processor: Processor | None = None
-        # For how long it was to wait for room, each time.
+        # The time limit of each wait for room.
         self.waits: list[float | None] = []
 
     async def page(self) -> Page:
@@ -32,14 +32,14 @@ class _Pages:
         return Survey(due=False, next=None)
 
     async def room(self, within: float | None = None) -> None:
-        """There is room at once."""
+        """Return at once, as if there is room."""
         self.waits.append(within)
 
     async def finish(self) -> None:
-        """Nothing is left under way."""
+        """Return at once: no row is under way."""
 
     def forget(self) -> None:
-        """There is nothing to forget."""
+        """Do nothing: it remembers nothing."""
 
 
 class _Awake:
@@ -57,26 +57,26 @@ class _Awake:
         return "timer"
 
     def wake(self, _cause: Cause) -> None:
-        """It is awake."""
+        """Do nothing: it never sleeps."""
 
     async def working(self, *, full_page: bool, has_room: bool) -> None:
-        """The flag is not this test's subject."""
+        """Do nothing: the flag is not tested here."""
 
     async def start(self) -> None:
-        """As above."""
+        """Do nothing, as in `working`."""
 
     leave = start
 
 
 class _Due(_Pages):
-    """The same, and rows are due at every look."""
+    """Pages, and rows are due at every look."""
 
     async def survey(self) -> Survey:
         return Survey(due=True, next=None)
 
 
 class _Sleepy(_Awake):
-    """Counts its sleeps."""
+    """A wake-up that counts its sleeps."""
 
     slept = 0
 
@@ -86,7 +86,7 @@ class _Sleepy(_Awake):
 
 
 class _Silent(_Awake):
-    """Producers are silent; says what it was asked for."""
+    """A wake-up whose producers are silent; it records its calls."""
 
     def __init__(self, *, silent: bool) -> None:
         self.silent = silent
@@ -123,21 +123,23 @@ async def test_single_rows_do_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("page", [Page(1000, full=True), Page(1, busy=True)])
-async def test_neither_does_a_backlog(monkeypatch: pytest.MonkeyPatch, page: Page) -> None:
+async def test_a_backlog_does_not_wait(monkeypatch: pytest.MonkeyPatch, page: Page) -> None:
     assert await _pauses(monkeypatch, [page] * 10) == 0
 
 
 @pytest.mark.parametrize(("page", "slept"), [(Page(0, busy=True), 0), (Page(0), 1)])
-async def test_due_rows_that_found_no_room_are_not_slept_over(page: Page, slept: int) -> None:
-    """Such as those of a page that did not commit, and was halved."""
+async def test_the_processor_stays_awake_when_due_rows_wait_for_room(
+    page: Page, slept: int
+) -> None:
+    """They may be rows of a page that did not commit, and was halved."""
     work, wakeup = _Due([Page(0), page, Page(1)]), _Sleepy()
     work.processor = Processor(work, cast("WakeUp", wakeup), Metrics("test"), 60.0)
     await work.processor.run()
     assert wakeup.slept == slept
 
 
-async def test_a_wait_for_room_is_as_long_as_its_page_says() -> None:
-    """And the next one is not as short as it: nothing would be found sooner by looking often."""
+async def test_a_wait_for_room_has_the_time_limit_of_its_page() -> None:
+    """The next wait has no such limit: looking often would find nothing sooner."""
     work = _Pages([Page(0, busy=True, again=0.003), Page(0, busy=True)])
     work.processor = Processor(work, cast("WakeUp", _Awake()), Metrics("test"), 60.0)
     await work.processor.run()
@@ -152,10 +154,10 @@ async def test_a_wait_for_room_is_as_long_as_its_page_says() -> None:
         (5, True, ["arm", "arm", "arm"]),
     ],
 )
-async def test_where_a_stream_pauses_producers_stay_silent(
+async def test_producers_stay_silent_in_the_pauses_of_a_stream(
     rows: int, silent: bool, asked: list[str]
 ) -> None:
-    """The third empty page is the one after which it is told to stop."""
+    """After the third empty page the processor is told to stop."""
     work, wakeup = _Pages([Page(rows), Page(0), Page(0)]), _Silent(silent=silent)
     work.processor = Processor(work, cast("WakeUp", wakeup), Metrics("test"), 60.0)
     await work.processor.run()

@@ -1,10 +1,10 @@
-"""The settings of queues: what an operator wrote wins over what a row says, each by itself."""
+"""The settings of queues: each value of an operator wins over the value of the queue's row."""
 
 from inboxd.engine.queues import Queues
 from inboxd.settings import Queue
 
 
-def test_what_is_written_lies_over_rows() -> None:
+def test_settings_of_the_file_win_over_rows() -> None:
     changes: list[int] = []
     queues = Queues({"a": Queue(concurrency=2), "b": Queue(breaker="x")}, lambda: changes.append(1))
     assert queues.breakers == {"b": "x"}

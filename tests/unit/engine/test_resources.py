@@ -1,4 +1,4 @@
-"""Lifespans open in order, close in reverse, and end in time whatever they do."""
+"""Lifespans open in order, close in reverse order, and end within a time limit."""
 
 import asyncio
 import threading
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Client:
-    """A resource."""
+    """A resource of a lifespan."""
 
     def __init__(self, name: str = "real") -> None:
         self.name = name
@@ -35,7 +35,7 @@ def handlers() -> Handlers:
 
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Closing has less time than a test."""
+    """Closing has a shorter time limit than a test."""
     monkeypatch.setattr(module, "_CLOSING", 0.1)
     monkeypatch.setattr(module, "_LEAST", 0.05)
     monkeypatch.setattr(module, "_PATIENCE", 0.1)
@@ -60,7 +60,7 @@ def _noting(log: list[str], name: str) -> Callable[[], AsyncIterator[None]]:
     return lifespan
 
 
-async def test_a_function_gets_what_its_plugin_opened(handlers: Handlers) -> None:
+async def test_a_function_gets_the_resources_of_its_plugin(handlers: Handlers) -> None:
     closed: list[str] = []
 
     @handlers.lifespan
@@ -88,7 +88,7 @@ async def test_a_function_gets_what_its_plugin_opened(handlers: Handlers) -> Non
     assert closed == ["name", "client"]
 
 
-async def test_what_is_given_is_not_opened(handlers: Handlers) -> None:
+async def test_a_given_resource_is_not_opened(handlers: Handlers) -> None:
     log: list[str] = []
 
     @handlers.lifespan
@@ -109,7 +109,9 @@ async def test_what_is_given_is_not_opened(handlers: Handlers) -> None:
     assert log == []
 
 
-async def test_a_lifespan_that_raises_says_where_and_the_others_close(handlers: Handlers) -> None:
+async def test_the_error_of_a_lifespan_names_its_line_and_the_others_close(
+    handlers: Handlers,
+) -> None:
     log: list[str] = []
     handlers.lifespan(_noting(log, "first"))
 
@@ -173,7 +175,7 @@ async def test_a_lifespan_that_never_yields_is_a_mistake(handlers: Handlers) -> 
         if threading.active_count() < 0:
             yield Client()
 
-    with pytest.raises(PluginError, match="ended without a `yield`: let it yield its resource"):
+    with pytest.raises(PluginError, match="ended without a `yield`: it must yield its resource"):
         async with opened(_lifespans(handlers)):
             pass
 
@@ -205,7 +207,7 @@ async def test_closing_is_bounded_and_raises_nothing(
     assert (line["event"] == "a lifespan did not close in time") is (how == "hangs")
 
 
-async def test_what_it_runs_in_the_background_ends_what_relies_on_it(handlers: Handlers) -> None:
+async def test_a_failed_background_task_of_a_lifespan_ends_the_worker(handlers: Handlers) -> None:
     log: list[str] = []
     handlers.lifespan(_noting(log, "first"))
     fail = anyio.Event()
@@ -230,7 +232,7 @@ async def test_what_it_runs_in_the_background_ends_what_relies_on_it(handlers: H
     assert log == ["first opens", "first closes"]
 
 
-async def test_a_stop_while_it_opens_closes_what_is_open(handlers: Handlers) -> None:
+async def test_a_stop_while_lifespans_open_closes_the_open_ones(handlers: Handlers) -> None:
     log: list[str] = []
     handlers.lifespan(_noting(log, "first"))
 
@@ -274,4 +276,4 @@ async def test_a_sync_lifespan_has_one_thread_from_its_opening_to_its_end(
         pass
     first, last = threads
     assert first is last is not threading.current_thread()
-    assert first.daemon, "one that hangs keeps no process from its end"
+    assert first.daemon, "a lifespan that hangs does not keep the process alive"

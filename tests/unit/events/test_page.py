@@ -1,4 +1,4 @@
-"""What follows from a page of events that did not commit, and from a source that forgot."""
+"""Consequences of a page that did not commit, and of a source that forgot its cursors."""
 
 from types import SimpleNamespace
 from typing import Any, cast
@@ -35,18 +35,18 @@ async def _failure(page: EventPage, error: Exception, *, lost: bool = False) -> 
     return await page._fail(error, lost=lost)
 
 
-async def test_of_a_page_that_does_not_commit_the_first_half_is_tried() -> None:
+async def test_the_first_half_of_a_page_that_did_not_commit_is_tried() -> None:
     page = _page(11, 12, 13, 14, 15)
     assert await _failure(page, ValueError("at the commit")) == PageFailure(most=2)
 
 
-async def test_only_those_who_emitted_can_hold_a_key() -> None:
+async def test_only_events_that_emitted_can_hold_a_dedup_key() -> None:
     page = _page(11, 12, 13, 14, 15)
     page.results.emitted = [(MagicMock(), MagicMock(id=row_id)) for row_id in (13, 15)]
     assert await _failure(page, DedupKeyHeld("k")) == PageFailure(most=4), "up to the second of two"
 
 
-async def test_an_outage_blames_nobody() -> None:
+async def test_an_outage_blames_no_event() -> None:
     outage = asyncpg.AdminShutdownError("the server stops")
     assert await _failure(_page(11, 12), outage) == PageFailure(outage=outage)
     lost = await _failure(_page(11), outage, lost=True)
@@ -59,19 +59,19 @@ async def test_an_event_that_lost_its_connection_is_excused_at_first() -> None:
     assert await _failure(page, asyncpg.InterfaceError("closed"), lost=True) == PageFailure()
 
 
-async def test_what_cannot_be_set_back_in_an_outage_is_tried_again_later() -> None:
-    page = _page(11)  # the pool that would lend another connection is none
+async def test_an_event_that_cannot_be_requeued_in_an_outage_is_tried_again() -> None:
+    page = _page(11)  # there is no pool to lend another connection
     failure = await _failure(page, ValueError("at the commit"))
     assert isinstance(failure.outage, Exception)
     assert not failure.blamed
 
 
-async def test_an_event_that_spoiled_its_page_is_known_when_it_cannot_be_set_back() -> None:
+async def test_an_event_that_spoiled_its_page_is_known_without_a_requeue() -> None:
     page = _page(11, 12)
     page.results.spoiled = PageFailedBy(_row(12), None, ConnectionError("gone"))
     failure = await _failure(page, asyncpg.InterfaceError("closed"), lost=True)
     assert isinstance(failure.outage, Exception)
-    assert not failure.broken, "none needs to run alone"
+    assert not failure.broken, "no event needs to run alone"
 
 
 async def test_a_page_that_could_not_be_counted_has_committed() -> None:
@@ -87,19 +87,19 @@ async def test_a_page_that_could_not_be_counted_has_committed() -> None:
     assert ended.call_args.kwargs == {"committed": True}
 
 
-async def test_a_loss_under_a_chunk_is_not_one_of_its_first_event() -> None:
+async def test_a_lost_connection_of_a_chunk_does_not_count_for_its_first_event() -> None:
     settling, quarantine = MagicMock(losses=LossExemptions()), AsyncMock()
     recovery = VisitRecovery(MagicMock(), settling, MagicMock(), quarantine)
     visit: Any = MagicMock(ran=[("k", MagicMock(first={"id": 7}))])
     for _ in range(2):
         assert not await recovery.sort_out(visit, ConnectionError("gone"), lost=True)
-    assert settling.losses.excuse(7), "as an event by itself it begins anew"
+    assert settling.losses.excuse(7), "the event alone has an exemption of its own"
     assert settling.losses.excuse(7)
     assert not settling.losses.excuse(7)
 
 
-async def test_cursors_that_were_forgotten_during_a_claim_take_nothing() -> None:
-    """A worker's death, or a chunk that is left to a peer, rewinds whatever is under way."""
+async def test_cursors_forgotten_during_a_claim_take_nothing() -> None:
+    """A worker's death, or a chunk left to a peer, rewinds the cursors of a running claim, too."""
     source = SequentialSource(MagicMock(), MagicMock())
     source.forget()
     assert await source._claim_arrivals(MagicMock(), [("ordered", 3)], 10) == ([], frozenset())

@@ -1,9 +1,9 @@
-"""Events that are set aside: for a while, and then tried again."""
+"""Events that are set aside: passed over for a while, and then tried again."""
 
 from inboxd.events.set_aside import SetAside
 
 
-def test_it_is_for_a_minute() -> None:
+def test_an_event_is_set_aside_for_a_minute() -> None:
     now = 1000.0
     aside = SetAside(lambda: now)
     assert _seconds(aside) is None

@@ -1,4 +1,4 @@
-"""Who is the client behind proxies: nobody can claim an address."""
+"""The client behind proxies: a request cannot claim another address."""
 
 from collections.abc import Mapping
 
@@ -16,15 +16,15 @@ _PROXIES = Networks(["10.0.0.0/8", "::1", "2001:db8::/32"])
     ("peer", "headers", "client"),
     [
         ("192.0.2.1", {}, "192.0.2.1"),
-        # A peer that is no proxy is not believed.
+        # Headers count only if the peer is a trusted proxy.
         ("192.0.2.1", {"x-forwarded-for": "198.51.100.1"}, "192.0.2.1"),
         ("192.0.2.1", {"forwarded": "for=198.51.100.1"}, "192.0.2.1"),
-        # From the right, up to who is no proxy: what is left of it anybody may have written.
+        # Read from the right up to the first untrusted hop: clients can forge all hops left of it.
         ("10.0.0.1", {"x-forwarded-for": "198.51.100.1"}, "198.51.100.1"),
         ("10.0.0.1", {"x-forwarded-for": "203.0.113.9, 198.51.100.1"}, "198.51.100.1"),
         ("10.0.0.1", {"x-forwarded-for": "198.51.100.1, 10.0.0.2, 10.9.9.9"}, "198.51.100.1"),
         ("10.0.0.1", {"x-forwarded-for": "10.0.0.3, 10.0.0.2"}, "10.0.0.3"),
-        # What is no address ends the way: the hop that reported it is the last one known.
+        # An invalid hop ends the search: the hop that reported it is the client.
         ("10.0.0.1", {"x-forwarded-for": "198.51.100.1, nobody"}, "10.0.0.1"),
         ("10.0.0.1", {"x-forwarded-for": "198.51.100.1, , 10.0.0.2"}, "10.0.0.2"),
         ("10.0.0.1", {"x-forwarded-for": ""}, "10.0.0.1"),
@@ -43,12 +43,14 @@ _PROXIES = Networks(["10.0.0.0/8", "::1", "2001:db8::/32"])
         (None, {"x-forwarded-for": "192.0.2.7"}, None),
     ],
 )
-def test_the_client(peer: str | None, headers: Mapping[str, str], client: str | None) -> None:
+def test_client_behind_proxies(
+    peer: str | None, headers: Mapping[str, str], client: str | None
+) -> None:
     assert client_address(peer, headers, _PROXIES) == client
 
 
 @given(st.text(max_size=200), st.text(max_size=200))
-def test_whatever_is_forwarded_an_address_comes_of_it(forwarded: str, before: str) -> None:
+def test_any_forwarded_header_gives_an_address(forwarded: str, before: str) -> None:
     headers = {"x-forwarded-for": before, "forwarded": forwarded}
     found = client_address("10.0.0.1", headers, _PROXIES)
     assert found is not None
@@ -56,7 +58,7 @@ def test_whatever_is_forwarded_an_address_comes_of_it(forwarded: str, before: st
 
 
 @given(st.text(max_size=100))
-def test_what_a_client_writes_first_changes_nothing(claimed: str) -> None:
+def test_forged_first_hop_changes_nothing(claimed: str) -> None:
     headers = {"x-forwarded-for": f"{claimed}, 198.51.100.1, 10.0.0.2"}
     assert client_address("10.0.0.1", headers, _PROXIES) == "198.51.100.1"
 
@@ -81,7 +83,7 @@ def test_a_network_of_ipv6_shares_an_allowance() -> None:
     assert subscriber("192.0.2.1") != subscriber("192.0.2.2")
 
 
-def test_a_peer_is_a_host_or_nobody() -> None:
+def test_peer_is_a_host_or_unknown() -> None:
     assert normal_peer(("::ffff:192.0.2.1", 7)) == "192.0.2.1"
     assert normal_peer(("fe80::1%eth0", 7)) == "fe80::1"
     assert normal_peer(None) is None
@@ -89,7 +91,7 @@ def test_a_peer_is_a_host_or_nobody() -> None:
 
 
 @pytest.mark.anyio
-async def test_an_allowed_range_is_held_against_the_client_behind_the_proxy() -> None:
+async def test_allowed_range_applies_to_the_client_behind_the_proxy() -> None:
     source = {**PROVIDER, "addresses": ["198.51.100.0/24"]}
     http = {"trusted_proxies": ["10.0.0.0/8"]}
     async with receiving({"provider": source}, http, knock=True) as received:

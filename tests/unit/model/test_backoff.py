@@ -25,11 +25,11 @@ def waits(policy: Policy, count: int) -> list[float]:
     return [policy.delay(attempt, random) for attempt in range(1, count + 1)]
 
 
-def test_the_default_is_the_design_s() -> None:
+def test_default_policy_is_that_of_the_design() -> None:
     assert Exponential() == Exponential(base="2s", factor=2, cap="1h", attempts=15, jitter="full")
 
 
-def test_each_kind_waits_its_way() -> None:
+def test_each_kind_has_its_own_waits() -> None:
     assert waits(Exponential(base="2s", cap="20s", jitter="none"), 5) == [2, 4, 8, 16, 20]
     assert waits(Linear(base="2s", cap="5s", jitter="none"), 3) == [2, 4, 5]
     assert waits(Fixed(base="7s"), 3) == [7, 7, 7]
@@ -74,7 +74,7 @@ def test_attempts_are_executions(attempts: int) -> None:
     assert ran == attempts
 
 
-def test_a_list_of_delays_says_how_many_attempts_there_are() -> None:
+def test_list_of_delays_sets_the_number_of_attempts() -> None:
     assert Explicit(delays=("1s", "2s")).attempts == 3
     assert Explicit(delays=("1s", "2s"), attempts=10).attempts == 10
 
@@ -86,7 +86,7 @@ def test_age_ends_retries_too() -> None:
 
 
 class Derived(ConnectionError):
-    """An OSError by way of another class."""
+    """An indirect subclass of OSError."""
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_settings_make_a_policy() -> None:
     )
 
 
-def test_an_override_keeps_what_it_does_not_name() -> None:
+def test_override_keeps_other_fields() -> None:
     plugin = Exponential(base="5s", attempts=3, permanent=(ValueError,))
     assert override(plugin, {"attempts": 7}) == Exponential(
         base="5s", attempts=7, permanent=(ValueError,)
@@ -148,7 +148,7 @@ def test_an_override_keeps_what_it_does_not_name() -> None:
     assert override(plugin, {}) == plugin
 
 
-def test_another_kind_keeps_what_both_have() -> None:
+def test_override_with_another_kind_keeps_common_fields() -> None:
     plugin = Exponential(base="5s", max_age="1d", permanent=(ValueError,))
     assert override(plugin, {"kind": "fixed", "attempts": 4}) == Fixed(
         base="5s", max_age="1d", permanent=(ValueError,), attempts=4

@@ -1,4 +1,4 @@
-"""The daily statement's sum, whatever happens to a day before and after it is closed."""
+"""The sum of the daily statement holds before and after a day is closed."""
 
 from collections import Counter
 from datetime import date
@@ -30,17 +30,17 @@ def _line(found: dict[LineKey, StatementLine]) -> StatementLine:
 
 
 def _closed(fates: Fates, moves: int = 0, duplicates: int = 0) -> StatementLine:
-    """The line when its day is closed."""
+    """The line at the moment when its day is closed."""
     again = {SHOP: duplicates} if duplicates else {}
     moved = {SHOP: moves}
     return _line(add_up([], [DAY], counted={}, fates=fates, moves=moved, duplicates=again))
 
 
 @given(first=_FATES, then=_FATES, moved=st.integers(0, 5), more=st.integers(0, 5))
-def test_what_is_missing_or_too_much_later_is_the_difference(
+def test_missing_and_surplus_rows_are_the_difference(
     first: Counter[str], then: Counter[str], moved: int, more: int
 ) -> None:
-    """Events that go to more topics, and duplicates that come late, are none."""
+    """Events sent to further topics and late duplicates make no difference."""
     line = _closed({SHOP: first}, moves=moved)
     assert line.difference == 0
     assert line.received == first.total()
@@ -60,7 +60,7 @@ def test_what_is_missing_or_too_much_later_is_the_difference(
     assert found == ([(MISSING if lost > 0 else TOO_MANY, abs(lost))] if lost else [])
 
 
-def test_a_line_of_which_nothing_is_left_is_missing_as_a_whole() -> None:
+def test_line_without_remaining_rows_is_missing_completely() -> None:
     found = add_up([DAY], [], counted={SHOP: 3}, fates={}, moves={}, duplicates={})
     assert [each[:4] for each in differences(found)] == [(DAY, "shop", MISSING, 3)]
 
@@ -71,7 +71,7 @@ def test_days_that_are_not_over_have_no_line() -> None:
     assert list(found) == [SHOP]
 
 
-def test_a_dead_letter_that_was_sent_again_is_dead_still() -> None:
+def test_dead_letter_that_was_sent_again_stays_dead() -> None:
     assert [fate_of(status) for status in ("failed", "succeeded", "erased")] == [
         *("dead", "succeeded", "erased")
     ]

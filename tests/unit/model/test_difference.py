@@ -1,4 +1,4 @@
-"""What differs between two payloads, line by line."""
+"""Differences between two payloads, line by line."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +9,7 @@ LINES = st.lists(st.sampled_from(["{", "}", '"a": 1', '"b": 2', '"c": 3']), max_
 
 
 @given(LINES, LINES)
-def test_both_can_be_read_from_it(before: list[str], after: list[str]) -> None:
+def test_both_texts_can_be_read_from_the_difference(before: list[str], after: list[str]) -> None:
     found = list(difference("\n".join(before), "\n".join(after)))
     if before == after:
         assert found == []
@@ -18,7 +18,7 @@ def test_both_can_be_read_from_it(before: list[str], after: list[str]) -> None:
         assert [line for mark, line in found if mark != "-"] == after
 
 
-def test_a_line_that_is_added_in_between_is_alone() -> None:
+def test_inserted_line_is_the_only_change() -> None:
     assert list(difference("{\na\nb\n}", "{\na\nnew\nb\n}")) == [
         (" ", "{"),
         (" ", "a"),
@@ -29,7 +29,7 @@ def test_a_line_that_is_added_in_between_is_alone() -> None:
 
 
 def test_lines_of_large_payloads_are_not_matched() -> None:
-    """Matching takes the square of their number, on the loop that answers everybody."""
+    """Matching takes quadratic time, on the loop that answers all requests."""
     before = [f"{n}" for n in range(100_000)]
     after = ["first", *before[1:-1], "last"]
     found = list(difference("\n".join(before), "\n".join(after)))

@@ -1,4 +1,4 @@
-"""Durations carry their unit, and are read back as they were written."""
+"""Durations need a unit, and a written duration is read back unchanged."""
 
 from contextlib import suppress
 from datetime import timedelta
@@ -26,31 +26,31 @@ from inboxd.model.duration import LONGEST, parse, seconds, write
         (timedelta(seconds=3), timedelta(seconds=3)),
     ],
 )
-def test_reads(text: str | timedelta, wanted: timedelta) -> None:
+def test_durations_are_read(text: str | timedelta, wanted: timedelta) -> None:
     assert parse(text) == wanted
 
 
 @pytest.mark.parametrize(
     "wrong", ["30", "", "s", "-5s", "1w", "3 0s", "5s!", "1e3s", "٣s", 30, 1.5, None, []]
 )
-def test_refuses_what_has_no_unit(wrong: object) -> None:
+def test_duration_without_a_unit_is_refused(wrong: object) -> None:
     with pytest.raises(UsageError, match="is not a duration: write a number with its unit"):
         parse(wrong)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("wrong", ["36526d", "999999999999999h", timedelta(days=-1), timedelta.max])
-def test_refuses_what_fits_nowhere(wrong: str | timedelta) -> None:
+def test_duration_out_of_range_is_refused(wrong: str | timedelta) -> None:
     with pytest.raises(UsageError, match="out of range"):
         parse(wrong)
 
 
-def test_refuses_to_round() -> None:
+def test_duration_finer_than_a_microsecond_is_refused() -> None:
     with pytest.raises(UsageError, match="finer than a microsecond"):
         parse("0.0000001s")
 
 
 @given(st.timedeltas(min_value=timedelta(0), max_value=LONGEST))
-def test_reads_back_what_it_wrote(value: timedelta) -> None:
+def test_written_duration_is_read_back(value: timedelta) -> None:
     assert parse(write(value)) == value
     assert seconds(write(value)) == value.total_seconds()
 

@@ -1,4 +1,4 @@
-"""The horizon: whatever producers do, nothing is taken before what comes before it."""
+"""The horizon: ids are taken in their order, whatever producers do."""
 
 from collections.abc import Callable
 
@@ -20,9 +20,9 @@ class Site:
     def __init__(self) -> None:
         self.drawn = 0
         self.begun = 0
-        # Where each open producer is, and what it has written there.
+        # The places that each open producer has locked, with the ids that it wrote there.
         self.open: dict[str, dict[Place, list[int]]] = {}
-        # The topics that are declared: of others the server tells no name.
+        # Declared topics: the server does not tell the names of others.
         self.declared = set(TOPICS)
         self.visible: dict[Place, set[int]] = {place: set() for place in PLACES}
         self.newest: int | None = None
@@ -38,7 +38,7 @@ class Site:
         self.open[who].setdefault(place, [])
 
     def draw(self, who: str, place: Place) -> None:
-        """A producer locks, then draws; between the two, others may act."""
+        """Lock, then draw: other producers may act between the two."""
         self.lock(who, place)
         self.drawn += 1
         self.open[who][place].append(self.drawn)
@@ -48,7 +48,7 @@ class Site:
             self.visible[place].update(ids if commits else ())
 
     def declare(self, topic: str) -> None:
-        """A declared topic is none any more, or the other way round."""
+        """Declare a topic, or withdraw its declaration."""
         self.declared ^= {topic}
 
     def read_newest(self) -> None:
@@ -66,13 +66,13 @@ class Site:
         self.newest = None
 
     def survey(self) -> None:
-        """Look what is there, from the beginning."""
+        """Look for rows from the beginning."""
         complete = self.horizon.bounds()
         left = {place: self.visible[place] - set(self.taken[place]) for place in PLACES}
         self.arrivals.survey([(place, min(ids)) for place, ids in left.items() if ids], complete)
 
     def claim(self) -> None:
-        """Take what is visible from the cursor up to the bound, in the order of ids."""
+        """Take visible rows from the cursor up to the bound, in the order of ids."""
         for lane in self.arrivals.pick(self.bound, len(PLACES)):
             after, bound = self.arrivals.after[lane], self.bound(lane)
             ready = {id_ for id_ in self.visible[lane] if after < id_ <= bound}
@@ -85,7 +85,7 @@ class Site:
         return self.horizon.bound(place[1], place[0])
 
     def follow(self) -> None:
-        """All that a worker does in turn."""
+        """All steps of a worker, one after the other."""
         self.survey()
         self.read_newest()
         self.read_holders()
@@ -166,10 +166,12 @@ def test_no_id_is_taken_before_a_lower_one_that_commits_later(
     site.claim()
     site.check()
     visible = sum(len(ids) for ids in site.visible.values())
-    assert sum(len(ids) for ids in site.taken.values()) == visible, "in the end all are taken"
+    assert sum(len(ids) for ids in site.taken.values()) == visible, (
+        "all visible rows are taken in the end"
+    )
 
 
-def test_a_survey_that_saw_the_later_id_first_passes_by_nothing() -> None:
+def test_survey_that_saw_a_later_id_first_misses_nothing() -> None:
     site = Site()
     site.begin()
     site.begin()
@@ -185,23 +187,23 @@ def test_a_survey_that_saw_the_later_id_first_passes_by_nothing() -> None:
 
 
 def _reading(server: str, newest: int, *holders: str, topic: str = "t") -> HorizonReading:
-    """These hold bucket 1 of a topic."""
+    """The holders hold bucket 1 of the topic."""
     has = Holding(frozenset({1}), frozenset({topic}))
     return HorizonReading(server, newest, dict.fromkeys(holders, has))
 
 
-def test_who_writes_nothing_into_a_topic_does_not_hold_it_up() -> None:
-    """A producer that idled in its transaction stopped every topic that shares its bucket."""
+def test_producer_of_another_topic_does_not_hold_up_a_topic() -> None:
+    """An idle transaction once stopped every topic that shared its bucket."""
     horizon = Horizon()
     for n in range(5, 100):
         horizon.take(_reading("s", n, "1/1", topic="u"))
     assert (horizon.bound(1, "t"), horizon.bound(1, "u")) == (99, 0)
     horizon.take(_reading("s", 100, "1/2", topic=ANY_TOPIC))
-    assert horizon.bound(1, "t") == 99, "of whose topics one is not known, they may all be it"
+    assert horizon.bound(1, "t") == 99, "an unknown topic may be any of the topics"
 
 
 def test_a_topic_whose_name_becomes_known_is_held_as_before() -> None:
-    """And one whose name is forgotten: what it held is held until it ends."""
+    """And one whose name becomes unknown: its holder holds it until the transaction ends."""
     for names in (("t", ANY_TOPIC), (ANY_TOPIC, "t")):
         horizon = Horizon()
         horizon.take(_reading("s", 5))
@@ -213,28 +215,28 @@ def test_a_topic_whose_name_becomes_known_is_held_as_before() -> None:
         assert horizon.bound(1, "t") == 40, names
 
 
-def test_a_bucket_that_nobody_holds_is_complete_at_once() -> None:
+def test_bucket_without_holders_is_complete_at_once() -> None:
     horizon = Horizon()
     horizon.take(_reading("s", 10, "1/1"))
     assert (horizon.bound(0, "t"), horizon.bound(1, "t")) == (10, 0)
 
 
-def test_producers_that_follow_each_other_closely_do_not_hold_it_up() -> None:
+def test_bound_advances_under_successive_producers() -> None:
     horizon = Horizon()
     for n in range(1, 100):
-        # Somebody always holds the bucket, nobody for longer than two readings.
+        # The bucket always has a holder, but none stays for more than two readings.
         horizon.take(_reading("s", 10 * n, f"1/{n}", f"1/{n + 1}"))
     assert horizon.bound(1, "t") >= 960
 
 
-def test_a_producer_that_stays_holds_up_its_bucket_alone() -> None:
+def test_open_producer_holds_up_only_its_bucket() -> None:
     horizon = Horizon()
     horizon.take(HorizonReading("s", 5, {}))
     for n in range(6, 100):
         horizon.take(_reading("s", n, "1/1", f"2/{n}"))
     assert (horizon.bound(0, "t"), horizon.bound(1, "t")) == (99, 5)
     horizon.take(_reading("s", 100, "2/100"))
-    assert horizon.bound(1, "t") == 6, "what was drawn when it was first seen, no more yet"
+    assert horizon.bound(1, "t") == 6, "the newest id when 1/1 was first seen"
 
 
 @pytest.mark.parametrize("reading", [HorizonReading("other", 100, {}), HorizonReading("s", 49, {})])
@@ -246,27 +248,29 @@ def test_another_server_and_a_rewound_sequence_forget_everything(reading: Horizo
     assert horizon.bound(0, "t") == reading.newest
 
 
-def test_lanes_take_turns_and_are_asked_until_they_are_empty() -> None:
+def test_buckets_take_turns_and_are_read_until_empty() -> None:
     arrivals = Arrivals()
     arrivals.survey([(("t", 0), 10), (("t", 1), 11), (("t", 2), 99)], [50] * 64)
-    assert arrivals.pick(lambda _: 50, 9) == [("t", 0), ("t", 1)], "not what is beyond the bound"
+    assert arrivals.pick(lambda _: 50, 9) == [("t", 0), ("t", 1)], (
+        "bucket 2 begins beyond the bound"
+    )
     arrivals.hold([("t", 0)])
-    assert arrivals.pick(lambda _: 50, 9) == [("t", 1)], "a page of ours has the other"
+    assert arrivals.pick(lambda _: 50, 9) == [("t", 1)], "bucket 0 is held by a page of this worker"
     arrivals.taken(("t", 0), 20)
     arrivals.release([("t", 0)])
     assert arrivals.after["t", 0] == 20
-    assert arrivals.pick(lambda _: 50, 1) == [("t", 1)], "the one asked last comes last"
+    assert arrivals.pick(lambda _: 50, 1) == [("t", 1)], "the bucket that was read last comes last"
     arrivals.empty(("t", 1))
     assert arrivals.pick(lambda _: 50, 9) == [("t", 0)]
     arrivals.look([(("t", 1), 30), (("unknown", 1), 5)])
     assert arrivals.pick(lambda _: 50, 9) == [("t", 0), ("t", 1)]
 
 
-def test_a_survey_takes_cursors_back() -> None:
+def test_survey_moves_cursors_back() -> None:
     arrivals = Arrivals()
     arrivals.survey([(("t", 0), 10)], [20])
     arrivals.taken(("t", 0), 20)
     arrivals.survey([(("t", 0), 7)], [20])
     assert arrivals.after["t", 0] == 6
     arrivals.survey([(("t", 0), 7)], [4])
-    assert arrivals.after["t", 0] == 4, "5 and 6 may still be committed"
+    assert arrivals.after["t", 0] == 4, "rows 5 and 6 may still be committed"

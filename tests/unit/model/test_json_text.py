@@ -1,4 +1,4 @@
-"""JSON as text: what is refused in which words, and that indenting changes nothing else."""
+"""JSON as text: how invalid JSON is refused, and that indenting changes only white space."""
 
 import json
 from decimal import Decimal
@@ -20,16 +20,14 @@ from inboxd.model.json_text import check_json, indented
         ("[" * 100_000, "nested too deep"),
     ],
 )
-def test_what_is_no_json_is_refused_with_its_place_and_without_a_quote(
-    text: str, told: str
-) -> None:
+def test_invalid_json_is_refused_with_its_place_and_not_quoted(text: str, told: str) -> None:
     with pytest.raises(UsageError, match="the payload is") as refused:
         check_json(text)
     assert told in str(refused.value)
     assert "canary" not in str(refused.value)
 
 
-def test_indenting_adds_white_space_alone() -> None:
+def test_indenting_adds_only_white_space() -> None:
     text = r'{"a": [1, 0.10000000000000000001, {}, []], "b,[{\"\\": {"c": "x: \"{,\\"}, "n": 1e5}'
     shown = indented(text, 1_000)
     assert json.loads(shown, parse_float=Decimal) == json.loads(text, parse_float=Decimal)
@@ -38,7 +36,7 @@ def test_indenting_adds_white_space_alone() -> None:
     assert indented("12345678901234567890123", 30) == "12345678901234567890123"
 
 
-def test_what_would_be_too_long_indented_stays_as_it_is() -> None:
+def test_json_too_long_to_indent_stays_unchanged() -> None:
     deep = "[" * 500 + "]" * 500
     assert indented(deep, 100_000) == deep
     assert indented(deep, 1_000_000) != deep

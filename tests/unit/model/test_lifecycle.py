@@ -1,4 +1,4 @@
-"""The table of legal moves is complete, and closed where it must be."""
+"""The table of legal moves is complete, and settled statuses have no moves."""
 
 from itertools import product
 
@@ -13,7 +13,7 @@ def test_every_status_is_hot_or_settled_and_has_its_moves() -> None:
 
 
 @pytest.mark.parametrize(("old", "new"), sorted(product(SETTLED, Status)))
-def test_nothing_leaves_what_is_settled(old: Status, new: Status) -> None:
+def test_settled_rows_never_change_status(old: Status, new: Status) -> None:
     assert not is_legal(old, new)
 
 
@@ -34,5 +34,5 @@ def test_nothing_leaves_what_is_settled(old: Status, new: Status) -> None:
         ("pending", "dismissed", False),
     ],
 )
-def test_moves(old: str, new: str, legal: bool) -> None:
+def test_legal_and_illegal_moves(old: str, new: str, legal: bool) -> None:
     assert is_legal(Status(old), Status(new)) is legal

@@ -1,4 +1,4 @@
-"""Passwords in text: hidden, wherever the text is cut, in a time that is bounded."""
+"""Passwords in text are masked, wherever the text is cut, in linear time."""
 
 import time
 
@@ -24,11 +24,11 @@ from inboxd.model.masking import redact
         ("unexpected token: 'x'", "unexpected token: 'x'"),
     ],
 )
-def test_redact(text: str, shown: str) -> None:
+def test_passwords_are_masked(text: str, shown: str) -> None:
     assert redact(text) == shown
 
 
-def test_a_password_that_the_cut_goes_through_is_hidden() -> None:
+def test_password_that_is_cut_off_is_masked() -> None:
     text = "no answer of postgresql://u:hunter2@h/d"
     assert redact(text, len(text)) == "no answer of postgresql://u:********@h/d"
     for length in range(len(text)):
@@ -44,4 +44,4 @@ def test_hostile_text_takes_no_longer_than_other_text(word: str) -> None:
     text = f"{word * 200_000} = ://u:p@h"
     started = time.process_time()
     redact(text)
-    assert time.process_time() - started < 20, "a square of its length would be minutes"
+    assert time.process_time() - started < 20, "quadratic time would be minutes"

@@ -1,4 +1,4 @@
-"""Causes of notices: what a sample says, and what it cannot say."""
+"""Causes of notices in a sample, and the limits of a sample."""
 
 from typing import Any
 
@@ -57,7 +57,7 @@ SAMPLE = counts(
 )
 
 
-def test_what_a_sample_says() -> None:
+def test_causes_are_found_in_a_sample() -> None:
     assert look(ALL, SAMPLE, ["brevo"]).there == {
         Cause("dead letters", "event", "a.b"): CauseFigures(5),
         Cause("dead letters", "command", "c.d"): CauseFigures(10_000, at_least=True),
@@ -70,13 +70,13 @@ def test_what_a_sample_says() -> None:
     }
 
 
-def test_only_what_is_asked_for() -> None:
+def test_only_watched_causes_are_found() -> None:
     assert look(NONE, SAMPLE, ["brevo"]).there == {}
     assert look(NONE._replace(backlog_rows=101), SAMPLE, []).there == {}
     assert look(NONE._replace(backlog_age=80), SAMPLE, []).there == {}
 
 
-def test_what_was_not_counted_is_not_gone() -> None:
+def test_uncounted_cause_is_not_gone() -> None:
     backlog, late = Cause("backlog", "command", "q"), Cause("late backlog", "command", "q")
     dead, breaker = Cause("dead letters", "event", "z"), Cause("open breaker", "", "z")
     near = counts(counted_to=10_000, commands=[lane("pending", 10_000, 1.0, queue="q")])
@@ -96,13 +96,13 @@ def test_what_was_not_counted_is_not_gone() -> None:
             Cause("dead letters", "event", "a.b"),
             CauseFigures(1),
             "Dead letters of event type a.b: 1 dead letter",
-            "Dead letters of event type a.b: none any more",
+            "Dead letters of event type a.b: none left",
         ),
         (
             Cause("blocked keys", "command", "q"),
             CauseFigures(1_002, 90.0, at_least=True),
-            "Ordering keys that stand still in queue q: at least 1,002 keys, for 90 s",
-            "Ordering keys that stand still in queue q: none any more",
+            "Blocked ordering keys in queue q: at least 1,002 keys, for 90 s",
+            "Blocked ordering keys in queue q: none left",
         ),
         (
             Cause("open breaker", "", "x"),
@@ -114,11 +114,13 @@ def test_what_was_not_counted_is_not_gone() -> None:
             Cause("late backlog", "event", "t"),
             CauseFigures(100, 61.0),
             "Late backlog of topic t: 100 rows, for 61 s",
-            "Late backlog of topic t: none any more, or paused",
+            "Late backlog of topic t: none left, or paused",
         ),
     ],
 )
-def test_a_sentence_of_each(cause: Cause, figures: CauseFigures, began: str, gone: str) -> None:
+def test_each_cause_has_a_sentence(
+    cause: Cause, figures: CauseFigures, began: str, gone: str
+) -> None:
     assert sentence(cause, figures) == began
     assert sentence(cause, CauseFigures(), "gone") == gone
-    assert sentence(cause, CauseFigures(), "unwatched").endswith(": not watched any more")
+    assert sentence(cause, CauseFigures(), "unwatched").endswith(": no longer watched")

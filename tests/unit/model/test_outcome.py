@@ -1,4 +1,4 @@
-"""From an error to what follows, and to a failure that can always be stored."""
+"""From an error to the outcome, and to a failure that can always be stored."""
 
 import io
 import json
@@ -45,7 +45,7 @@ def raised(error: BaseException) -> BaseException:
     "error",
     [PayloadError("no"), Reject("spam"), NoHandler(), ZeroDivisionError()],
 )
-def test_what_cannot_get_better_is_dead_at_once(error: Exception) -> None:
+def test_permanent_error_is_dead_at_once(error: Exception) -> None:
     assert isinstance(decided(error), Dead)
 
 
@@ -68,14 +68,14 @@ def test_retry_names_its_own_wait() -> None:
         assert outcome.failure.error == "Retry: busy"
 
 
-def test_a_wait_that_is_at_least_so_long_is_the_policy_s_where_that_is_longer() -> None:
+def test_retry_at_least_uses_the_longer_wait() -> None:
     for after, delay in ((3, 5), (90, 90)):
         outcome = decided(Retry(after, "busy", at_least=True))
         assert isinstance(outcome, Retrying)
         assert outcome.delay == delay
 
 
-def test_retry_without_a_wait_takes_the_policy_s() -> None:
+def test_retry_without_a_wait_uses_the_policy() -> None:
     outcome = decided(Retry())
     assert isinstance(outcome, Retrying)
     assert outcome.delay == 5
@@ -93,7 +93,7 @@ def test_defer_spends_nothing() -> None:
 
 
 @pytest.mark.parametrize("after", ["soon", "5", -1, float("nan"), float("inf"), 1e300])
-def test_a_wait_that_is_none_is_the_handler_s_failure(after: Any) -> None:
+def test_invalid_wait_is_a_failure_of_the_handler(after: Any) -> None:
     for signal in (Retry(after), Defer(after=after)):
         outcome = decided(signal)
         assert isinstance(outcome, Retrying)
@@ -115,19 +115,19 @@ class Hostile(Exception):
         raise RuntimeError
 
 
-def test_a_hostile_error_costs_nobody_the_settlement() -> None:
-    assert explain(raised(Hostile())).error == "Hostile: <RuntimeError while its message was made>"
+def test_hostile_error_does_not_prevent_settlement() -> None:
+    assert explain(raised(Hostile())).error == "Hostile: <RuntimeError while making its message>"
 
 
-def test_code_without_lines_costs_nobody_the_settlement() -> None:
+def test_code_without_lines_does_not_prevent_settlement() -> None:
     def fails() -> None:
         raise ValueError
 
     units = len(fails.__code__.co_code) // 2
-    # As a code object has it where the compiler gives no location, eight instructions an entry.
+    # A compiler without locations writes such a table: eight instructions for each entry.
     table = bytes(0b1_1111_000 | min(8, units - n) - 1 for n in range(0, units, 8))
     fails.__code__ = fails.__code__.replace(co_linetable=table)
-    with pytest.raises(ValueError) as caught:  # noqa: PT011 - whose place is looked for
+    with pytest.raises(ValueError) as caught:  # noqa: PT011 - the test is about its traceback
         fails()
     assert caught.tb.tb_next is not None
     assert caught.tb.tb_next.tb_lineno in (None, -1)  # -1: Python 3.11.2
@@ -167,7 +167,7 @@ def test_passwords_are_masked_wherever_they_stand() -> None:
     error.__cause__ = caught.value
     failure = explain(raised(error))
     assert failure.error == "RuntimeError: ?password=******** postgres://u:********@h/db"
-    assert 'ask("postgres://u:********@h/db")' in failure.traceback, "a line of code"
+    assert 'ask("postgres://u:********@h/db")' in failure.traceback, "a masked line of code"
     assert "OSError: no answer of amqp://u:********@h" in failure.traceback
     for text in (failure.traceback, whole_traceback(error)):
         assert "hunter2" not in text
@@ -186,7 +186,7 @@ def test_the_traceback_ends_where_it_was_raised() -> None:
     assert "in raised" in explain(raised(KeyError("x"))).traceback
 
 
-def test_a_path_is_kept() -> None:
+def test_path_of_a_payload_error_is_kept() -> None:
     assert explain(PayloadError("no", "a.0")).path == "a.0"
     assert explain(PayloadError("no", "k" * 5000)).path == "k" * 1000
     assert explain(ValueError()).path is None
@@ -210,7 +210,7 @@ HERE = __name__.partition(".")[0]
 
 
 def of(module: str, function: Any, moved: int = 0, **names: Any) -> Any:
-    """The function as if it stood in another module, so many lines further down."""
+    """The function as if it were in another module, `moved` lines further down."""
     code = function.__code__
     code = code.replace(co_filename=f"{module}.py", co_firstlineno=code.co_firstlineno + moved)
     return FunctionType(code, {"__name__": module, "__builtins__": __builtins__, **names})
@@ -235,7 +235,7 @@ def run(handle: Any, line: int) -> BaseException | None:
 
 
 def from_a_handler(line: int = 1, moved: int = 0) -> BaseException:
-    """What a handler of the plugin `shop` raises where it calls inboxd, which runs it."""
+    """The error of a handler of the plugin `shop`, called by inboxd, which calls inboxd."""
     api = of("inboxd.api", give_up)
     handler = of("shop.plugin", handle, moved, give_up=api)
     error = of("inboxd.execution", run)(handler, line)
@@ -253,7 +253,7 @@ def test_two_lines_of_a_handler_are_two_causes() -> None:
 
 
 def test_the_same_line_of_two_methods_is_two_causes() -> None:
-    """Both are the first line of a method `run`."""
+    """Both errors are raised in the first line of a method `run`."""
 
     class One:
         def run(self) -> None:
@@ -274,13 +274,13 @@ def test_the_same_line_of_two_methods_is_two_causes() -> None:
     assert one == explain(failed(One()), here).fingerprint
 
 
-def test_what_is_written_above_a_function_leaves_its_groups_as_they_are() -> None:
+def test_edits_above_a_function_keep_its_failure_groups() -> None:
     moved = from_a_handler(moved=7)
     assert explain(from_a_handler(), SHOP).fingerprint == explain(moved, SHOP).fingerprint
 
 
 def test_lines_of_inboxd_and_of_libraries_may_move() -> None:
-    """Only the plugin's own lines are a part of the key: an upgrade of the others changes none."""
+    """Only the plugin's lines are part of the key: upgrades of libraries do not change it."""
 
     def call(later: bool) -> None:
         if later:
@@ -303,12 +303,14 @@ def test_a_traceback_begins_with_the_handler_s_own_frames() -> None:
     shown = explain(error, SHOP).traceback
     assert shown.startswith('  File "shop.plugin.py"')
     assert "inboxd.execution" not in shown
-    assert shown.count("inboxd.api") == 2, "what the handler called is shown, inboxd's too"
+    assert shown.count("inboxd.api") == 2, (
+        "frames that the handler called are shown, also those of inboxd"
+    )
     assert "inboxd.execution" in whole_traceback(error)
 
 
-def test_the_log_says_what_is_stored() -> None:
-    """The one error of a group, and the mistake of who says `Retry(after="soon")`."""
+def test_log_and_stored_failure_are_equal() -> None:
+    """For the single error of a group, and for an invalid `Retry(after="soon")`."""
     written = io.StringIO()
     logs.configure("info", "json", stream=written)
     row = {"id": 1, "command_id": "c", "correlation_id": None, "type": "a", "attempts": 0}
@@ -359,7 +361,7 @@ def test_failures_without_a_place_are_grouped_by_type(error: BaseException) -> N
 
 
 def test_a_drivers_error_belongs_to_the_handler_that_met_it() -> None:
-    """The innermost frame is the driver's for all of them; the handler's own tells them apart."""
+    """The innermost frame is always the driver's; the frames of the handler differ."""
 
     def driver(number: int) -> None:
         json.loads(f"{number} is no JSON")
@@ -377,4 +379,6 @@ def test_a_drivers_error_belongs_to_the_handler_that_met_it() -> None:
     here = Site("a", __name__.partition(".")[0])
     assert explain(first(1), here).fingerprint == explain(first(2), here).fingerprint
     assert explain(first(1), here).fingerprint != explain(second(), here).fingerprint
-    assert explain(first(1)).fingerprint == explain(second()).fingerprint, "the driver's frame"
+    assert explain(first(1)).fingerprint == explain(second()).fingerprint, (
+        "grouped by the driver's frame"
+    )

@@ -1,4 +1,4 @@
-"""The order of claims: smaller priorities first, and within one who had rows comes last."""
+"""Claims: smaller priorities first; within a level, claims that gave rows come last."""
 
 from inboxd.model.lane import Lane
 from inboxd.model.priority_order import Ask, PriorityOrder
@@ -8,12 +8,12 @@ def _lane(queue: str, priority: int = 0) -> Lane:
     return Lane((queue, "mail", priority))
 
 
-def test_a_lane_has_its_commands_priority_and_its_queues() -> None:
+def test_level_adds_the_priorities_of_command_and_queue() -> None:
     order = PriorityOrder({"slow": 5, "urgent": -5})
     assert [order.of(_lane(q, 1)) for q in ("slow", "urgent", "other")] == [6, -4, 1]
 
 
-def test_lanes_of_a_level_are_asked_together_and_the_smallest_level_first() -> None:
+def test_lanes_of_a_level_are_claimed_together_smallest_level_first() -> None:
     late, early, same = _lane("a", 9), _lane("b"), _lane("c")
     assert PriorityOrder({}).together([late, early, same]) == [
         Ask(0, "", [early, same]),
@@ -21,7 +21,7 @@ def test_lanes_of_a_level_are_asked_together_and_the_smallest_level_first() -> N
     ]
 
 
-def test_who_was_given_rows_is_asked_last_of_its_level_only() -> None:
+def test_claim_that_gave_rows_comes_last_in_its_level() -> None:
     order = PriorityOrder({"urgent": -5})
     asks = order.together([_lane("a")])
     asks += [order.alone(queue, []) for queue in ("one", "two", "urgent")]

@@ -1,4 +1,4 @@
-"""A story as Markdown: its figures, and that no text of a row is more than text."""
+"""A story as Markdown: its figures, and texts of rows as inert text."""
 
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
@@ -40,7 +40,7 @@ _PLAIN = {
 
 
 def story(text: str) -> tuple[str, str]:
-    """The Markdown and the diagram of a story in which all that others write is this text."""
+    """Return the Markdown and the diagram of a story in which every foreign text is `text`."""
     top = Member(
         *("event", 1, uuid4(), text, text, "failed", 2, NOON),
         run_at=NOON + timedelta(seconds=1),
@@ -68,19 +68,19 @@ def parsed(text: str) -> list[Token]:
     return [*found, *(child for each in found for child in each.children or ())]
 
 
-def test_the_figures() -> None:
+def test_markdown_has_the_figures() -> None:
     told, drawn = story("school.send_email")
     assert told.splitlines()[0] == "# Story of command 2"
     assert "2 rows, from 2026-11-21 12:00:00 UTC on, 6s. In 1.5s of it rows were worked on." in told
     assert "| · command 2 | `school.send_email` | succeeded | +2s | 2.5s | 1.5s | 1 |" in told
     assert "| event 1 | `school.send_email` | failed | +0s |  |  | 2 |" in told, (
-        "when it died is not known"
+        "the time of its death is unknown"
     )
-    assert drawn in told, "the same diagram as the command line's"
+    assert drawn in told, "the diagram of the command line"
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_no_text_is_more_than_text_in_markdown(text: str) -> None:
+def test_texts_stay_text_in_markdown(text: str) -> None:
     tokens = parsed(story(text)[0])
     assert {token.type for token in tokens} <= _PLAIN
     assert [token.tag for token in tokens if token.type == "heading_open"] == ["h1"]
@@ -90,7 +90,7 @@ def test_no_text_is_more_than_text_in_markdown(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_what_is_written_is_what_is_read(text: str) -> None:
+def test_code_cell_is_read_back(text: str) -> None:
     told = code(text)
     cells = [t for t in parsed(f"| a | b |\n|---|---|\n| {told} | c |") if t.type == "code_inline"]
     shown = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
@@ -100,11 +100,11 @@ def test_what_is_written_is_what_is_read(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_no_text_is_more_than_text_in_a_diagram(text: str) -> None:
+def test_texts_stay_text_in_a_diagram(text: str) -> None:
     lines = story(text)[1].splitlines()
     assert lines[0] == "flowchart TD"
     nodes = [line for line in lines if "[" in line]
-    assert len(nodes) == 3, "two rows, and that more may have come of one"
+    assert len(nodes) == 3, "two rows and a node for possible further rows"
     for line in nodes:
         label = line.split('["', 1)[1].rsplit('"]', 1)[0].replace("<br/>", "")
         assert not set(label) & set('"<>%`$\\'), line

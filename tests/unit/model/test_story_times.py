@@ -1,4 +1,4 @@
-"""When a row waited and was worked on, from what its columns keep."""
+"""Stretches of waiting and work of a row, computed from its columns."""
 
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
@@ -37,7 +37,7 @@ def member(
 
 
 def drawn(times: RowTimes) -> list[tuple[str, float, float | None]]:
-    """Its stretches in seconds after noon."""
+    """Its stretches as (kind, start, end), in seconds after noon."""
     return [
         (
             each.how,
@@ -79,13 +79,13 @@ def drawn(times: RowTimes) -> list[tuple[str, float, float | None]]:
         (member("stored", kind="receipt"), (), []),
     ],
 )
-def test_what_is_waited_and_what_is_worked(
+def test_stretches_of_waiting_and_working(
     row: Member, failed: tuple[float, ...], stretches: list[tuple[str, float, float | None]]
 ) -> None:
     assert drawn(times_of(row, [at(each) for each in failed])) == stretches
 
 
-def test_sums_and_what_goes_on() -> None:
+def test_sums_and_open_stretches() -> None:
     done = times_of(member("succeeded", attempts=3, due=10, ended=15, seconds=2), [at(4), at(8)])
     assert (done.spent(WAITED), done.spent(("worked",)), done.earlier) == (13, 2, 2)
     assert (done.goes_on, done.ended) == (False, at(15))
@@ -96,7 +96,7 @@ def test_sums_and_what_goes_on() -> None:
     at_once = times_of(member("succeeded", ended=2, seconds=2))
     assert (at_once.spent(WAITED), at_once.spent(("worked",))) == (0, 2)
     batch = times_of(member("succeeded", kind="batch", ended=7))
-    assert batch.spent(WAITED) is None, "a batch does nothing itself"
+    assert batch.spent(WAITED) is None, "a batch itself does not work"
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_clocks_that_were_set_back_make_no_time_negative(row: Member) -> None:
 def test_a_waterfall_has_one_time_for_all_rows() -> None:
     top = member("succeeded", ended=5, seconds=2)
     sketch = Sketch(top)
-    # Two at the same time, one that runs, and a dead letter of long ago.
+    # Two rows at the same time, a running one, and an old dead letter.
     below = [
         member("succeeded", id=2, created=6, due=6, ended=10, seconds=3),
         member("succeeded", id=3, created=6, due=6, ended=11, seconds=3),
@@ -137,8 +137,10 @@ def test_a_waterfall_has_one_time_for_all_rows() -> None:
         (3, 1),
         (4, 1),
     ]
-    assert (over.since, over.until, over.goes_on) == (NOON, at(11), False), "it does not grow"
-    assert over.worked == 2 + 4, "what overlaps counts once"
+    assert (over.since, over.until, over.goes_on) == (NOON, at(11), False), (
+        "the waterfall has ended"
+    )
+    assert over.worked == 2 + 4, "overlapping stretches count once"
     running = member("running", id=5, created=12, due=12, began=13)
     sketch.add(top.key, [running])
     rows[running.key] = times_of(running)

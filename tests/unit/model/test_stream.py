@@ -1,4 +1,4 @@
-"""Streams: what is one, how long it lasts, and how soon a trickle is none any more."""
+"""When a stream of rows begins, how long it lasts, and when it ends."""
 
 from inboxd.model.stream import LASTS, Stream
 
@@ -13,21 +13,21 @@ def _flow(stream: Stream, rows: int, every: float, since: float, until: float) -
 
 def test_a_stream_lasts_for_a_moment() -> None:
     stream = Stream()
-    assert not stream.lasts(50.0), "nothing has come"
+    assert not stream.lasts(50.0), "no rows came"
     last = _flow(stream, 10, 0.002, 50.0, 50.5)
     assert stream.lasts(last)
     assert stream.lasts(last + 0.9 * LASTS)
     assert not stream.lasts(last + 1.1 * LASTS)
 
 
-def test_a_page_is_one_and_a_few_rows_are_not() -> None:
+def test_page_is_a_stream_and_a_few_rows_are_not() -> None:
     page, few = Stream(), Stream()
     page.come(500, 50.0)
     few.come(50, 50.0)
     assert (page.lasts(50.01), few.lasts(50.01)) == (True, False)
 
 
-def test_a_trickle_after_a_stream_is_soon_none() -> None:
+def test_trickle_after_a_stream_soon_ends_it() -> None:
     stream = Stream()
     last = _flow(stream, 10, 0.002, 50.0, 110.0)
     assert stream.lasts(last)
@@ -35,7 +35,7 @@ def test_a_trickle_after_a_stream_is_soon_none() -> None:
     assert not stream.lasts(last)
 
 
-def test_a_trickle_is_none() -> None:
+def test_trickle_is_not_a_stream() -> None:
     stream = Stream()
     for until in range(51, 60):
         assert not stream.lasts(_flow(stream, 1, 0.02, until - 1, until))

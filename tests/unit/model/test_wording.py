@@ -52,7 +52,7 @@ def test_a_title_is_made_from_a_type(type_: str, title: str) -> None:
     assert title_from(type_) == title
 
 
-def test_a_text_of_others_is_one_short_line() -> None:
+def test_foreign_text_becomes_one_short_line() -> None:
     assert one_line("plain", 5) == "plain"
     assert one_line("longer", 5) == "long\N{HORIZONTAL ELLIPSIS}"
     assert one_line("a\nb\x1bc\u202ed", 9).isprintable()

@@ -1,4 +1,4 @@
-"""Links from rows: what they put in is encoded, and leads nowhere else."""
+"""Links from rows: inserted values are encoded, and cannot change the address."""
 
 from urllib.parse import unquote, urlsplit
 
@@ -22,7 +22,7 @@ ROW = {
 }
 
 
-def test_what_a_row_is_about() -> None:
+def test_links_of_entity_trace_and_tenant() -> None:
     assert links_of(LINKS, ROW) == {
         "entity": "https://crm.example/order/4711?t=acme",
         "trace": "https://traces.example/4bf92f3577b34da6a3ce929d0e0e4736",
@@ -31,7 +31,7 @@ def test_what_a_row_is_about() -> None:
 
 
 @pytest.mark.parametrize("missing", [None, "", ".", ".."])
-def test_without_a_value_there_is_no_link(missing: str | None) -> None:
+def test_missing_value_gives_no_link(missing: str | None) -> None:
     assert "entity" not in links_of(LINKS, ROW | {"entity_id": missing})
     assert links_of(LINKS, ROW | {"entity_id": missing}).keys() == {"trace", "tenant"}
     assert "trace" not in links_of(LINKS, ROW | {"traceparent": missing})
@@ -39,7 +39,7 @@ def test_without_a_value_there_is_no_link(missing: str | None) -> None:
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1))
-def test_no_value_leaves_its_place(value: str) -> None:
+def test_values_cannot_change_the_address(value: str) -> None:
     found = links_of(LINKS, ROW | {"entity_id": value, "tenant": value})
     for link in found.values():
         assert link.isascii()
@@ -52,5 +52,5 @@ def test_no_value_leaves_its_place(value: str) -> None:
         assert (kind, unquote(id_)) == ("order", value)
 
 
-def test_a_link_is_bounded() -> None:
+def test_too_long_link_is_left_out() -> None:
     assert "entity" not in links_of(LINKS, ROW | {"entity_id": "x" * 1_000_000})

@@ -1,4 +1,4 @@
-"""Spans: steps of UTC, as many as there is room for, whatever the clocks do."""
+"""Spans: steps in UTC, at most as many as there is room for, despite changes of clocks."""
 
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -27,7 +27,9 @@ DAY = timedelta(days=1)
         (LONGEST, "days", 3661),
     ],
 )
-def test_its_length_decides_the_resolution(back: timedelta, resolution: str, steps: int) -> None:
+def test_length_of_a_span_decides_its_resolution(
+    back: timedelta, resolution: str, steps: int
+) -> None:
     span = span_of(NOW, back)
     assert (span.resolution, len(span.begins)) == (resolution, steps)
     assert span == span_of(NOW, NOW - back)
@@ -38,7 +40,7 @@ def test_its_length_decides_the_resolution(back: timedelta, resolution: str, ste
     back=st.timedeltas(timedelta(microseconds=1), LONGEST),
     points=st.integers(8, MOST_STEPS),
 )
-def test_steps_follow_each_other_and_have_all_of_it(
+def test_steps_are_contiguous_and_cover_the_span(
     now: datetime, back: timedelta, points: int
 ) -> None:
     span = span_of(now, back, points=points)
@@ -49,8 +51,8 @@ def test_steps_follow_each_other_and_have_all_of_it(
     assert [span.place(at) for at in span.begins] == list(range(len(span.begins)))
 
 
-def test_what_lies_outside_is_in_the_first_or_the_last_step() -> None:
-    """As when the clock was set back, or a row came while it was read."""
+def test_times_outside_belong_to_the_first_or_last_step() -> None:
+    """A row may lie outside if the clock was set back, or if it was written during the read."""
     span = span_of(NOW, timedelta(hours=1))
     assert span.place(NOW + DAY) == 60
     assert span.place(NOW - DAY) == 0
@@ -59,7 +61,7 @@ def test_what_lies_outside_is_in_the_first_or_the_last_step() -> None:
 @pytest.mark.parametrize(
     "change", [datetime(2026, 3, 29, tzinfo=UTC), datetime(2026, 10, 25, tzinfo=UTC)]
 )
-def test_no_change_of_a_local_clock_moves_a_step(change: datetime) -> None:
+def test_changes_of_local_time_move_no_step(change: datetime) -> None:
     span = span_of(change + timedelta(hours=12), DAY)
     assert {after - before for before, after in pairwise(span.begins)} == {timedelta(hours=1)}
     assert {at.tzinfo for at in span.begins} == {UTC}
@@ -67,18 +69,18 @@ def test_no_change_of_a_local_clock_moves_a_step(change: datetime) -> None:
     assert span_of(local, DAY).begins == span.begins
 
 
-def test_steps_of_several_units_begin_where_they_always_do() -> None:
+def test_steps_of_several_units_begin_at_fixed_times() -> None:
     week = span_of(NOW, 300 * DAY, points=60)
     assert (week.units, week.since.weekday()) == (7, 0)
     quarter = span_of(NOW, timedelta(hours=5), points=25)
     assert (quarter.units, quarter.since.minute % 15) == (15, 0)
 
 
-def test_a_tenant_is_counted_by_hours() -> None:
+def test_span_of_a_tenant_has_hours() -> None:
     assert span_of(NOW, timedelta(minutes=5), by_minute=False).resolution == "hours"
 
 
 @pytest.mark.parametrize("since", [timedelta(0), NOW, NOW + DAY, LONGEST + DAY])
-def test_what_has_not_begun_or_is_too_long_is_refused(since: datetime | timedelta) -> None:
-    with pytest.raises(UsageError, match="is not a valid beginning: it lies before now"):
+def test_future_or_too_long_span_is_refused(since: datetime | timedelta) -> None:
+    with pytest.raises(UsageError, match="is not a valid beginning: give a time in the past"):
         span_of(NOW, since)

@@ -1,4 +1,4 @@
-"""How exact a sum is."""
+"""The exactness of sums."""
 
 import pytest
 
@@ -18,9 +18,9 @@ EXACT, ABOUT, AT_LEAST = Exactness.EXACT, Exactness.ABOUT, Exactness.AT_LEAST
         (AT_LEAST, AT_LEAST, AT_LEAST),
     ],
 )
-def test_a_sum_of_which_rows_may_be_missing_is_at_least_so_many(
+def test_sum_with_an_incomplete_part_is_at_least(
     one: Exactness, other: Exactness, sum_: Exactness
 ) -> None:
-    """Five million wait, ten thousand of them were counted: a total that says "about" would lie."""
+    """If 10,000 of five million waiting rows are counted, the total must not say "about"."""
     assert Number(20_000, one).plus(Number(10_000, other)) == Number(30_000, sum_)
     assert Number(20_000, other).plus(Number(10_000, one)) == Number(30_000, sum_)

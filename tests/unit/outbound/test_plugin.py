@@ -1,4 +1,4 @@
-"""A process without the extra `http`: its settings decide whether that is wrong."""
+"""A process without the extra `http`: only settings that need it are an error."""
 
 import json
 import subprocess
@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.support.waiting import patient
 
-# Hides aiohttp as if it were not installed; then does what a worker does at its start.
+# Makes aiohttp look uninstalled; then does what a worker does at its start.
 WITHOUT = """
 import json, sys
 
@@ -42,7 +42,7 @@ ASKING: tuple[dict[str, Any], ...] = (
 )
 
 
-def test_only_settings_that_need_it_are_an_error_and_that_names_the_remedy() -> None:
+def test_settings_that_need_the_missing_extra_are_an_error_with_a_remedy() -> None:
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT, json.dumps([*ASKING, {}])],
         capture_output=True,

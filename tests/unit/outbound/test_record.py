@@ -1,4 +1,4 @@
-"""An answer as it is kept: without the secrets that were sent, in whatever form they come back."""
+"""A recorded answer has none of the sent secrets, in any form in which a target repeats them."""
 
 import base64
 import html
@@ -30,7 +30,7 @@ def _answer(
         *(quote(SECRET), quote(SECRET, safe=""), quote_plus(SECRET)),
     ],
 )
-def test_a_secret_is_gone_in_whatever_form(written: str) -> None:
+def test_a_secret_is_redacted_in_every_form(written: str) -> None:
     body = Recorder([SECRET]).record(_answer(f"before {written} after".encode()))["body"]
     assert "live" not in body
     assert body.startswith("before ")
@@ -39,15 +39,15 @@ def test_a_secret_is_gone_in_whatever_form(written: str) -> None:
 
 @pytest.mark.parametrize("before", ["", "a", "ab", "authorization: Bearer "])
 @pytest.mark.parametrize("encode", [base64.b64encode, base64.urlsafe_b64encode])
-def test_a_secret_is_gone_from_what_is_encoded(before: str, encode: Any) -> None:
-    """A target that shows the request's headers in base64, or in any other form."""
+def test_a_secret_is_redacted_in_encoded_text(before: str, encode: Any) -> None:
+    """A target may show the request's headers in base64, or in another form."""
     secret = "sk_Live?>~0123456789"
     for more in ("", "x", "xy", '"}'):
         whole = f"{before}{secret}{more}"
         text = Recorder([f"Bearer {secret}"]).text(encode(whole.encode()))
         assert "[redacted]" in text
         shown = text.replace("[redacted]", "")
-        # A few characters at both ends have bits of it.
+        # A few characters at both ends also have bits of the neighbouring text.
         assert len(shown) <= len(encode((before + more).encode())) + 4
 
 
@@ -60,19 +60,19 @@ def test_a_secret_is_gone_from_what_is_encoded(before: str, encode: Any) -> None
         lambda text: text.encode().hex().upper(),
     ],
 )
-def test_a_secret_is_gone_in_other_letters(written: Callable[[str], str]) -> None:
+def test_a_secret_is_redacted_in_upper_and_lower_case(written: Callable[[str], str]) -> None:
     secret = "tok'en<Abc>&1234"
     assert Recorder([secret]).text(f"é {written(secret)} é".encode()) == "é [redacted] é"
 
 
-def test_what_an_authorization_holds_is_gone_too() -> None:
+def test_the_credentials_of_an_authorization_are_redacted() -> None:
     basic = base64.b64encode(b"user:pass-word").decode()
     recorder = Recorder(["Bearer tok-123", f"Basic {basic}"])
     body = f"tok-123 {basic} user:pass-word pass-word end"
     assert recorder.text(body.encode()) == " ".join([*["[redacted]"] * 4, "end"])
 
 
-def test_a_secret_is_gone_from_headers_that_are_kept() -> None:
+def test_a_secret_is_redacted_in_recorded_headers() -> None:
     headers = {"location": "https://e.org/?key=sec%2Fret", "set-cookie": "a", "etag": "b"}
     assert Recorder(["sec/ret"]).record(_answer(b"", headers))["headers"] == {
         "location": "https://e.org/?key=[redacted]"
@@ -86,13 +86,13 @@ def test_a_body_that_was_cut_within_a_secret_shows_little_of_it(end: int) -> Non
     assert "a-lo" not in kept
 
 
-def test_what_is_kept_is_bounded_and_can_be_stored() -> None:
+def test_a_recorded_answer_is_bounded_and_storable() -> None:
     kept = Recorder([], most=5).record(_answer("aé\0€😀zz".encode() + b"\xff"))
     assert (kept["body"], kept["cut"], kept["seconds"]) == ("aé\ufffd€😀", True, 0.123)
 
 
 @given(st.binary(), st.integers(0, 50))
-def test_any_bytes_become_text_that_json_and_postgresql_take(body: bytes, most: int) -> None:
+def test_any_bytes_become_text_for_json_and_postgresql(body: bytes, most: int) -> None:
     kept = Recorder(["secret"], most=most).record(_answer(body))["body"]
     assert len(kept) <= most
     assert "\0" not in kept

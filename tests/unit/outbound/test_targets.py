@@ -1,4 +1,4 @@
-"""Which breaker a request needs; what a payload cannot change of its target."""
+"""The breaker of a request, and parts of a target that a payload cannot change."""
 
 import pytest
 
@@ -19,13 +19,13 @@ def breaker(request: HttpRequest) -> str:
     return Targets(SETTINGS).prepare(request, {}, "key").breaker
 
 
-def test_a_target_has_a_breaker_by_its_name_and_a_url_by_its_host() -> None:
+def test_breakers_are_named_by_target_or_host() -> None:
     assert breaker(HttpRequest(target="Bank", path="/x")) == "http.Bank"
     assert breaker(HttpRequest(url="https://Mail.example:8443/x")) == "http.mail.example"
 
 
-def test_who_writes_a_url_opens_no_breaker_of_a_target() -> None:
-    """Else a URL whose host is called as a target, and is down, would stop the target's queue."""
+def test_a_url_never_uses_the_breaker_of_a_target() -> None:
+    """Otherwise a failing host with a target's name would stop the target's queue."""
     assert breaker(HttpRequest(url="http://bank/")) == "http.url.bank"
     assert breaker(HttpRequest(url="http://SHOP.example:1/")) == "http.url.shop.example"
 
@@ -53,17 +53,17 @@ def test_a_path_does_not_lead_out_of_its_target(path: str) -> None:
 @pytest.mark.parametrize(
     "path", ["/a..b/...", "/.well-known/x", "/a?b=../c", "?b=/../c", "/a#/../"]
 )
-def test_dots_elsewhere_are_nothing_to_refuse(path: str) -> None:
+def test_dots_elsewhere_in_a_path_are_accepted(path: str) -> None:
     url = Targets(SETTINGS).prepare(HttpRequest(target="Bank", path=path), {}, "key").request.url
     assert url == f"https://bank.example{path}"
 
 
 @pytest.mark.parametrize("name", ["authorization", "Authorization", "X-Key", "x-KEY"])
-def test_no_payload_takes_the_place_of_what_the_target_is_known_by(name: str) -> None:
-    """Who may send a command must not choose as whom the target is asked."""
+def test_a_payload_cannot_replace_the_target_s_credentials(name: str) -> None:
+    """The sender of a command must not choose the identity that is used at the target."""
     target = {"url": "https://x", "authorization": "Bearer ours", "headers": {"X-key": "ours"}}
     targets = Targets(Settings.model_validate({"targets": {"bank": target}}))
-    with pytest.raises(Reject, match=f"headers: {name.lower()} is of the target's settings"):
+    with pytest.raises(Reject, match=f"headers: {name.lower()} is set by the target's settings"):
         targets.prepare(HttpRequest(target="bank", headers={name: "theirs"}), {}, "key")
     sent = targets.prepare(HttpRequest(target="bank", headers={"a": "b"}), {}, "key").request
     assert [sent.headers[n] for n in ("authorization", "x-key", "a")] == [
@@ -73,7 +73,7 @@ def test_no_payload_takes_the_place_of_what_the_target_is_known_by(name: str) ->
     ]
 
 
-def test_without_one_of_the_targets_a_payload_may_have_its_own() -> None:
+def test_a_payload_may_have_credentials_if_the_target_has_none() -> None:
     request = HttpRequest(target="Bank", headers={"Authorization": "Bearer mine"})
     assert Targets(SETTINGS).prepare(request, {}, "key").request.headers["authorization"] == (
         "Bearer mine"

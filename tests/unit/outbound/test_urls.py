@@ -1,4 +1,4 @@
-"""Which URLs may be asked, as far as their text tells."""
+"""Checks of a URL's text before a request."""
 
 import pytest
 
@@ -13,7 +13,7 @@ from inboxd.outbound.urls import checked_url
         "127.0.0.01",
     ],
 )
-def test_an_ipv4_address_in_another_notation_is_refused_by_its_address(host: str) -> None:
+def test_an_ipv4_address_in_another_notation_is_refused(host: str) -> None:
     with pytest.raises(TargetRefused, match=rf"{host} is 127\.0\.0\.1 in another notation.*write"):
         checked_url(f"http://{host}:8080/secret")
 
@@ -21,5 +21,5 @@ def test_an_ipv4_address_in_another_notation_is_refused_by_its_address(host: str
 @pytest.mark.parametrize(
     "host", ["127.0.0.1", "8.8.8.8", "[::1]", "a.example", "1e100.net", "3com.com", "localhost"]
 )
-def test_other_hosts_are_asked_as_they_are_written(host: str) -> None:
+def test_other_hosts_are_used_as_they_are_written(host: str) -> None:
     assert str(checked_url(f"http://{host}/x")) == f"http://{host}/x"

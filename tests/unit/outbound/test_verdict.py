@@ -1,4 +1,4 @@
-"""What an answer means is a table; what a target asks for is bounded, whatever it writes."""
+"""The verdict on each kind of answer; waits that a target asks for are bounded."""
 
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -35,11 +35,11 @@ def test_each_status_has_its_verdict(status: int, outcome: str) -> None:
     assert found.done or str(status) in found.reason
 
 
-def test_what_is_expected_is_done_and_nothing_else() -> None:
+def test_only_expected_statuses_are_a_success() -> None:
     assert _judged(404, [404]).done
     assert _judged(503, ["2xx", "5xx"]).done
     assert _judged(200, ["201"]).permanent
-    with pytest.raises(ValueError, match="is not a code of HTTP"):
+    with pytest.raises(ValueError, match="is not an HTTP status"):
         Expected.of(["6xx"])
 
 
@@ -50,7 +50,7 @@ def test_what_is_expected_is_done_and_nothing_else() -> None:
         *(("/only/a/path", "302:"), ("http://[::1", "302:"), ("", "302:"), ("http://", "302:")),
     ],
 )
-def test_a_redirect_names_the_host_alone(location: str, named: str) -> None:
+def test_a_redirect_shows_the_host_only(location: str, named: str) -> None:
     reason = _judged(302, location=location).reason
     assert named in reason
     assert "token" not in reason
@@ -71,12 +71,12 @@ def test_retry_after_is_seconds_or_a_date(text: str, seconds: float | None) -> N
 
 
 @given(st.text() | st.from_regex(r"\A[A-Za-z]{0,4},? ?\d{0,6} [A-Za-z]{0,4} -?\d{0,9} [\d:+-]*"))
-def test_whatever_a_target_writes_is_bounded(text: str) -> None:
+def test_any_retry_after_is_bounded(text: str) -> None:
     found = retry_after(text, NOW)
     assert found is None or 0 <= found <= DAY
 
 
 @given(st.integers(0, 10**6))
-def test_a_date_is_as_long_as_its_seconds(seconds: int) -> None:
+def test_a_date_is_the_same_wait_as_its_seconds(seconds: int) -> None:
     date = format_datetime(NOW + timedelta(seconds=seconds), usegmt=True)
     assert retry_after(date, NOW) == retry_after(str(seconds), NOW)

@@ -1,4 +1,4 @@
-"""Breakers of plugins and settings: what lies over what, what is refused, what needs which."""
+"""Breakers of plugins and settings: overrides, refused declarations, and their users."""
 
 from typing import Any
 
@@ -43,7 +43,7 @@ def configured(*, of_queue: str | None = None, **settings: dict[str, Any]) -> Re
     return registry
 
 
-def test_what_needs_a_breaker_is_known() -> None:
+def test_uses_of_breakers_are_known() -> None:
     assert configured().breaker_uses == [
         ("brevo", None),
         ("brevo", "command mail.send"),
@@ -54,7 +54,7 @@ def test_what_needs_a_breaker_is_known() -> None:
     ]
 
 
-def test_settings_lie_over_what_a_plugin_declares() -> None:
+def test_settings_override_a_plugins_breaker() -> None:
     rules = configured(brevo={"probes": 7, "failure_ratio": 0}, bank={"probes": 2}).breakers
     assert rules == {
         "brevo": BreakerRules(probes=7, first_break="1m", failure_ratio=None),
@@ -70,7 +70,7 @@ def test_settings_lie_over_what_a_plugin_declares() -> None:
         {"brevo": {"longest_break": "1s"}},
     ],
 )
-def test_what_leads_back_or_means_nothing_is_refused(settings: dict[str, Any]) -> None:
+def test_circular_or_invalid_breaker_is_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(SettingsError, match=r"\[breakers\."):
         configured(**settings)
 
@@ -91,4 +91,4 @@ def test_a_breaker_is_declared_once() -> None:
     with pytest.raises(PluginError, match="another plugin declares the breaker 'brevo'"):
         build_registry([("mails 1.0", plugin()), ("other 1.0", other)])
     with pytest.raises(TypeError, match="probe"):
-        handlers.breaker("bank", probe=1)  # type: ignore[call-arg] # what is tested
+        handlers.breaker("bank", probe=1)  # type: ignore[call-arg] # an unknown option

@@ -1,4 +1,4 @@
-"""A source whose broker's library is missing is one clear problem, before anything runs."""
+"""A source whose broker lacks its library is refused with one message."""
 
 import sys
 
@@ -19,7 +19,7 @@ def _settings(kind: str = "nats", **more: object) -> Settings:
     )
 
 
-def test_a_library_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_library_is_one_problem(monkeypatch: pytest.MonkeyPatch) -> None:
     configured(build_registry([]), _settings())
     monkeypatch.setitem(sys.modules, "nats", None)
     monkeypatch.delitem(sys.modules, "inboxd.brokers.nats", raising=False)
@@ -30,12 +30,12 @@ def test_a_library_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "pip install 'inboxd[nats]'" in line
 
 
-def test_a_kind_that_is_only_published_to() -> None:
+def test_kind_without_a_consumer_is_refused() -> None:
     with pytest.raises(SettingsError, match=r"\[inbound\.messages\.bets\]: .*'pigeon'"):
         configured(build_registry([]), _settings("pigeon"))
 
 
-def test_a_broker_that_is_relayed_to_is_told_of_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_broker_of_a_relay_is_reported_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "nats", None)
     monkeypatch.delitem(sys.modules, "inboxd.brokers.nats", raising=False)
     relays = {"out": {"broker": "main", "types": ["a"]}}

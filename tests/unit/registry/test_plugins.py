@@ -1,4 +1,4 @@
-"""Plugins are found by entry point, and all that is wrong with them is one message."""
+"""Plugins are found by entry point; all their problems are one message."""
 
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -42,7 +42,7 @@ async def on_created(event: Event[int], ctx: EventContext) -> None: ...
 
 @pytest.fixture
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
-    """Install distributions of one module each, whose entry point has the module's name."""
+    """Install distributions of one module each; the entry point has the module's name."""
     monkeypatch.syspath_prepend(tmp_path)
     before = set(sys.modules)
 
@@ -65,7 +65,7 @@ def test_an_installed_plugin_is_found(install: Install) -> None:
     assert (registry.command_types, registry.queues) == ([], [])
 
 
-def test_everything_wrong_is_said_at_once(install: Install) -> None:
+def test_all_problems_are_reported_at_once(install: Install) -> None:
     install("good_plugin", GOOD)
     install("broken", "import nothing_like_this\n")
     install("leaves", "raise SystemExit(3)\n")
@@ -102,7 +102,7 @@ def test_a_failed_import_names_the_plugin_s_line_and_its_text(
 ) -> None:
     install("wrong_syntax", "x = 1\ndef broken(:\n    pass\n")
     install("wrong_name", "handlers = None\nhandlers = hanlders\n")
-    # What it imports fails further in, in another distribution or in the standard library.
+    # Errors inside imported code: in another distribution, or in the standard library.
     (tmp_path / "elsewhere.py").write_text("import json\n\njson.loads('{')\n")
     install("wrong_import", "\n\nimport elsewhere\n")
     install("wrong_call", "import json\nhandlers = json.loads('{')\n")
@@ -138,7 +138,7 @@ def test_a_failed_import_names_the_plugin_s_line_and_its_text(
 
 
 class Send(BaseModel):
-    """A command."""
+    pass
 
 
 class Twice(BaseModel):
@@ -196,30 +196,30 @@ def test_an_event_is_found_by_its_class_or_its_type() -> None:
     handlers = Handlers("shop")
 
     class Paid(BaseModel):
-        """Taken for one type, by handlers of two versions."""
+        """The payload of one type, in two versions."""
 
     class Changed(BaseModel):
-        """Taken for two types."""
+        """The payload of two types."""
 
     class Marked(BaseModel):
-        """Says itself what it is; only others handle it."""
+        """It declares its type itself; this registry has no handler for it."""
 
         inboxd_event: ClassVar[str] = "elsewhere.done"
         inboxd_command: ClassVar[str] = "elsewhere.do"
         inboxd_version: ClassVar[int] = 4
 
     class Wrong(BaseModel):
-        """Its type is no text."""
+        """Its type is not a text."""
 
         inboxd_event: ClassVar[int] = 7
 
     class Field(BaseModel):
-        """Its type is in the payload, not in the class."""
+        """Its type is a field, not a class variable."""
 
         inboxd_event: str = "order.paid"
 
     class Version(BaseModel):
-        """It would be written as version 1."""
+        """Its version is a field, not a class variable."""
 
         inboxd_event: ClassVar[str] = "order.paid"
         inboxd_version: int = 2
@@ -254,7 +254,7 @@ def test_an_event_is_found_by_its_class_or_its_type() -> None:
         registry.resolve_event(Version)
 
 
-def test_what_is_declared_can_be_compared(registry: Registry) -> None:
+def test_declarations_can_be_compared(registry: Registry) -> None:
     assert registry.declared() == build_registry([("elsewhere", plugin())]).declared()
     assert registry.declared() != build_registry([]).declared()
     assert "command school.send email 3" in registry.declared()
@@ -301,12 +301,12 @@ def test_nothing_to_override_changes_nothing(registry: Registry) -> None:
     assert overridden(registry) == registry
 
 
-def test_what_nobody_handles_may_be_of_a_type_that_no_plugin_declares(registry: Registry) -> None:
+def test_unhandled_may_be_set_for_undeclared_types(registry: Registry) -> None:
     assert overridden(registry, school__gone={"unhandled": "ignore"}) == registry
     assert overridden(registry, a__created={"unhandled": "dead"}) == registry
     with pytest.raises(SettingsError, match="no plugin declares this type"):
         overridden(registry, school__gone={"unhandled": "ignore", "timeout": "2s"})
-    with pytest.raises(SettingsError, match="unhandled: it is for types of events"):
+    with pytest.raises(SettingsError, match="unhandled: it is for event types"):
         overridden(registry, school__send={"unhandled": "ignore"})
 
 
@@ -323,10 +323,10 @@ def test_every_override_that_does_not_fit_is_named(registry: Registry) -> None:
         "[types.\"school.sent\"]: no plugin declares this type; did you mean 'school.send'?"
     )
     assert "did you mean 'attempts'?" in retry
-    assert "an event type has none" in queue
+    assert "an event type has no queue" in queue
 
 
-def test_what_does_not_fit_is_told_of_all_sections_at_once(registry: Registry) -> None:
+def test_problems_of_all_sections_are_reported_at_once(registry: Registry) -> None:
     settings = Settings.model_validate(
         {
             "worker": {"topics": ["nowhere"]},
@@ -357,7 +357,7 @@ def partial(tmp_path: Path, text: str) -> Reading:
     return read(path, {})
 
 
-def test_what_the_plugins_show_is_told_beside_wrong_values(
+def test_problems_shown_by_plugins_are_reported_beside_wrong_values(
     registry: Registry, tmp_path: Path
 ) -> None:
     reading = partial(
@@ -407,7 +407,7 @@ def test_what_the_plugins_show_is_told_beside_wrong_values(
         '[worker]\nplugins = [3]\n[types."no.such"]\ntimeout = "1s"\n',
     ],
 )
-def test_what_the_plugins_show_follows_from_no_wrong_value(
+def test_no_problem_is_reported_that_follows_from_a_wrong_value(
     registry: Registry, tmp_path: Path, text: str
 ) -> None:
     reading = partial(tmp_path, text)
@@ -418,7 +418,7 @@ def test_what_the_plugins_show_follows_from_no_wrong_value(
     assert len(reading.problems) == 1
 
 
-def test_a_queue_that_a_wrong_section_may_name_is_no_doubt(
+def test_queue_that_an_invalid_section_may_name_causes_no_warning(
     registry: Registry, tmp_path: Path
 ) -> None:
     text = '[queues.slow]\nconcurrency = 1\n[types."school.send"]\n'
@@ -427,7 +427,7 @@ def test_a_queue_that_a_wrong_section_may_name_is_no_doubt(
         assert len(doubts(settings, registry, {})) == doubted, wrong
 
 
-def test_names_that_nothing_declares_may_be_right_all_the_same(registry: Registry) -> None:
+def test_undeclared_names_cause_warnings_only(registry: Registry) -> None:
     settings = Settings.model_validate(
         {
             "worker": {"queues": ["emial", "email", "elsewhere"]},
@@ -450,7 +450,7 @@ def test_names_that_nothing_declares_may_be_right_all_the_same(registry: Registr
 
 
 @pytest.mark.parametrize("table", ["webhooks", "messages"])
-def test_what_a_source_brings_where_nobody_is_subscribed(registry: Registry, table: str) -> None:
+def test_source_without_a_subscription_causes_a_warning(registry: Registry, table: str) -> None:
     sources = {
         "known": {"type": "a.created"},
         "elsewhere": {"type": "z.known", "topics": ["default", "loyalty"]},
@@ -464,11 +464,11 @@ def test_what_a_source_brings_where_nobody_is_subscribed(registry: Registry, tab
     assert [(each.setting, each.found) for each in found] == [
         (
             f"[inbound.{table}.unknown]",
-            f"nobody is subscribed to its type 'a.creatd', {waits} 'a.created'?",
+            f"no handler subscribes to its type 'a.creatd', {waits} 'a.created'?",
         ),
         (
             f"[inbound.{table}.nowhere]",
-            f"its topic 'loyalti' is declared by nobody, {waits} 'loyalty'?",
+            f"its topic 'loyalti' is not declared, {waits} 'loyalty'?",
         ),
     ]
 

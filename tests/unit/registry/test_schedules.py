@@ -1,4 +1,4 @@
-"""Schedules of plugins and settings: where they lead, what lies over what, what is refused."""
+"""Schedules of plugins and settings: their targets, overrides, and refused declarations."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -17,13 +17,11 @@ from inboxd.settings import ScheduleOverride
 
 
 class Report(BaseModel):
-    """What a report is of."""
-
     kind: str = "daily"
 
 
 class Stray(BaseModel):
-    """A class that no command takes."""
+    """No command has this class as its payload."""
 
 
 def plugin() -> Handlers:
@@ -47,7 +45,7 @@ def found(handlers: Handlers, **settings: dict[str, Any]) -> dict[str, Schedule]
     return {each.name: each for each in registry.to_send}
 
 
-def test_a_payload_s_class_says_what_it_is() -> None:
+def test_payload_class_decides_the_command() -> None:
     handlers = plugin()
     handlers.schedule("nightly", "0 3 * * *", Report(kind="nightly"), zone="Europe/Berlin")
     one = found(handlers)["school.nightly"]
@@ -83,7 +81,7 @@ def test_types_by_name_and_every_option() -> None:
     assert payload_at(one.payload, one.time_field, time) == "{}"
 
 
-def test_the_settings_declare_and_change() -> None:
+def test_settings_declare_and_change_schedules() -> None:
     handlers = plugin()
     handlers.schedule("nightly", "0 3 * * *", Report(), zone="Europe/Berlin", missed="all")
     changed = {"cron": "0 4 * * *", "payload": {"kind": "late"}}
@@ -119,7 +117,7 @@ def test_the_settings_declare_and_change() -> None:
         ),
     ],
 )
-def test_what_the_settings_have_wrong_is_named(given: dict[str, Any], problem: str) -> None:
+def test_wrong_schedule_of_the_settings_is_named(given: dict[str, Any], problem: str) -> None:
     with pytest.raises(SettingsError, match=problem) as raised:
         found(plugin(), **{"odd.one": given})
     assert str(raised.value).startswith('[schedules."odd.one"]: ')
@@ -134,14 +132,14 @@ def test_what_the_settings_have_wrong_is_named(given: dict[str, Any], problem: s
         ("mine", {"cron": "* * * * *", "command": "school.reprt"}, "school.report"),
     ],
 )
-def test_what_was_meant_is_proposed(name: str, given: dict[str, Any], meant: str) -> None:
+def test_similar_name_is_proposed(name: str, given: dict[str, Any], meant: str) -> None:
     handlers = plugin()
     handlers.schedule("nightly", "0 3 * * *", Report())
     with pytest.raises(SettingsError, match=rf"did you mean '{meant}'\?"):
         found(handlers, **{name: given})
 
 
-def test_what_a_plugin_has_wrong_is_listed_at_once() -> None:
+def test_wrong_schedules_of_a_plugin_are_listed_at_once() -> None:
     handlers = plugin()
     handlers.schedule("a", "never", Report())
     handlers.schedule("b", "* * * * *", Stray())

@@ -1,4 +1,4 @@
-"""Topics: what can be declared, what the settings change, who handles which event."""
+"""Topics: declarations, overrides of the settings, and the handlers of an event."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -61,7 +61,7 @@ def registry(*plugins: Handlers) -> Registry:
         ({"mode": "sequential", "key": "/u~2x"}, "not a JSON pointer"),
     ],
 )
-def test_what_is_wrong_is_named(values: dict[str, Any], part: str) -> None:
+def test_wrong_declaration_is_named(values: dict[str, Any], part: str) -> None:
     with pytest.raises(UsageError) as refused:
         checked(declared(**values))
     assert part in str(refused.value)
@@ -73,7 +73,7 @@ def test_pointers_are_those_of_the_rfc() -> None:
     assert pointer("/~01/~00") == ("~1", "~0")
 
 
-def test_what_is_declared_is_what_there_is() -> None:
+def test_topic_has_the_declared_values() -> None:
     topic = checked(
         declared(mode="batch", key="/order", expect=["a", "b"], age="1h", dedup="event_id")
     )
@@ -149,7 +149,7 @@ def retries(found: Registry) -> list[Policy | None]:
     return [each.retry for type_ in sorted(found.events) for each in found.events[type_]]
 
 
-def test_the_settings_are_laid_over() -> None:
+def test_settings_are_laid_over_topics() -> None:
     plugin = shop(mode="sequential", key="/user", retry=Fixed(base="3s"))
     found = laid_over(registry(plugin), {"rewards": TopicOverride(on_failure="skip")})
     topic = found.topics["rewards"]
@@ -168,7 +168,7 @@ def test_retries_of_the_settings_beat_those_of_handlers() -> None:
     ]
 
 
-# As `tests/store/test_unhandled.py` has it of the database's judgement.
+# The database must judge the same: `tests/store/test_unhandled.py`.
 _TAKEN = {
     ("default", "anywhere"): True,
     ("free", "anywhere"): True,
@@ -201,7 +201,7 @@ def _mixed() -> Handlers:
 
 @pytest.mark.parametrize("served", [(), ("lined",), ("default", "chunked"), ("free",)])
 def test_a_worker_of_named_topics_takes_no_others(served: tuple[str, ...]) -> None:
-    """It declares all the same, so that a topic misses nothing while its own workers are away."""
+    """Its declarations stay complete: topics collect events while their own workers are away."""
     whole = registry(_mixed())
     found = serving(laid_over(whole, {"free": TopicOverride()}), served, [])
     taken = {pair: bool(found.handlers_of(*pair)) for pair in _TAKEN}
@@ -226,7 +226,7 @@ def test_a_name_that_nothing_declares_is_refused() -> None:
     assert '[topics."nowhere"]' in second
 
 
-def test_a_topic_of_the_settings_alone() -> None:
+def test_topic_declared_only_by_the_settings() -> None:
     found = laid_over(registry(), {"audit": TopicOverride(mode="sequential", key="/id")})
     assert found.topics["audit"].source == "settings"
 
@@ -246,13 +246,13 @@ SET = {"mode": "batch", "expect": ["a", "b"], "age": "1h"}
 @pytest.mark.parametrize(
     ("plugin", "changes", "key", "rules"),
     [
-        # Another mode: what was declared for the former one only does not count.
+        # A new mode: declared values of the former mode do not count.
         (SEQUENTIAL, {"mode": "single"}, None, {}),
         (SEQUENTIAL, {"mode": "batch", "count": 3}, ("user",), {"count": 3}),
         (BATCH, {"mode": "single"}, None, {"total_concurrency": 2}),
         (BATCH, {"mode": "sequential"}, ("user",), {"on_failure": "block", "total_concurrency": 2}),
         (SET, {"mode": "single"}, None, {}),
-        # An empty text takes away what was declared.
+        # An empty text removes a declared value.
         (SEQUENTIAL, {"mode": ""}, None, {}),
         (SEQUENTIAL, {"key": "", "on_failure": ""}, None, {"on_failure": "block"}),
         (BATCH, {"cron": "", "key": ""}, None, {"age": "1h", "total_concurrency": 2}),
@@ -269,7 +269,7 @@ SET = {"mode": "batch", "expect": ["a", "b"], "age": "1h"}
         ({"dedup": "event_id", "dedup_window": "1d"}, {"dedup": "", "dedup_window": ""}, None, {}),
     ],
 )
-def test_the_settings_change_the_mode_and_take_away(
+def test_settings_change_the_mode_and_remove_values(
     plugin: dict[str, Any],
     changes: dict[str, Any],
     key: tuple[str, ...] | None,
@@ -282,7 +282,7 @@ def test_the_settings_change_the_mode_and_take_away(
     assert topic.rules() == rules
 
 
-def test_the_settings_take_a_retry_policy_away() -> None:
+def test_settings_remove_a_retry_policy() -> None:
     section = TopicOverride.model_validate({"retry": ""})
     found = laid_over(registry(shop(retry=Fixed(base="3s"))), {"rewards": section})
     assert retries(found) == [None, None, Fixed(base="1s", attempts=2)]
@@ -302,7 +302,7 @@ def test_the_settings_take_a_retry_policy_away() -> None:
         (SET, {"age": ""}, "expect= needs age="),
     ],
 )
-def test_what_the_settings_get_wrong(
+def test_wrong_topic_of_the_settings_is_named(
     plugin: dict[str, Any], changes: dict[str, Any], part: str
 ) -> None:
     with pytest.raises(SettingsError) as refused:

@@ -1,4 +1,4 @@
-"""Titles and descriptions of types: from declarations, and which of several counts."""
+"""Titles and descriptions of types, and the order in which declarations count."""
 
 from itertools import permutations
 from typing import Any
@@ -36,7 +36,7 @@ def test_the_first_line_of_the_docstring_describes() -> None:
     assert _label(_plugin("mails", None)) == (None, None)
 
 
-def test_what_is_given_counts() -> None:
+def test_given_title_and_description_win() -> None:
     given = _plugin("mails", "Tell.", title="Parcel sent", description="The parcel left.")
     assert _label(given) == ("Parcel sent", "The parcel left.")
 
@@ -68,17 +68,17 @@ def test_a_docstring_is_one_clean_line() -> None:
         {"description": "x" * 301},
     ],
 )
-def test_what_cannot_be_shown_in_a_line_is_refused(options: dict[str, Any]) -> None:
+def test_multiline_title_or_description_is_refused(options: dict[str, Any]) -> None:
     (problem,) = _plugin("a", None, **options).build().problems
     assert f"{next(iter(options))}=" in problem
 
 
-def test_a_command_has_them_too() -> None:
+def test_command_has_title_and_description() -> None:
     handlers = Handlers("mails")
 
     @handlers.command("mail.send", title="Send a mail")
     async def send(command: dict[str, Any], ctx: CommandContext) -> None:
-        """Send it, once."""
+        """Send a mail to one address."""
 
     labels = type_labels(build_registry([("dist", handlers)]))
-    assert labels[("command", "mail.send")] == ("Send a mail", "Send it, once.")
+    assert labels[("command", "mail.send")] == ("Send a mail", "Send a mail to one address.")

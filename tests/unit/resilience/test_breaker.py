@@ -1,4 +1,4 @@
-"""One breaker, by hand: what opens it, how long its breaks are, what its probes decide."""
+"""One breaker: when it opens, how long its breaks are, and how its probes end."""
 
 import random
 from typing import Any
@@ -23,7 +23,7 @@ def call(one: Breaker, now: float, *, failed: bool = False, seconds: float = 0.1
     )
 
 
-def test_failures_in_a_row_open_it_and_a_success_between_does_not() -> None:
+def test_failures_in_a_row_open_the_breaker_without_a_success_between() -> None:
     one = breaker(consecutive_failures=3, failure_ratio=None)
     for failed in (True, True, False, True, True):
         assert not call(one, 10.0, failed=failed)
@@ -33,16 +33,16 @@ def test_failures_in_a_row_open_it_and_a_success_between_does_not() -> None:
     assert one.rest(11.0) == 3.0
 
 
-def test_a_ratio_counts_from_the_least_calls_on_and_forgets() -> None:
+def test_ratio_needs_the_minimum_of_calls_and_forgets() -> None:
     one = breaker(window="10s", minimum_calls=4, failure_ratio=0.5)
     assert not any(call(one, 10.0, failed=True) for _ in range(3))
-    # They are out of the window by then: half of the new ones are needed.
+    # These calls have left the window: half of the new ones must fail.
     assert not any(call(one, 30.0 + n / 10, failed=n in (1, 4, 7)) for n in range(9))
     assert not any(call(one, 31.0, failed=True) for _ in range(2))
     assert call(one, 31.0, failed=True)
 
 
-def test_slow_calls_open_it_too() -> None:
+def test_slow_calls_open_the_breaker() -> None:
     one = breaker(slow_call="1s", minimum_calls=4, slow_ratio=0.75)
     for seconds in (2.0, 0.1, 2.0):
         assert not call(one, 10.0, seconds=seconds)
@@ -51,7 +51,7 @@ def test_slow_calls_open_it_too() -> None:
     assert one.reason == "slow calls"
 
 
-def test_what_the_target_asked_for_is_obeyed() -> None:
+def test_wait_that_the_target_asked_for_is_obeyed() -> None:
     one = breaker(consecutive_failures=1)
     ticket = one.begin()
     assert ticket is not None
@@ -84,7 +84,7 @@ def test_jitter_only_adds() -> None:
     assert 4.0 <= min(drawn) < max(drawn) <= 6.0
 
 
-def test_a_call_says_nothing_of_a_state_that_it_did_not_begin_in() -> None:
+def test_call_counts_only_for_the_state_in_which_it_began() -> None:
     one = breaker(consecutive_failures=1)
     late = [one.begin() for _ in range(3)]
     assert late[0] is not None
@@ -98,7 +98,7 @@ def test_a_call_says_nothing_of_a_state_that_it_did_not_begin_in() -> None:
     assert (one.is_probing, one.room) == (True, 2)
 
 
-def test_as_many_probes_as_there_are_will_do() -> None:
+def test_fewer_probes_close_the_breaker_after_a_while() -> None:
     one = breaker(consecutive_failures=1)
     call(one, 10.0, failed=True)
     one.written(1)
@@ -109,7 +109,7 @@ def test_as_many_probes_as_there_are_will_do() -> None:
     assert (one.state, one.unwritten) == ("closed", "close")
 
 
-def test_a_probe_that_is_over_is_nobodys() -> None:
+def test_expired_probe_is_given_up() -> None:
     one = breaker(consecutive_failures=1)
     call(one, 10.0, failed=True)
     one.written(1)
@@ -129,18 +129,18 @@ def test_a_probe_of_another_worker_is_waited_for() -> None:
 
 
 @pytest.mark.parametrize("mode", ["closed", "metrics_only"])
-def test_forced_to_pass_it_counts_and_never_opens(mode: Any) -> None:
+def test_breaker_forced_to_pass_counts_and_never_opens(mode: Any) -> None:
     one = breaker(consecutive_failures=1)
     one.learn(WrittenBreaker(mode=mode, version=2), 1.0)
     assert not any(call(one, 1.0, failed=True) for _ in range(5))
     assert (one.passes, one.failed) == (True, 5)
 
 
-def test_what_was_refused_is_taken_from_what_is_written() -> None:
+def test_refused_change_is_replaced_by_the_stored_state() -> None:
     one = breaker(consecutive_failures=1)
     call(one, 1.0, failed=True)
-    assert not one.learn(WrittenBreaker(), 1.0), "it is not written yet"
-    # Somebody forced it and let it go again: it is still too much, by the new version.
+    assert not one.learn(WrittenBreaker(), 1.0), "the change is not stored yet"
+    # An operator forced and released it: the breaker opens again, in the new version.
     assert not one.learn(WrittenBreaker(version=4), 1.0)
     assert (one.state, one.unwritten, one.version) == ("open", "open", 4)
     assert one.learn(WrittenBreaker(mode="closed", version=5), 1.0)
@@ -161,7 +161,7 @@ def test_what_was_refused_is_taken_from_what_is_written() -> None:
         {"probe": 1},
     ],
 )
-def test_rules_that_mean_nothing_are_refused(options: dict[str, Any]) -> None:
+def test_invalid_rules_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
         with_options(BreakerRules(), options)
 
@@ -172,7 +172,7 @@ def test_changed_rules_count_on_from_what_was_seen() -> None:
     one.take_over(BreakerRules(minimum_calls=4, consecutive_failures=None, first_break="8s"))
     assert call(one, 10.0, failed=True)
     one.take_over(BreakerRules(first_break="1s", probes=3))
-    assert one.rest(10.0) >= 8.0, "a break that has begun lasts as long as it was to"
+    assert one.rest(10.0) >= 8.0, "a current break keeps its length"
     one.written(1)
     one.took_probe(2, 30.0, 9.0)
     assert [one.begin() is not None for _ in range(3)] == [True] * 3

@@ -1,4 +1,4 @@
-"""Workers with one breaker and one table, in any order of calls, clocks, outages and operators."""
+"""Workers share one breaker and one table, in any order of calls, clocks, outages and operators."""
 
 import random
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ WORKERS = st.integers(0, 2)
 
 @dataclass
 class Row:
-    """The table's one row: what `store/breakers.py` does, in a few lines."""
+    """The only row of the table: `store/breakers.py` in short."""
 
     mode: Mode = "auto"
     state: State = "closed"
@@ -35,12 +35,12 @@ class Row:
     probe_by: int | None = None
     probe_until: float = 0.0
     version: int = 0
-    # What the test holds against it: the break that was written last.
+    # For the test: the length of the last stored break.
     opened_for: float = field(default=0.0)
 
 
 class Workers(RuleBasedStateMachine):
-    """Three workers, each with a clock of its own that runs as the others' do."""
+    """Three workers; all read the same clock."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -93,7 +93,7 @@ class Workers(RuleBasedStateMachine):
     @rule(seconds=st.floats(0.1, 12))
     def time_passes(self, seconds: float) -> None:
         self.now += seconds
-        for each in self.workers:  # each looks twice a second, database or not
+        for each in self.workers:  # workers look twice a second, also without the database
             each.tick(self.now)
 
     @rule(me=WORKERS)
@@ -102,7 +102,7 @@ class Workers(RuleBasedStateMachine):
 
     @rule(me=WORKERS)
     def target_is_down(self, me: int) -> None:
-        """Calls fail one after the other, until none may begin."""
+        """Calls fail one after the other until none may begin."""
         for _ in range(4):
             ticket = self.workers[me].begin()
             if ticket is not None:
@@ -114,7 +114,7 @@ class Workers(RuleBasedStateMachine):
     @precondition(lambda self: self.row.state != "closed" and not self.away)
     @rule(me=WORKERS)
     def break_ends(self, me: int) -> None:
-        """One worker looks just when somebody may probe."""
+        """One worker looks at the moment when a probe is allowed."""
         self.time_passes(max(self.row.until, self.row.probe_until, self.now) - self.now + 0.1)
         self._sync(me)
 
@@ -135,7 +135,7 @@ class Workers(RuleBasedStateMachine):
         before, opens, late = breaker.state, breaker.opens, ticket != breaker.generation
         changed = breaker.ended(ticket, self.now, failed=failed, seconds=seconds)
         if late:
-            assert not changed, "what began in another state says nothing of this one"
+            assert not changed, "a call counts only in its own state"
         elif probe and (failed or seconds > 2):
             assert (changed, breaker.state, breaker.opens) == (True, "open", opens + 1)
         elif changed and before == "closed":
@@ -152,10 +152,10 @@ class Workers(RuleBasedStateMachine):
 
     @rule(me=WORKERS)
     def die(self, me: int) -> None:
-        """A worker dies, and another one starts: it knows nothing, and has no probe."""
+        """A worker dies, and another one starts without knowledge and without the probe."""
         self.workers[me] = Breaker("brevo", RULES, random.Random(me))
         self.out = [each for each in self.out if each[0] != me]
-        if self.row.probe_by == me:  # by its id: that of a dead one
+        if self.row.probe_by == me:  # the id of a dead worker
             self.row.probe_by = -1
 
     @rule()
@@ -177,7 +177,7 @@ class Workers(RuleBasedStateMachine):
 
     @invariant()
     def one_worker_probes(self) -> None:
-        """By the lease: whoever still takes itself for the probing one has time left."""
+        """At most one probes the current version; each prober's lease has time left."""
         probing = [each for each in self.workers if each.is_probing]
         current = [each for each in probing if each.version == self.row.version]
         assert len(current) <= 1
@@ -204,8 +204,8 @@ class Workers(RuleBasedStateMachine):
                 assert each.passes
 
     @invariant()
-    def who_has_read_obeys(self) -> None:
-        """What is written, and known, is obeyed."""
+    def current_worker_obeys_the_row(self) -> None:
+        """A worker of the current version has the stored mode, and is open if the row is open."""
         for each in self.workers:
             if each.version == self.row.version and each.unwritten is None:
                 assert each.mode == self.row.mode
@@ -213,14 +213,14 @@ class Workers(RuleBasedStateMachine):
                     assert each.state == "open"
 
     def teardown(self) -> None:
-        """When all is well at last, it closes: whatever was, nobody stands for ever."""
+        """When all is well at last, the breaker closes and lets calls pass in every worker."""
         self.away = False
         self.operator("closed")
         self.operator("auto")
         for me in range(3):
             self._sync(me)
         for me, breaker in enumerate(self.workers):
-            if breaker.unwritten == "open":  # it has failures that nobody knew of
+            if breaker.unwritten == "open":  # it opened, and could not store it until now
                 self._sync(me)
         for _ in range(40):
             self.now += 1.0

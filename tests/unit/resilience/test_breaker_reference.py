@@ -1,6 +1,6 @@
-"""One breaker against a second one that is written for reading alone, in any order of events.
+"""One breaker against a simple reference, in any order of events.
 
-The second one keeps every call with its time, and counts them anew at each question.
+The reference keeps every call with its time, and counts all of them for each question.
 """
 
 import random
@@ -34,13 +34,13 @@ RULES = st.builds(
 
 
 def seconds_of(value: Any) -> float:
-    """Those of a rule; none: for ever."""
+    """The seconds of a rule; infinity without a value."""
     return inf if value is None else duration.seconds(value)
 
 
 @dataclass
 class Reference:
-    """What a breaker should be, as its page says it."""
+    """A breaker by its description in the documentation, slow and simple."""
 
     rules: BreakerRules
     mode: Mode = "auto"
@@ -50,7 +50,7 @@ class Reference:
     probe_until: float = -inf
     version: int = 0
     unwritten: str | None = None
-    # How often everything began anew: what was begun before says nothing.
+    # Counts resets of the state: calls that began before a reset do not count.
     epoch: int = 0
     calls: list[tuple[int, bool, bool]] = field(default_factory=list)
     latest: int = 0
@@ -63,7 +63,7 @@ class Reference:
         return (self.mode, self.state, self.mine) == ("auto", "half_open", True)
 
     def lets_pass(self, out: int) -> bool:
-        """Whether a call may begin; out: probes that have not ended."""
+        """Whether a call may begin; `out` is the number of unfinished probes."""
         if self.mode != "auto":
             return self.mode in ("closed", "metrics_only")
         if self.probes_here:
@@ -86,7 +86,7 @@ class Reference:
         self.anew()
 
     def counted(self, now: float, *, failed: bool, slow: bool) -> None:
-        """A call of this epoch has ended."""
+        """Count the end of a call of this epoch."""
         if self.probes_here:
             if failed or slow:
                 self.opens_now()
@@ -118,7 +118,7 @@ class Reference:
         return by_failures or by_slow
 
     def learns(self, told: WrittenBreaker, now: float) -> None:
-        """Take over what is written, unless this worker knows better."""
+        """Adopt the stored state, unless this worker has a newer one."""
         if self.unwritten is not None:
             if told.version == self.version:
                 return
@@ -139,7 +139,7 @@ class Reference:
 
 
 class OneBreaker(RuleBasedStateMachine):
-    """A breaker, its reference, and the calls that are out: each with the epoch it began in."""
+    """A breaker, its reference, and the unfinished calls, each with its epoch."""
 
     @initialize(rules=RULES)
     def start(self, rules: BreakerRules) -> None:
@@ -150,7 +150,7 @@ class OneBreaker(RuleBasedStateMachine):
 
     @property
     def probes_out(self) -> int:
-        """Calls that are out as probes of now."""
+        """The number of unfinished probes of this epoch."""
         if not self.should.probes_here:
             return 0
         return sum(epoch == self.should.epoch for _, epoch in self.out)
@@ -163,7 +163,7 @@ class OneBreaker(RuleBasedStateMachine):
 
     @rule()
     def looks(self) -> None:
-        """As each worker does twice a second."""
+        """Each worker looks twice a second."""
         should, over = self.should, False
         if should.probes_here:
             if self.now >= should.probe_until:
@@ -203,7 +203,7 @@ class OneBreaker(RuleBasedStateMachine):
         changed = self.one.ended(ticket, self.now, failed=failed, seconds=took, after=after)
         assert changed == (counts and epoch != should.epoch)
         if not changed:
-            assert self.seen() == before, "what does not count changes nothing"
+            assert self.seen() == before, "an uncounted call changes nothing"
         elif should.state == "open":
             least = max(min(seconds_of(should.rules.first_break) * 2**opens, longest), after)
             rest = self.one.rest(self.now)
@@ -211,28 +211,28 @@ class OneBreaker(RuleBasedStateMachine):
 
     @precondition(lambda self: self.out)
     @rule(index=st.integers(0, 20))
-    def a_call_says_nothing(self, index: int) -> None:
+    def call_is_given_back(self, index: int) -> None:
         ticket, _ = self.out.pop(index % len(self.out))
         before = self.seen()
         self.one.give_back(ticket)
         assert self.seen() == before
 
-    # ------------------------------------------------------------------------------ the others
+    # ----------------------------------------------------------------------------------- table
 
     @precondition(lambda self: self.should.unwritten is not None)
     @rule()
-    def it_is_written(self) -> None:
+    def change_is_stored(self) -> None:
         self.should.version += 1
         self.should.unwritten = None
         self.one.written(self.should.version)
 
     @precondition(lambda self: self.one.is_due(self.now))
     @rule(lease=st.sampled_from([0.5, 9.0]))
-    def it_takes_the_probe(self, lease: float) -> None:
+    def worker_takes_the_probe(self, lease: float) -> None:
         should = self.should
         assert (should.mode, should.unwritten, should.mine) == ("auto", None, False)
         assert should.state != "closed"
-        assert self.now >= should.probe_until, "somebody else has it"
+        assert self.now >= should.probe_until, "another worker has the probe"
         should.version += 1
         should.state, should.mine, should.probe_until = "half_open", True, self.now + lease
         should.anew()
@@ -240,7 +240,7 @@ class OneBreaker(RuleBasedStateMachine):
 
     @precondition(lambda self: self.should.probes_here and self.probes_out)
     @rule()
-    def it_keeps_the_probe(self) -> None:
+    def worker_keeps_the_probe(self) -> None:
         self.should.probe_until = self.now + 9.0
         self.one.keep_probe(self.now, 9.0)
 
@@ -253,7 +253,7 @@ class OneBreaker(RuleBasedStateMachine):
         probed=st.sampled_from([0.0, 5.0]),
         mine=st.booleans(),
     )
-    def it_learns(
+    def worker_learns(
         self,
         newer: int,
         mode: Mode,
@@ -278,7 +278,7 @@ class OneBreaker(RuleBasedStateMachine):
         assert self.one.learn(told, self.now) == (epoch != self.should.epoch)
 
     @rule(rules=RULES)
-    def its_rules_change(self, rules: BreakerRules) -> None:
+    def rules_change(self, rules: BreakerRules) -> None:
         if rules.window != self.should.rules.window:
             self.should.calls, self.should.latest = [], 0
         self.should.rules = rules
@@ -289,12 +289,12 @@ class OneBreaker(RuleBasedStateMachine):
     # ------------------------------------------------------------------------------- invariants
 
     def seen(self) -> tuple[object, ...]:
-        """What of it others see."""
+        """The state that others can see."""
         one = self.one
         return (one.mode, one.state, one.opens, one.mine, one.until, one.unwritten, one.version)
 
     @invariant()
-    def they_agree(self) -> None:
+    def breaker_and_reference_agree(self) -> None:
         one, should = self.one, self.should
         assert (one.mode, one.state, one.opens) == (should.mode, should.state, should.opens)
         assert (one.mine, one.unwritten) == (should.mine, should.unwritten)
@@ -302,7 +302,7 @@ class OneBreaker(RuleBasedStateMachine):
         assert one.passes == should.lets_pass(self.probes_out)
 
     @invariant()
-    def an_open_one_lets_nothing_begin(self) -> None:
+    def open_breaker_lets_no_call_begin(self) -> None:
         one = self.one
         if one.mode == "open" or (one.mode == "auto" and one.state == "open"):
             assert (one.passes, one.begin(), one.room) == (False, None, 0)

@@ -8,7 +8,7 @@ import pytest
 
 @pytest.fixture
 def written(tmp_path: Path) -> Any:
-    """Return a function that writes TOML into a file and gives its path."""
+    """Return a function that writes TOML into a file and returns its path."""
 
     def write(text: str) -> Path:
         path = tmp_path / "inboxd.toml"

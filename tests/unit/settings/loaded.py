@@ -1,4 +1,7 @@
-"""What is wrong with settings, as the tests of settings ask it."""
+"""Load settings that must be refused, and list their problems.
+
+(problem,) = problems(path)
+"""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Brokers, relays and sources of messages: what is right, what contradicts, what is shown."""
+"""Brokers, relays and sources of messages: defaults, problems, contradictions, descriptions."""
 
 from pathlib import Path
 from typing import Any
@@ -31,10 +31,10 @@ def shown(settings: Settings) -> dict[str, str]:
     return {key: value for key, value, _ in describe(settings)}
 
 
-# --- what is right -----------------------------------------------------------------------------
+# --- valid settings ----------------------------------------------------------------------------
 
 
-def test_each_in_a_few_lines(written: Any) -> None:
+def test_minimal_settings_are_valid(written: Any) -> None:
     settings = load(written(BROKERS + RELAY + USERS + SHOP + STREAM), {})
     assert settings.relays["results"].to == "{type}.v{version}"
     assert not settings.relays["results"].pipelined
@@ -42,7 +42,7 @@ def test_each_in_a_few_lines(written: Any) -> None:
     assert settings.inbound.messages["stream"].begin == "oldest"
 
 
-def test_a_plugins_publisher_knows_by_itself_what_it_needs(written: Any) -> None:
+def test_plugins_publisher_checks_its_own_options(written: Any) -> None:
     text = f'{OWN}options = {{ loft = "north" }}\nuser = "a"\n{RELAY}'.replace("mq", "own")
     settings = load(written(text), {})
     assert settings.brokers["own"].options == {"loft": "north"}
@@ -85,7 +85,9 @@ def test_a_broker_without_a_password_finds_its_secret_file(
     assert place_of_it == str(settings.brokers["mq"].password_file)
 
 
-def test_what_the_settings_name_goes_before_a_secret_file(written: Any, tmp_path: Path) -> None:
+def test_password_file_of_the_settings_wins_over_a_found_secret_file(
+    written: Any, tmp_path: Path
+) -> None:
     (tmp_path / "inboxd_broker_mq_password").write_text("found")
     named = tmp_path / "named"
     named.write_text("named")
@@ -94,7 +96,7 @@ def test_what_the_settings_name_goes_before_a_secret_file(written: Any, tmp_path
     assert settings.brokers["mq"].secret() == "named"
 
 
-# --- what is wrong by itself -------------------------------------------------------------------
+# --- invalid values ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -102,10 +104,10 @@ def test_what_the_settings_name_goes_before_a_secret_file(written: Any, tmp_path
     [
         (f'{RELAY}to = "{{typ}}"\n', "[relays.results] to: only {type}, {version}, {tenant}, "),
         (f'{RELAY}to = "a}}"\n', "[relays.results] to: only {type}, "),
-        (f'{RELAY}to = ""\n', "[relays.results] to: String should have at least 1 character"),
+        (f'{RELAY}to = ""\n', "[relays.results] to: must have at least 1 character"),
         ('[brokers."a b"]\n', "[brokers] a b: the name of a broker is a part of other names"),
         ('[relays."a b"]\n', "[relays] a b: the name of a relay is a part of other names"),
-        ('[brokers.mq]\nkind = "Kafka"\n', "[brokers.mq] kind: String should match pattern"),
+        ('[brokers.mq]\nkind = "Kafka"\n', "[brokers.mq] kind: must match the pattern"),
         ('[brokers.mq]\npassword = ["hunter2"]\n', "[brokers.mq] password: "),
         (f'{USERS}headers = ["Cookie"]\n', "cookie is never kept"),
     ],
@@ -131,7 +133,10 @@ def kafka(**more: str) -> str:
         ('[brokers.mq]\nkind = "nats"\n', 'servers is empty; set servers = ["host:port"]'),
         (KAFKA.replace("127.0.0.1:9092", "a"), "'a' in servers is not \"host:port\""),
         (KAFKA.replace("127", "kafka://127"), "'kafka://127.0.0.1:9092' in servers is not"),
-        (KAFKA.replace("127", "a:hunter2@127"), "servers has a login in it, where it is shown"),
+        (
+            KAFKA.replace("127", "a:hunter2@127"),
+            "servers must not hold a login, since they are shown",
+        ),
         (f'{NATS}mechanism = "plain"\n', "mechanism is for kafka, and this broker is nats"),
         (kafka(virtual_host='"/a"'), "virtual_host is for rabbitmq, and this broker is kafka"),
         (kafka(options="{ a = 1 }"), "options is for publishers of plugins, and this one is kafka"),
@@ -144,7 +149,7 @@ def kafka(**more: str) -> str:
             "password and password_file are both set; leave one out",
         ),
         (kafka(user='"a"'), "set password_file, or give the file broker_log_password"),
-        (kafka(password='"hunter2"'), "the password has no user; set user"),
+        (kafka(password='"hunter2"'), "a password needs a user; set user"),
         (
             kafka(user='"a"', password='"hunter2"', mechanism='"plain"'),
             'mechanism = "plain" needs tls = true',
@@ -154,7 +159,7 @@ def kafka(**more: str) -> str:
         (kafka(tls_ca='"/a"'), "tls_ca needs tls = true: without it nothing is encrypted"),
     ],
 )
-def test_what_contradicts_in_a_broker_is_refused(written: Any, lines: str, told: str) -> None:
+def test_contradiction_in_a_broker_is_refused(written: Any, lines: str, told: str) -> None:
     path = written(lines)
     (message,) = refusal(path).splitlines()
     assert "[brokers." in message
@@ -178,11 +183,11 @@ def test_what_contradicts_in_a_broker_is_refused(written: Any, lines: str, told:
         ),
         (
             'types = ["a"]\nbroker = "bus"\npipelined = true',
-            "pipelined is not for nats, as broker 'bus' is: a stream drops what is published again",
+            "pipelined is not for nats, the kind of broker 'bus': a stream drops messages",
         ),
     ],
 )
-def test_what_contradicts_in_a_relay_is_refused(written: Any, lines: str, told: str) -> None:
+def test_contradiction_in_a_relay_is_refused(written: Any, lines: str, told: str) -> None:
     path = written(f"{BROKERS}[relays.a]\n{lines}\n")
     (message,) = refusal(path).splitlines()
     assert message.startswith(f"{path}: [relays.a]: ")
@@ -194,13 +199,13 @@ def test_what_contradicts_in_a_relay_is_refused(written: Any, lines: str, told: 
     [
         (USERS.replace('"log"', '""'), "broker is missing"),
         (USERS.replace('"log"', '"lag"'), "there is no [brokers.lag]; did you mean 'log'?"),
-        (USERS.replace('"log"', '"own"'), "broker 'own' is pigeon, which is only published to"),
+        (USERS.replace('"log"', '"own"'), "broker 'own' is pigeon, which has no consumer"),
         (USERS.replace('"users"', ""), "kafka_topics is missing: broker 'log' is kafka"),
         (f'{USERS}nats_stream = "A"\n', "nats_stream is for nats, and broker 'log' is kafka"),
         (f'{USERS}rabbitmq_queue = "a"\n', "rabbitmq_queue is for rabbitmq, and broker 'log'"),
         (f'{SHOP}kafka_group = "a"\n', "kafka_group is for kafka, and broker 'mq' is rabbitmq"),
         (f'{SHOP}nats_durable = "a"\n', "nats_durable is for nats, and broker 'mq' is rabbitmq"),
-        (f'{SHOP}begin = "newest"\n', "begin is for streams, and a RabbitMQ queue has what is"),
+        (f'{SHOP}begin = "newest"\n', "begin is for streams, not for a RabbitMQ queue"),
         (
             SHOP.replace('rabbitmq_queue = "shop"', ""),
             "rabbitmq_queue or rabbitmq_stream is missing: broker 'mq' is rabbitmq, so set it",
@@ -211,11 +216,14 @@ def test_what_contradicts_in_a_relay_is_refused(written: Any, lines: str, told: 
         ),
         (f"{SHOP}prefetch = 999\n", "page_rows (1000) is more than prefetch (999)"),
         (f'{SHOP}type = "a"\ntype_from = "pointer:/t"\n', "type and type_from are both set"),
-        (f'{SHOP}type = "a"\ntype_prefix = "b."\n', "type_prefix is not for type: write it into"),
-        (f'{SHOP}body = "text"\ntenant = "pointer:/t"\n', 'tenant is a pointer, and body = "text'),
+        (
+            f'{SHOP}type = "a"\ntype_prefix = "b."\n',
+            "type_prefix is not for type: write the prefix into",
+        ),
+        (f'{SHOP}body = "text"\ntenant = "pointer:/t"\n', 'tenant is a pointer, but body = "text'),
         (
             f'{SHOP}[inbound.webhooks.shop]\ntype = "a"\nscheme = "own"\n',
-            "[inbound.webhooks.shop] has the same name, and events are told apart by it",
+            "[inbound.webhooks.shop] has the same name, which events carry as their source",
         ),
         (
             USERS + USERS.replace(".users]", ".others]"),
@@ -231,7 +239,7 @@ def test_what_contradicts_in_a_relay_is_refused(written: Any, lines: str, told: 
         ),
     ],
 )
-def test_what_contradicts_in_a_source_is_refused(written: Any, lines: str, told: str) -> None:
+def test_contradiction_in_a_source_is_refused(written: Any, lines: str, told: str) -> None:
     path = written(BROKERS + lines)
     (message,) = refusal(path).splitlines()
     assert message.startswith(f"{path}: [inbound.messages.")
@@ -251,7 +259,7 @@ def test_what_contradicts_in_a_source_is_refused(written: Any, lines: str, told:
         + SHOP.replace(".shop]", ".mall]").replace('"mq"', '"more"'),
     ],
 )
-def test_sources_that_share_nothing_are_right(written: Any, lines: str) -> None:
+def test_sources_that_share_nothing_are_valid(written: Any, lines: str) -> None:
     load(written(BROKERS + lines), {})
 
 
@@ -262,17 +270,17 @@ def test_a_mistake_in_a_broker_contradicts_nothing(written: Any, lines: str) -> 
     assert "[brokers.mq]: unknown setting 'kid'" in message
 
 
-# --- shown, and taken over ---------------------------------------------------------------------
+# --- description and reload --------------------------------------------------------------------
 
 
-def test_what_an_empty_list_means_is_said(written: Any) -> None:
+def test_meaning_of_an_empty_list_is_shown(written: Any) -> None:
     found = shown(load(written(BROKERS + STREAM), {}))
     assert found["inbound.messages.stream.nats_subjects"] == "(all)"
-    assert found["inbound.messages.stream.topics"] == "(of the subscriptions)"
+    assert found["inbound.messages.stream.topics"] == "(those that subscribe to the type)"
     assert found["inbound.messages.stream.kafka_topics"] == "(none)"
 
 
-def test_a_reload_takes_nothing_of_them_over(written: Any) -> None:
+def test_reload_changes_no_brokers_relays_or_message_sources(written: Any) -> None:
     old = load(written(BROKERS + RELAY + SHOP), {})
     text = BROKERS.replace("5672", "5673") + f"{RELAY}pipelined = true\n{SHOP}prefetch = 3000\n"
     new = load(written(text), {})

@@ -1,4 +1,4 @@
-"""A broker's password: of its file where there is one, and in no representation."""
+"""The password of a broker: from its file if there is one, and in no representation."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""How the database is reached: what its URL, its schema and its password file may be."""
+"""The connection to the database: valid URLs, schemas and password files."""
 
 from pathlib import Path
 from typing import Any
@@ -11,20 +11,20 @@ from tests.unit.settings.loaded import problems
 
 
 @pytest.mark.parametrize("name", ["user", "order", "table", "all", "current_user", "in", "with"])
-def test_a_word_of_sql_is_no_schema(name: str) -> None:
-    """SQL is written without quotes, so `migrate` would stop in the midst of its first file."""
+def test_reserved_word_of_sql_is_not_a_schema_name(name: str) -> None:
+    """SQL files do not quote the schema: `migrate` would stop in its first file."""
     (problem,) = problems(None, {"INBOXD_DATABASE__SCHEMA": name})
-    assert "[database] schema: that is a word of SQL's own" in problem
+    assert "[database] schema: is a reserved word of SQL" in problem
 
 
 @pytest.mark.parametrize("name", ["pg_inbox", "information_schema"])
-def test_nor_is_what_postgresql_keeps_for_itself(name: str) -> None:
+def test_reserved_name_of_postgresql_is_not_a_schema_name(name: str) -> None:
     (problem,) = problems(None, {"INBOXD_DATABASE__SCHEMA": name})
-    assert "[database] schema: PostgreSQL keeps that name for itself" in problem
+    assert "[database] schema: is reserved by PostgreSQL" in problem
 
 
 @pytest.mark.parametrize("name", ["public", "users", "between", "text", "_order"])
-def test_other_names_are(name: str) -> None:
+def test_other_names_are_valid_schema_names(name: str) -> None:
     assert load(None, {"INBOXD_DATABASE__SCHEMA": name}).database.schema_name == name
 
 
@@ -33,11 +33,11 @@ def test_other_names_are(name: str) -> None:
     [
         ("postgresql+asyncpg://u@h/db", "leave out +asyncpg"),
         ("jdbc:postgresql://h/db", "leave out jdbc:"),
-        ("host=h dbname=db user=u", "another form of the same"),
+        ("host=h dbname=db user=u", "rewrite it as one"),
         ("mysql://h/db", "a DSN starts with postgresql://"),
     ],
 )
-def test_another_programs_url_is_told_what_to_change(dsn: str, told: str) -> None:
+def test_url_of_another_program_is_refused_with_a_remedy(dsn: str, told: str) -> None:
     (problem,) = problems(None, {"INBOXD_DATABASE__DSN": dsn})
     assert told in problem
 
@@ -52,19 +52,19 @@ def test_another_programs_url_is_told_what_to_change(dsn: str, told: str) -> Non
         ("postgresql://h/db", "h/db"),
     ],
 )
-def test_what_libpq_alone_understands_is_left_out(dsn: str, kept: str) -> None:
-    """Providers hand such URLs out."""
+def test_parameters_only_for_libpq_are_left_out(dsn: str, kept: str) -> None:
+    """Providers' URLs contain such parameters."""
     assert dsn_of_each_host(dsn) == [f"postgresql://{kept}"]
 
 
-def test_it_is_left_out_for_each_host() -> None:
+def test_parameters_are_left_out_for_each_host() -> None:
     dsn = "postgresql://u@a:1,b/db?connect_timeout=3&sslmode=require"
     hosts = ["u@a:1/db?sslmode=require", "u@b/db?sslmode=require"]
     assert dsn_of_each_host(dsn) == [f"postgresql://{each}" for each in hosts]
 
 
-def test_the_password_is_what_its_file_holds_now(written: Any, tmp_path: Path) -> None:
-    """A rotated secret is read by whoever connects next: no restart, no reload."""
+def test_password_file_is_read_for_each_connection(written: Any, tmp_path: Path) -> None:
+    """Each new connection reads a rotated secret, without restart or reload."""
     file = tmp_path / "password"
     file.write_text("old\n")
     path = written(f'[database]\npassword_file = "{file}"\n')
@@ -73,12 +73,14 @@ def test_the_password_is_what_its_file_holds_now(written: Any, tmp_path: Path) -
     file.write_text("new\n")
     assert settings.database.current_password() == "new"
     changes = reloadable(settings, load(path, {}))
-    assert (changes.live, changes.restart) == ((), ()), "nothing is to be restarted for it"
+    assert (changes.live, changes.restart) == ((), ()), (
+        "a rotated password is no change of settings"
+    )
     file.unlink()
-    assert settings.database.current_password() == "old", "it is being replaced"
+    assert settings.database.current_password() == "old", "the file is being replaced"
 
 
-def test_so_is_that_of_a_platforms_secret(tmp_path: Path) -> None:
+def test_password_of_a_platforms_secret_is_read_anew(tmp_path: Path) -> None:
     file = tmp_path / "database_password"
     file.write_text("old")
     environ = {"CREDENTIALS_DIRECTORY": str(tmp_path)}
@@ -98,7 +100,7 @@ def test_a_password_from_elsewhere_stays(written: Any, tmp_path: Path) -> None:
     assert load(None, {}).database.current_password() is None
 
 
-def test_files_may_begin_with_the_mark_that_windows_writes(tmp_path: Path) -> None:
+def test_files_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
     (tmp_path / "password").write_bytes(b"\xef\xbb\xbfhush\r\n")
     file = tmp_path / "inboxd.toml"
     file.write_bytes(
@@ -116,11 +118,11 @@ def test_files_may_begin_with_the_mark_that_windows_writes(tmp_path: Path) -> No
         ("INBOXD_INBOUND_HTTP_PORT", "INBOXD_INBOUND__HTTP__PORT"),
     ],
 )
-def test_one_underscore_is_not_passed_over(variable: str, right: str) -> None:
+def test_variable_with_one_underscore_is_a_problem(variable: str, right: str) -> None:
     (problem,) = problems(None, {variable: "x"})
-    assert problem.startswith(f"environment: {variable}: write two underscores")
-    assert problem.endswith(right)
+    assert problem.startswith(f"environment: {variable}: a section is followed by two")
+    assert problem.endswith(f"write {right}")
 
 
-def test_variables_of_others_are() -> None:
+def test_variables_of_other_programs_are_ignored() -> None:
     load(None, {"INBOXD_CONFIG": "x", "INBOXD_TEST_DSN": "y", "INBOXD_DATABASE_BACKUP": "z"})

@@ -1,4 +1,4 @@
-"""Settings are shown with their source, and a reload says what it applies."""
+"""Settings are shown with their source; a reload reports the settings that it applies."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Sources of webhooks: what is right by itself, what contradicts, and that no secret is shown."""
+"""Sources of webhooks: defaults, problems, contradictions, and secrets that are never shown."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -27,17 +27,17 @@ def refusal(path: Path | None, environ: dict[str, str] | None = None, **more: An
     return str(caught.value)
 
 
-# --- what is right -----------------------------------------------------------------------------
+# --- valid settings ----------------------------------------------------------------------------
 
 
-def test_nothing_listens_and_nobody_sends_by_default() -> None:
+def test_by_default_nothing_listens_and_there_are_no_sources() -> None:
     inbound = load(None, {}).inbound
     assert not inbound.http.enabled
     assert inbound.http.host == "127.0.0.1"
     assert inbound.webhooks == {}
 
 
-def test_a_source_in_a_few_lines(written: Any) -> None:
+def test_minimal_source_is_valid(written: Any) -> None:
     settings = load(written(SOURCE + KEYS), {})
     source = settings.inbound.webhooks["bank"]
     assert source.scheme == "standard_webhooks"
@@ -48,7 +48,7 @@ def test_a_source_in_a_few_lines(written: Any) -> None:
     assert key.secret.get_secret_value() == "hunter2"
 
 
-def test_names_of_headers_are_lower_case_wherever_they_stand(written: Any) -> None:
+def test_names_of_headers_become_lower_case(written: Any) -> None:
     path = written(
         SOURCE + KEYS + 'headers = ["X-Request-Id"]\ndedup_key = "header:X-Id"\nscheme = "hmac"\n'
         'hmac = { header = "X-Sign", timestamp_header = "X-Time" }\n'
@@ -157,13 +157,13 @@ def test_a_secret_file_that_cannot_be_read_is_a_problem_of_its_own(written: Any)
     )
 
 
-# --- what is wrong by itself -------------------------------------------------------------------
+# --- invalid values ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["Authorization", "proxy-authorization", "Cookie"])
-def test_what_logs_somebody_in_is_never_kept(written: Any, name: str) -> None:
+def test_credential_headers_are_never_kept(written: Any, name: str) -> None:
     message = refusal(written(f'{SOURCE}{KEYS}headers = ["x-id", "{name}"]\n'))
-    assert f"{name.lower()} is never kept: whoever reads it could log in with it" in message
+    assert f"{name.lower()} is never kept, since it holds credentials" in message
     message = refusal(written(f'{SOURCE}{KEYS}ordering_key = "header:{name}"\n'))
     assert "is never kept" in message
 
@@ -173,17 +173,17 @@ def test_what_logs_somebody_in_is_never_kept(written: Any, name: str) -> None:
     [
         ('dedup_key = "/id"', 'must be "header:…", "pointer:…", "body" or ""'),
         ('ordering_key = "body"', 'must be "header:…", "pointer:…" or "text:…"'),
-        ('ordering_key = "text:"', "text: needs a text behind it"),
+        ('ordering_key = "text:"', "text: must be followed by a text"),
         ('ordering_key = "pointer:id"', "a JSON pointer begins with a slash"),
-        ('ordering_key = "pointer:/a~2"', "~ is written ~0"),
+        ('ordering_key = "pointer:/a~2"', "write ~ as ~0"),
         ('type_from = "text:a"', 'must be "header:…" or "pointer:…"'),
         ('items = "results"', "a JSON pointer begins with a slash"),
         ('headers = ["a b"]', "a header's name has letters, digits and hyphens"),
-        ('addresses = ["192.0.2.1/24"]', "has host bits set; an address range is such as"),
-        ("answer = 302", "Input should be 200, 201, 202 or 204"),
-        ("keys = [{ not_after = 2026-12-01T00:00:00 }]", "should have timezone info"),
-        ('keys = [{ id = "a/b" }]', "should match pattern"),
-        ('hmac = { header = "a", encoding = "hax" }', "should be 'hex', 'base64' or 'base64url'"),
+        ('addresses = ["192.0.2.1/24"]', "has host bits set; write an address range such as"),
+        ("answer = 302", ": must be 200, 201, 202 or 204 (given: 302)"),
+        ("keys = [{ not_after = 2026-12-01T00:00:00 }]", "must have a time zone"),
+        ('keys = [{ id = "a/b" }]', "must match the pattern '"),
+        ('hmac = { header = "a", encoding = "hax" }', "must be 'hex', 'base64' or 'base64url'"),
     ],
 )
 def test_a_mistake_is_reported_with_what_is_allowed(written: Any, line: str, told: str) -> None:
@@ -223,7 +223,7 @@ def test_the_name_of_a_source_is_a_part_of_its_address(written: Any) -> None:
         ),
         (
             f'{PROXIES}{SOURCE}scheme = "client_certificate"\ncertificate = {{}}\n',
-            "certificate.subjects is empty, so nobody is let in",
+            "certificate.subjects is empty, so no request is accepted",
         ),
         (
             f'{SOURCE}scheme = "client_certificate"\ncertificate = {{ subjects = ["CN=a"] }}\n',
@@ -240,15 +240,15 @@ def test_the_name_of_a_source_is_a_part_of_its_address(written: Any) -> None:
         ),
         (
             f'{SOURCE}scheme = "github"\nkeys = [{{ public_key = "whpk_a" }}]\n',
-            "has a public_key, which scheme 'github' does not know",
+            "has a public_key, which scheme 'github' cannot use",
         ),
         (
             f'{SOURCE}keys = [{{ secret = "a" }}, {{ secret = "b" }}]\n',
-            "2 keys have the id '1'; give each its own",
+            "2 keys have the id '1'; give each key an id of its own",
         ),
         (
             f'{SOURCE}keys = [{{ secret = "a", not_before = 2026-12-01, {UNTIL} }}]\n',
-            "key '1' never counts: its not_after is not later than its not_before",
+            "key '1' is never valid: its not_after is not later than its not_before",
         ),
         (
             f'{SOURCE}{KEYS}items = "/results"\nbody = "form"\n',
@@ -256,13 +256,13 @@ def test_the_name_of_a_source_is_a_part_of_its_address(written: Any) -> None:
         ),
         (
             f'{SOURCE}{KEYS}tenant = "pointer:/t"\nbody = "text"\n',
-            'tenant is a pointer, and body = "text" has nothing to point at',
+            'tenant is a pointer, but body = "text" is not JSON',
         ),
         (f"{SOURCE}{KEYS}burst = 5\n", "burst needs rate"),
         (f'{SOURCE}{KEYS}max_body = "65MiB"\n', "max_body is more than inbound.http.max_bytes"),
     ],
 )
-def test_what_contradicts_is_refused(written: Any, lines: str, told: str) -> None:
+def test_contradiction_in_a_source_is_refused(written: Any, lines: str, told: str) -> None:
     (message,) = refusal(written(lines)).splitlines()
     assert "[inbound.webhooks.bank]" in message
     assert told in message
@@ -278,7 +278,7 @@ def test_what_contradicts_is_refused(written: Any, lines: str, told: str) -> Non
         ("enabled = true\nport = 8797", "http.port and inbound.http.port are both 8797"),
     ],
 )
-def test_what_contradicts_in_the_listener_is_refused(written: Any, lines: str, told: str) -> None:
+def test_contradiction_in_the_listener_is_refused(written: Any, lines: str, told: str) -> None:
     (message,) = refusal(written(f"[inbound.http]\n{lines}\n")).splitlines()
     assert told in message
 
@@ -292,7 +292,7 @@ def test_what_contradicts_in_the_listener_is_refused(written: Any, lines: str, t
         "enabled = true\nport = 0",
     ],
 )
-def test_what_is_reachable_is_encrypted_or_allowed(written: Any, lines: str) -> None:
+def test_reachable_listener_is_encrypted_or_allowed(written: Any, lines: str) -> None:
     load(written(f"[inbound.http]\n{lines}\n"), {})
 
 
@@ -302,20 +302,20 @@ def test_a_source_with_a_mistake_contradicts_nothing(written: Any) -> None:
     assert "unknown setting 'typ'" in message
 
 
-def test_a_plugins_scheme_knows_by_itself_what_it_needs(written: Any) -> None:
+def test_plugins_scheme_checks_its_own_options(written: Any) -> None:
     path = written(f'{SOURCE}scheme = "acme"\noptions = {{ realm = "a" }}\n')
     assert load(path, {}).inbound.webhooks["bank"].of_scheme() == {"realm": "a"}
 
 
-# --- shown, and taken over ---------------------------------------------------------------------
+# --- description and reload --------------------------------------------------------------------
 
 
-def test_what_an_empty_list_means_is_said(written: Any) -> None:
+def test_meaning_of_an_empty_list_is_shown(written: Any) -> None:
     found = shown(load(written(SOURCE + KEYS), {}))
     assert found["inbound.webhooks.bank.addresses"] == "(all)"
     assert found["inbound.webhooks.bank.headers"] == "(none)"
     assert found["inbound.http.trusted_proxies"] == "(none)"
-    assert found["inbound.webhooks.bank.topics"] == "(of the subscriptions)"
+    assert found["inbound.webhooks.bank.topics"] == "(those that subscribe to the type)"
 
 
 def test_a_reload_takes_sources_over_and_leaves_the_listener(written: Any) -> None:

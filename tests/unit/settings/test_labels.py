@@ -1,4 +1,4 @@
-"""Templates of links: where they may lead, and what may be put in."""
+"""Templates of links: allowed targets and placeholders."""
 
 import pytest
 from pydantic import ValidationError
@@ -13,7 +13,7 @@ from inboxd.settings.labels import Links
         "http://localhost:8080/?q={entity_id}&t={tenant}#top",
     ],
 )
-def test_a_link_to_http(template: str) -> None:
+def test_link_to_http_is_valid(template: str) -> None:
     assert Links(entity=template).entity == template
 
 
@@ -42,7 +42,7 @@ def test_a_link_to_http(template: str) -> None:
         "https://[crm/{entity_id}",
     ],
 )
-def test_what_is_refused(template: str) -> None:
+def test_wrong_link_is_refused(template: str) -> None:
     with pytest.raises(ValidationError):
         Links(entity=template)
 

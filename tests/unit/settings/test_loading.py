@@ -1,4 +1,4 @@
-"""What is wrong with settings: all problems at once, each with its place and what is allowed."""
+"""Problems of settings: all at once, each with its place and the allowed values."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -23,7 +23,7 @@ def test_all_problems_at_once_each_with_its_place(written: Any) -> None:
     found = problems(path, {"INBOXD_HTTP__PORT": "70000", "INBOXD_WORKR__NAME": "w"})
     for place, *words in (
         (path, "[database]", "'dns'", "did you mean 'dsn'?"),
-        (path, "[database] pool_size", "integer", "'many'"),
+        (path, "[database] pool_size", "whole number", "'many'"),
         (path, "[worker] lease", "unit", "30"),
         (path, "[databse]", "did you mean 'database'?"),
         (path, "[queues.email]", "'concurency'", "did you mean 'concurrency'?"),
@@ -72,7 +72,7 @@ def test_wrong_value_says_what_is_allowed(written: Any, text: str, message: str)
     assert message in "\n".join(problems(written(text)))
 
 
-def test_all_contradictions_are_told_at_once(written: Any) -> None:
+def test_all_contradictions_are_reported_at_once(written: Any) -> None:
     path = written(
         '[events]\ntimeout = "60s"\nchunk_concurrency = 5\n[database]\ntransaction_pooler = true\n'
         '[types."a.b"]\nretention = "1h"\n[types."c.d"]\nretention = "1m"\n'
@@ -83,7 +83,7 @@ def test_all_contradictions_are_told_at_once(written: Any) -> None:
         assert any(word in line for line in found), word
 
 
-def test_contradictions_are_told_beside_wrong_values_each_with_its_place(written: Any) -> None:
+def test_contradictions_are_reported_beside_wrong_values_with_places(written: Any) -> None:
     path = written(
         '[worker]\nlease = "10s"\npoll_interval = 5\n[http]\nhost = "0.0.0.0"\nport = "x"\n'
         '[database]\ntls_cert = "c.pem"\nconnect_timeout = 3\ndns = "x"\n'
@@ -110,7 +110,7 @@ def test_contradictions_are_told_beside_wrong_values_each_with_its_place(written
         "environment: database.pool_size (5) must be larger than events.chunk_concurrency (6)",
     ):
         assert [line.startswith(start) for line in found].count(True) == 1, start
-    assert len(found) == 15, "history.events is wrong: nothing is longer than it"
+    assert len(found) == 15, "history.events is invalid: no retention is compared with it"
 
 
 @pytest.mark.parametrize(
@@ -138,15 +138,13 @@ def test_contradictions_are_told_beside_wrong_values_each_with_its_place(written
         ),
     ],
 )
-def test_what_only_follows_from_another_mistake_is_not_told(
+def test_problem_that_only_follows_from_another_is_not_reported(
     written: Any, text: str, environ: dict[str, str]
 ) -> None:
     assert len(problems(written(text), environ)) == 1
 
 
-def test_a_source_that_cannot_be_read_hides_no_mistake_of_the_others(
-    written: Any, tmp_path: Path
-) -> None:
+def test_unreadable_source_hides_no_mistake_of_other_sources(written: Any, tmp_path: Path) -> None:
     environ = {
         "INBOXD_TYPES": "{",
         "INBOXD_TOPICS": "[",
@@ -154,13 +152,13 @@ def test_a_source_that_cannot_be_read_hides_no_mistake_of_the_others(
         "INBOXD_DATABASE__PASSWORD_FILE": str(tmp_path / "absent"),
     }
     found = problems(written('[log]\nlevel = "loud"\n'), environ)
-    for word in ("types", "topics", "[http] port", "absent", "[log] level"):
+    for word in ("INBOXD_TYPES is", "INBOXD_TOPICS is", "[http] port", "absent", "[log] level"):
         assert any(word in line for line in found), word
     assert len(found) == 5
     assert len(problems(written("log\n"), environ)) == 5
 
 
-def test_what_is_right_can_be_read_beside_what_is_wrong(written: Any) -> None:
+def test_valid_settings_are_read_beside_invalid_ones(written: Any) -> None:
     path = written(
         '[worker]\nlease = "1m"\nqueues = [1]\n[topics.a]\ncount = "x"\nage = "3s"\n[topics.b]\n'
         "total_concurrency = 3\n[dedup.sources.shop]\nwindow = 3\n"
@@ -186,7 +184,7 @@ def test_what_is_right_can_be_read_beside_what_is_wrong(written: Any) -> None:
         *("u:#tiptoe", "u:12#tiptoe", "u:?tiptoe", "u:12?tiptoe"),
     ],
 )
-def test_a_password_that_is_not_encoded_is_told_of_and_not_shown(login: str) -> None:
+def test_unencoded_password_is_reported_and_not_shown(login: str) -> None:
     (problem,) = problems(None, {"INBOXD_DATABASE__DSN": f"postgresql://{login}@db/shop"})
     assert "percent-encode" in problem
     assert "@ is %40" in problem
@@ -211,7 +209,7 @@ def test_loopback_needs_no_permission(host: str) -> None:
     assert load(None, {"INBOXD_HTTP__HOST": host}).http.host == host
 
 
-def test_remote_host_by_permission() -> None:
+def test_remote_host_needs_permission() -> None:
     environ = {"INBOXD_HTTP__HOST": "0.0.0.0", "INBOXD_HTTP__ALLOW_REMOTE": "true"}  # noqa: S104
     assert load(None, environ).http.allow_remote
 
@@ -225,4 +223,4 @@ def test_missing_or_unreadable_file_is_named(tmp_path: Path) -> None:
 
 
 def test_malformed_table_in_environment_is_named() -> None:
-    assert "types" in problems(None, {"INBOXD_TYPES": "{"})[0]
+    assert "INBOXD_TYPES is not valid JSON" in problems(None, {"INBOXD_TYPES": "{"})[0]

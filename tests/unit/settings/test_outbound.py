@@ -1,4 +1,4 @@
-"""Targets: what is right by itself, what contradicts, their queues, and that no secret is shown."""
+"""Targets: defaults, contradictions, their queues, and secrets that are never shown."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ def of(path: Path, text: str) -> Settings:
     return load(path / "c.toml", {})
 
 
-def test_secrets_come_of_files_and_are_never_shown(tmp_path: Path) -> None:
+def test_secrets_come_from_files_and_are_never_shown(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("Bearer sesame\n")
     (tmp_path / "key").write_text("whsec_sesame\n")
     text = BANK + (
@@ -55,19 +55,19 @@ def test_the_queue_of_a_target_has_its_limits_and_its_breaker(tmp_path: Path) ->
         ('hmac = { header = "x-s" }', "belong together"),
     ],
 )
-def test_what_contradicts_is_refused(tmp_path: Path, more: str, told: str) -> None:
+def test_contradiction_in_a_target_is_refused(tmp_path: Path, more: str, told: str) -> None:
     with pytest.raises(SettingsError, match=told):
         of(tmp_path, BANK + more)
 
 
 @pytest.mark.parametrize("url", ["bank.example", "ftp://x/", "https://u:p@x/", "https://x/?a=1"])
-def test_a_url_is_one_that_can_be_asked(tmp_path: Path, url: str) -> None:
+def test_url_that_cannot_be_called_is_refused(tmp_path: Path, url: str) -> None:
     with pytest.raises(SettingsError, match=r"\[targets.bank\]: url") as refused:
         of(tmp_path, f'[targets.bank]\nurl = "{url}"\n')
     assert "u:p" not in str(refused.value)
 
 
-def test_the_command_is_there_where_the_settings_ask_for_it(tmp_path: Path) -> None:
+def test_command_exists_where_the_settings_ask_for_it(tmp_path: Path) -> None:
     plugins = build_registry([])
     assert configured(plugins, of(tmp_path, "")).command_types == []
     assert configured(plugins, of(tmp_path, BANK)).command_types == ["http.request"]

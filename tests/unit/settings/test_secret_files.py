@@ -1,4 +1,4 @@
-"""A file with a secret that every account may read is named, and no other."""
+"""Only files with a secret that every account can read are named."""
 
 import shutil
 import tempfile
@@ -13,7 +13,7 @@ from inboxd.settings.secret_files import open_to_others
 
 @pytest.fixture
 def shared() -> Iterator[Path]:
-    """A folder that every account of the machine may enter; those of pytest are private."""
+    """A folder that every account of the machine may enter; folders of pytest are private."""
     folder = Path(tempfile.mkdtemp(dir="/tmp"))
     folder.chmod(0o755)
     yield folder
@@ -82,16 +82,16 @@ def test_each_kind_of_file_is_named(shared: Path) -> None:
         ("postgresql://u@h/db", False),
     ],
 )
-def test_so_are_settings_with_a_secret_in_them(shared: Path, dsn: str, named: bool) -> None:
+def test_settings_file_with_a_secret_is_named(shared: Path, dsn: str, named: bool) -> None:
     config = written(shared, "c.toml", f'[database]\ndsn = "{dsn}"\n', 0o644)
     assert open_to_others(load(config, {})) == [config] * named
 
 
-def test_what_nobody_else_can_reach_is_not(shared: Path) -> None:
+def test_file_that_no_other_account_can_reach_is_not_named(shared: Path) -> None:
     file = written(shared, "db", "pw", 0o644)
     settings = load(None, {"INBOXD_DATABASE__PASSWORD_FILE": str(file)})
     assert open_to_others(settings) == [file]
-    assert open_to_others(settings, platform=shared) == [], "a container's own"
+    assert open_to_others(settings, platform=shared) == [], "the platform's own folder"
     shared.chmod(0o700)
     assert open_to_others(settings) == []
     shared.chmod(0o755)
@@ -101,5 +101,5 @@ def test_what_nobody_else_can_reach_is_not(shared: Path) -> None:
     assert open_to_others(load(None, {"INBOXD_DATABASE__PASSWORD_FILE": str(link)})) == []
 
 
-def test_the_environment_is_no_file(shared: Path) -> None:
+def test_environment_is_not_named_as_a_file(shared: Path) -> None:
     assert open_to_others(load(None, {"INBOXD_DATABASE__PASSWORD": "a/b"})) == []

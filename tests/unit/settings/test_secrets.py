@@ -40,7 +40,7 @@ def test_no_secret_in_repr_or_description() -> None:
 
 
 def test_no_secret_is_shown_whatever_it_looks_like(written: Any) -> None:
-    """A secret may be, or have in it, what looks like a URL."""
+    """A secret may look like a URL, or contain one."""
     settings = load(
         written(
             '[targets.crm]\nurl = "https://crm/"\nauthorization = "Bearer a://hunter2"\n'

@@ -1,4 +1,4 @@
-"""Where settings come from: which source is stronger, and how each writes lists and tables."""
+"""Sources of settings: their precedence, and their forms of lists and tables."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -88,7 +88,7 @@ def test_lists_in_the_environment_are_json_or_separated_by_commas(
 
 
 @pytest.mark.parametrize("text", ['["email", ', "[email]"])
-def test_a_list_that_is_neither_says_what_it_may_be(text: str) -> None:
+def test_malformed_list_is_refused_with_its_forms(text: str) -> None:
     (problem,) = problems(None, {"INBOXD_WORKER__QUEUES": text})
     assert problem.startswith("environment: [worker] queues: a list is")
     assert '["email", "reports"]' in problem
@@ -98,26 +98,26 @@ def test_a_list_that_is_neither_says_what_it_may_be(text: str) -> None:
     ("text", "expect"),
     [("g.a, g.b", ("g.a", "g.b")), ("g.a", ("g.a",)), ('["g.a"]', ("g.a",)), ("3", 3), ("", None)],
 )
-def test_what_is_expected_is_a_list_or_a_number(text: str, expect: object) -> None:
+def test_expect_is_a_list_or_a_number(text: str, expect: object) -> None:
     settings = load(None, {"INBOXD_TOPICS__GROUP__EXPECT": text})
     assert settings.topics == {"group": TopicOverride(expect=expect)}  # type: ignore[arg-type]
 
 
-def test_an_empty_text_takes_away_what_a_weaker_source_says(written: Any) -> None:
+def test_empty_text_removes_the_value_of_a_weaker_source(written: Any) -> None:
     path = written('[topics.group]\ncount = 3\nage = ""\n')
     group = load(path, {"INBOXD_TOPICS__GROUP__COUNT": ""}).topics["group"]
     assert (group.count, group.age) == (None, None)
     assert group.model_fields_set == {"count", "age"}
 
 
-def test_what_is_taken_away_is_told(written: Any) -> None:
+def test_removed_value_is_shown(written: Any) -> None:
     before, after = load(None, {}), load(written('[topics.group]\ncron = ""\n'), {})
     assert reloadable(before, after).restart == ("topics.group.cron",)
     shown = {key: value for key, value, _ in describe(after)}
     assert (shown["topics.group.cron"], shown["topics.group.age"]) == ("", "-")
 
 
-def test_settings_alone_read_no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_made_in_code_read_no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INBOXD_WORKER__NAME", "surprise")
     assert Settings().worker.name != "surprise"
 

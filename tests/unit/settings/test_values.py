@@ -1,4 +1,4 @@
-"""Sizes, rates and sections: read and written alike, refused by name."""
+"""Sizes, rates and sections: read and written in the same form, refused by name."""
 
 from typing import Any
 
@@ -28,10 +28,10 @@ def test_sections_can_be_made_in_code() -> None:
         ("0/s", "a rate of 0 lets nothing run"),
         ("-5/m", "a rate of -5 lets nothing run"),
         ("10", "10/s"),
-        ("9999999/s", "is no limit"),
+        ("9999999/s", "is too high"),
     ],
 )
-def test_a_rate_that_is_none_is_refused_by_name(written: Any, rate: str, said: str) -> None:
+def test_invalid_rate_is_refused_by_name(written: Any, rate: str, said: str) -> None:
     with pytest.raises(SettingsError) as refused:
         load(written(f'[queues.email]\nrate = "{rate}"\n'), {})
     assert "[queues.email] rate: " in str(refused.value)

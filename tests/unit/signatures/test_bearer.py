@@ -5,7 +5,7 @@ import pytest
 from inboxd.errors import SettingsError
 from inboxd.signatures import Key, Malformed, SignedRequest, Unauthentic, Verifier, verifier
 
-TOKEN = b"mF_9.B5f-4.1JqM-mF_9.B5f"  # RFC 6750 has its beginning
+TOKEN = b"mF_9.B5f-4.1JqM-mF_9.B5f"  # it begins like the example of RFC 6750
 NOW = 1_700_000_000.0
 
 
@@ -17,7 +17,7 @@ def verified(found: Verifier, value: str, header: str = "authorization") -> str:
     return found.verify(SignedRequest({header: value}, b"{}"), NOW)
 
 
-def test_a_token_of_the_authorization_header() -> None:
+def test_a_token_in_the_authorization_header_is_accepted() -> None:
     assert verified(made(), "Bearer mF_9.B5f-4.1JqM-mF_9.B5f") == "a"
     assert verified(made(), "bearer mF_9.B5f-4.1JqM-mF_9.B5f") == "a"
     assert made().sign(b"", "", NOW) == {"authorization": "Bearer mF_9.B5f-4.1JqM-mF_9.B5f"}
@@ -38,12 +38,12 @@ def test_another_token_is_refused(value: str) -> None:
         made().verify(SignedRequest({}, b"{}"), NOW)
 
 
-def test_a_value_that_no_header_has_is_malformed() -> None:
+def test_a_value_with_forbidden_characters_is_malformed() -> None:
     with pytest.raises(Malformed):
         verified(made(), "Bearer \u0142")
 
 
-def test_a_header_of_the_senders_own_is_as_secret() -> None:
+def test_a_sender_s_own_header_is_secret_too() -> None:
     gitlab = made(header="X-Gitlab-Token")
     assert verified(gitlab, TOKEN.decode(), "x-gitlab-token") == "a"
     with pytest.raises(Unauthentic, match="it has no token in its x-gitlab-token"):
@@ -54,7 +54,7 @@ def test_a_header_of_the_senders_own_is_as_secret() -> None:
     assert verified(basic, "Basic dXNlcjpwYXNzd29yZA==") == "a"
 
 
-def test_several_tokens_count_between_their_times() -> None:
+def test_several_tokens_are_valid_between_their_times() -> None:
     old, new = Key("old", b"1" * 16, not_after=NOW), Key("new", b"2" * 16, not_before=NOW + 1)
     found = made(new, old)
     assert verified(found, "Bearer " + "1" * 16) == "old"

@@ -1,4 +1,4 @@
-"""What a trusted proxy says of a client certificate."""
+"""The client certificate that a trusted proxy reports in a header."""
 
 from typing import Any
 
@@ -43,7 +43,7 @@ def test_another_subject_is_refused(subject: str) -> None:
         made().verify(sent(subject), NOW)
 
 
-def test_no_certificate_is_refused_and_what_no_header_has_is_malformed() -> None:
+def test_a_missing_certificate_is_refused_and_a_bad_header_malformed() -> None:
     with pytest.raises(Unauthentic, match="no client certificate: x-client-subject is empty"):
         made().verify(SignedRequest({}, b"{}", from_trusted_proxy=True), NOW)
     with pytest.raises(Malformed):
@@ -51,7 +51,7 @@ def test_no_certificate_is_refused_and_what_no_header_has_is_malformed() -> None
 
 
 @pytest.mark.parametrize("configured", [PRINT, PRINT.lower().replace(":", "")])
-def test_a_fingerprint_has_colons_or_not(configured: str) -> None:
+def test_a_fingerprint_may_have_colons(configured: str) -> None:
     found = made(subjects=[configured])
     for given in (PRINT, PRINT.lower(), PRINT.replace(":", "")):
         assert found.verify(sent(given), NOW) == configured
@@ -60,7 +60,7 @@ def test_a_fingerprint_has_colons_or_not(configured: str) -> None:
     assert made(subjects=["ab" * 32]).verify(sent("AB" * 32), NOW) == "ab" * 32
 
 
-def test_a_certificate_that_changes_has_keys_with_times() -> None:
+def test_keys_with_times_allow_a_change_of_certificates() -> None:
     old, new = Key("old", b"11" * 20, not_after=NOW), Key("new", b"22" * 20)
     found = made(new, old, subjects=[])
     assert found.verify(sent("11" * 20), NOW) == "old"
@@ -73,13 +73,13 @@ def test_a_certificate_that_changes_has_keys_with_times() -> None:
     ("options", "message"),
     [
         ({"header": None}, "header is missing"),
-        ({"subjects": []}, "there is none"),
+        ({"subjects": []}, "keys is empty"),
         ({"subjects": SUBJECT}, "subjects is not a list"),
         ({"subjects": [7]}, "subjects is not a list"),
-        ({"subjects": ["\u0142"]}, "characters that no header carries"),
+        ({"subjects": ["\u0142"]}, "characters that are not allowed in a header"),
         ({"subject": "x"}, "did you mean 'subjects'"),
     ],
 )
-def test_what_is_wrong_with_the_options_is_one_line(options: dict[str, Any], message: str) -> None:
+def test_invalid_options_are_reported_in_one_line(options: dict[str, Any], message: str) -> None:
     with pytest.raises(SettingsError, match=message):
         made(**options)

@@ -1,4 +1,4 @@
-"""An HMAC in a header, as its sender describes it: GitHub's, those of RFC 4231, and templates."""
+"""An HMAC in a header: GitHub's, the vectors of RFC 4231, and templates of other senders."""
 
 import base64
 import hmac
@@ -30,8 +30,8 @@ def request(headers: dict[str, str], body: bytes = BODY) -> SignedRequest:
 # --------------------------------------------------------------------------------------- vectors
 
 
-def test_the_example_that_github_documents() -> None:
-    """docs.github.com, "Validating webhook deliveries"."""
+def test_the_documented_example_of_github_is_verified() -> None:
+    """The example of docs.github.com, "Validating webhook deliveries"."""
     github = verifier("github", [Key("a", b"It's a Secret to Everybody")], tolerance=300)
     signature = "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17"
     sent = SignedRequest({"x-hub-signature-256": signature}, b"Hello, World!")
@@ -108,7 +108,9 @@ RFC_4231 = [
 
 
 @pytest.mark.parametrize(("secret", "data", "sha256", "sha512"), RFC_4231)
-def test_the_vectors_of_rfc_4231(secret: bytes, data: bytes, sha256: str, sha512: str) -> None:
+def test_the_vectors_of_rfc_4231_are_verified(
+    secret: bytes, data: bytes, sha256: str, sha512: str
+) -> None:
     for algorithm, digest in (("sha256", sha256), ("sha512", sha512)):
         for encoding, text in (
             ("hex", digest),
@@ -124,7 +126,7 @@ def test_the_vectors_of_rfc_4231(secret: bytes, data: bytes, sha256: str, sha512
 
 
 @pytest.mark.parametrize(("encoding", "form"), [("base64", base64.b64encode), ("hex", None)])
-def test_a_secret_may_be_written_in_base64_or_hexadecimal(encoding: str, form: Any) -> None:
+def test_a_secret_may_be_in_base64_or_hexadecimal(encoding: str, form: Any) -> None:
     raw = bytes(range(32))
     written = form(raw) if form else raw.hex().encode()
     found = made({"header": "x-sig", "secret_encoding": encoding}, Key("a", written))
@@ -137,8 +139,8 @@ def test_a_secret_may_be_written_in_base64_or_hexadecimal(encoding: str, form: A
 # ------------------------------------------------------------------------------------- templates
 
 
-def test_the_example_that_slack_documents() -> None:
-    """docs.slack.dev, "Verifying requests from Slack"."""
+def test_the_documented_example_of_slack_is_verified() -> None:
+    """The example of docs.slack.dev, "Verifying requests from Slack"."""
     slack = made(SLACK, Key("a", b"8f742231b10e8888abcd99yyyzzz85a5"))
     body = (
         b"token=xyzz0WbapA4vBCDEFasx0q6G&team_id=T1DC2JH3J&team_domain=testteamnow"
@@ -156,7 +158,7 @@ def test_the_example_that_slack_documents() -> None:
     assert slack.signed_headers == set(headers)
 
 
-def test_a_template_has_fixed_text_and_an_id() -> None:
+def test_a_template_may_have_fixed_text_and_an_id() -> None:
     options = {
         "header": "x-sig",
         "template": "100%{{}}:{id}|{body}|{timestamp}",
@@ -174,7 +176,7 @@ def test_a_template_has_fixed_text_and_an_id() -> None:
             found.verify(request({**sent, name: sent[name][:-1] + "2"}), NOW)
 
 
-def test_a_time_in_milliseconds_is_one_too() -> None:
+def test_a_time_in_milliseconds_is_accepted() -> None:
     slack = made(SLACK)
     digest = hmac.digest(b"secret", b"v0:1700000000123:" + BODY, "sha256").hex()
     headers = {
@@ -204,27 +206,27 @@ def test_a_time_in_milliseconds_is_one_too() -> None:
         ({"header": "x", "timestamp_header": "y"}, "the template does not sign it"),
     ],
 )
-def test_what_is_wrong_with_the_options_is_one_line(options: dict[str, Any], message: str) -> None:
+def test_invalid_options_are_reported_in_one_line(options: dict[str, Any], message: str) -> None:
     with pytest.raises(SettingsError) as refused:
         made(options)
     assert message in str(refused.value)
     assert "\n" not in str(refused.value)
 
 
-def test_options_that_are_none_count_as_left_out() -> None:
+def test_options_that_are_none_count_as_unset() -> None:
     assert made({"header": "x-sig", "encoding": None, "template": None}).sign(BODY, "", NOW)
 
 
-def test_sha1_is_doubted() -> None:
+def test_sha1_causes_a_doubt() -> None:
     assert made({"header": "x", "algorithm": "sha256"}).doubts == ()
     (doubt,) = made({"header": "x", "algorithm": "sha1"}).doubts
-    assert "ask yours for sha256" in doubt
+    assert "ask the sender for sha256" in doubt
 
 
-# ------------------------------------------------------------------------------ what it looks at
+# ----------------------------------------------------------------------- signatures and headers
 
 
-def test_each_signature_of_the_header_is_looked_at() -> None:
+def test_each_signature_of_the_header_is_tried() -> None:
     found = made({"header": "x-sig", "prefix": "v1="})
     right = found.sign(BODY, "", NOW)["x-sig"]
     wrong = "v1=" + "0" * 64
@@ -240,7 +242,7 @@ def test_a_prefix_may_have_a_comma() -> None:
 
 
 @pytest.mark.parametrize("given", ["", "v0=aa", "aa", "=", ",,,", "ÿ", "\u0142"])
-def test_a_header_of_another_form_is_malformed(given: str) -> None:
+def test_a_header_in_another_form_is_malformed(given: str) -> None:
     with pytest.raises(Malformed):
         made({"header": "x-sig", "prefix": "v1="}).verify(request({"x-sig": given}), NOW)
 
@@ -256,7 +258,7 @@ def test_a_missing_header_is_malformed() -> None:
 @pytest.mark.parametrize(
     "time", ["", " 1700000000", "-1700000000", "1e9", "\u0661\u0667", "9" * 14, "1.0"]
 )
-def test_a_time_of_another_form_is_malformed(time: str) -> None:
+def test_a_time_in_another_form_is_malformed(time: str) -> None:
     slack = made(SLACK)
     sent = slack.sign(BODY, "", NOW) | {"x-slack-request-timestamp": time}
     with pytest.raises(Malformed, match="not a time"):
@@ -264,7 +266,7 @@ def test_a_time_of_another_form_is_malformed(time: str) -> None:
 
 
 @pytest.mark.parametrize("away", [300, -300])
-def test_the_tolerance_has_its_edges(away: float) -> None:
+def test_the_tolerance_is_inclusive(away: float) -> None:
     slack = made(SLACK)
     sent = slack.sign(BODY, "", NOW)
     assert slack.verify(request(sent), NOW + away) == "a"
@@ -275,7 +277,7 @@ def test_the_tolerance_has_its_edges(away: float) -> None:
 # ------------------------------------------------------------------------------------------ keys
 
 
-def test_keys_count_between_their_times() -> None:
+def test_keys_are_valid_between_their_times() -> None:
     old, new = Key("old", b"1", not_after=NOW), Key("new", b"2", not_before=NOW - 60)
     both = made({"header": "x-sig"}, new, old)
     by_old = made({"header": "x-sig"}, Key("old", b"1")).sign(BODY, "", NOW)
@@ -290,39 +292,39 @@ def test_keys_count_between_their_times() -> None:
     assert both.sign(BODY, "", NOW - 61) == by_old
 
 
-def test_one_secret_may_have_two_times() -> None:
+def test_one_secret_may_have_two_periods() -> None:
     early, late = Key("early", b"1", not_after=NOW), Key("late", b"1", not_before=NOW + 10)
     found = made({"header": "x-sig"}, early, late)
     sent = request(found.sign(BODY, "", NOW))
     assert (found.verify(sent, NOW), found.verify(sent, NOW + 10)) == ("early", "late")
     with pytest.raises(Unauthentic):
         found.verify(sent, NOW + 5)
-    with pytest.raises(UsageError, match="no key is valid now, of 'early', 'late'"):
+    with pytest.raises(UsageError, match="no key is valid now: 'early', 'late'"):
         found.sign(BODY, "", NOW + 5)
 
 
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
-        ([], "there is none"),
+        ([], "keys is empty"),
         ([Key("", b"x")], "empty id"),
-        ([Key("a", b"x"), Key("a", b"y")], "key 'a' is there twice"),
+        ([Key("a", b"x"), Key("a", b"y")], "two keys have the id 'a'"),
         ([Key("a", b"")], "key 'a': its secret is empty"),
         ([Key("a", b"x", not_before=2, not_after=1)], "not_after is before its not_before"),
         ([Key("a", public_key="whpk_x")], "key 'a': this scheme has no public keys"),
     ],
 )
-def test_keys_that_do_not_fit_are_refused_by_their_id(keys: list[Key], message: str) -> None:
+def test_invalid_keys_are_refused_with_their_id(keys: list[Key], message: str) -> None:
     with pytest.raises(SettingsError, match=message):
         verifier("hmac", keys, tolerance=300, options={"header": "x"})
 
 
-def test_a_scheme_that_is_not_known_is_refused() -> None:
+def test_an_unknown_scheme_is_refused() -> None:
     with pytest.raises(SettingsError, match=r"scheme 'githib' is not known; did you mean 'github'"):
         verifier("githib", [Key("a", b"x")], tolerance=300)
 
 
-# Template, and what was signed: id, time and body; and how else the same bytes could be cut.
+# Template; the signed id, time and body; and other ways to split the same bytes.
 SPLICED = [
     (
         "{id}.{timestamp}.{body}",
@@ -337,10 +339,10 @@ SPLICED = [
 
 
 @pytest.mark.parametrize(("template", "signed", "cut"), SPLICED)
-def test_the_same_bytes_cut_in_another_place_are_refused(
+def test_the_same_bytes_split_at_another_place_are_refused(
     template: str, signed: tuple[str, int, bytes], cut: tuple[str, int, bytes]
 ) -> None:
-    """Whoever captured a request would send a part of it again, under an id or a time of theirs."""
+    """A captured request could otherwise be sent in part, under another id or time."""
     options = {"header": "x-signature", "template": template, "timestamp_header": "x-time"}
     if "{id}" in template:
         options["id_header"] = "x-id"

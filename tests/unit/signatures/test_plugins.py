@@ -1,4 +1,4 @@
-"""Schemes of plugins, found by entry point: what is wrong with one is one line with its name."""
+"""Schemes of plugins, found by entry points; an error of one is a line with its name."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -36,7 +36,7 @@ def factory(keys, *, tolerance, options):
 
 @pytest.fixture
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
-    """Install a distribution of one module, whose entry point has a scheme's name."""
+    """Installs a distribution with one module; its entry point is named by a scheme."""
     monkeypatch.syspath_prepend(tmp_path)
     before = set(sys.modules)
 
@@ -52,7 +52,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
         del sys.modules[added]
 
 
-def test_a_plugin_has_a_scheme_of_its_own(install: Install) -> None:
+def test_a_plugin_adds_a_scheme(install: Install) -> None:
     install("good", GOOD)
     install("unasked", "raise RuntimeError", "other")
     key = Key("a", SECRET)
@@ -79,13 +79,13 @@ WRONG = {
     ),
     "kept": (
         GOOD.replace('{"x-length"}', '{"x-length", "authorization"}'),
-        "its signed_headers, which are kept, have secret ones: authorization",
+        "its signed_headers are stored, but have secret headers: authorization",
     ),
 }
 
 
 @pytest.mark.parametrize(("source", "message"), WRONG.values(), ids=WRONG)
-def test_what_is_wrong_with_a_plugin_is_one_line(
+def test_an_error_of_a_plugin_is_reported_in_one_line(
     install: Install, source: str, message: str
 ) -> None:
     install("wrong", source)
@@ -98,7 +98,7 @@ def test_what_is_wrong_with_a_plugin_is_one_line(
     assert "\n" not in text
 
 
-def test_keys_that_a_plugin_refuses_are_the_settings_mistake(install: Install) -> None:
+def test_keys_that_a_plugin_refuses_are_a_settings_error(install: Install) -> None:
     source = "from inboxd.errors import SettingsError\n"
     source += "def factory(keys, *, tolerance, options): raise SettingsError('no key fits.')"
     install("strict", source)
@@ -106,14 +106,14 @@ def test_keys_that_a_plugin_refuses_are_the_settings_mistake(install: Install) -
         verifier("length", [Key("a", SECRET)], tolerance=7)
 
 
-def test_a_scheme_of_two_plugins_names_both(install: Install) -> None:
+def test_a_scheme_of_two_plugins_is_refused_with_both_names(install: Install) -> None:
     install("one", GOOD)
     install("two", GOOD)
     with pytest.raises(PluginError, match=r"dist-one 1\.2, .* and dist-two 1\.2, .*: uninstall"):
         verifier("length", [Key("a", SECRET)], tolerance=7)
 
 
-def test_a_plugin_does_not_replace_a_scheme_of_ours(install: Install) -> None:
+def test_a_plugin_cannot_replace_a_built_in_scheme(install: Install) -> None:
     install("false_friend", GOOD, "github")
     assert verifier("github", [Key("a", SECRET)], tolerance=7).sign(b"", "", 0).keys() == {
         "x-hub-signature-256",
@@ -121,7 +121,7 @@ def test_a_plugin_does_not_replace_a_scheme_of_ours(install: Install) -> None:
     }
 
 
-def test_a_scheme_that_is_not_known_is_told_from_those_of_plugins(install: Install) -> None:
+def test_an_unknown_scheme_is_refused_with_those_of_plugins(install: Install) -> None:
     install("good", GOOD)
     with pytest.raises(SettingsError, match=r"scheme 'lenght' is not known; did you mean 'length'"):
         verifier("lenght", [Key("a", SECRET)], tolerance=7)

@@ -1,4 +1,4 @@
-"""Whatever the scheme: what was not signed is refused, by one of two errors."""
+"""All schemes: a request that was not signed is refused, with one of two errors."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -19,12 +19,12 @@ WHSEC = b"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
 
 class Case(NamedTuple):
-    """A scheme with a key that signs too."""
+    """A scheme with a key that can sign."""
 
     scheme: str
     key: Key
     options: dict[str, Any]
-    # Headers that are authenticated; those of hexadecimal digits may be of either case.
+    # Authenticated headers; hexadecimal digits may be of either case.
     signed: tuple[str, ...]
     is_body_signed: bool = True
 
@@ -128,7 +128,7 @@ VALUES = TEXTS | st.lists(PIECES | TEXTS, max_size=8).map("".join)
 
 @OF_A_CASE
 @given(data=st.data())
-def test_what_nobody_signed_is_refused(case: Case, data: st.DataObject) -> None:
+def test_an_unsigned_request_is_refused(case: Case, data: st.DataObject) -> None:
     found = made(case)
     sent = found.sign(BODY, ID, NOW)
     names = data.draw(st.sets(st.sampled_from(sorted(case.signed)), min_size=1))
@@ -141,14 +141,14 @@ def test_what_nobody_signed_is_refused(case: Case, data: st.DataObject) -> None:
 
 @OF_A_CASE
 @given(body=st.binary(max_size=200), id_=st.from_regex(r"[a-z]+_[A-Za-z0-9]+", fullmatch=True))
-def test_what_was_signed_is_accepted(case: Case, body: bytes, id_: str) -> None:
+def test_a_signed_request_is_accepted(case: Case, body: bytes, id_: str) -> None:
     found = made(case)
     sent = SignedRequest(found.sign(body, id_, NOW), body, "/in/a", from_trusted_proxy=True)
     assert found.verify(sent, NOW) == "a"
 
 
 @OF_A_CASE
-def test_another_key_is_refused_and_the_right_one_is_named_wherever_it_stands(case: Case) -> None:
+def test_the_matching_key_is_named_at_any_place_of_the_list(case: Case) -> None:
     text = case.key.secret.replace(b"MfKQ", b"NfKQ").replace(b"secret", b"tecret")
     if text == case.key.secret:
         text = b"whsec_" + b"QUFB" * 10 if text.startswith(b"whsk_") else text[:-1] + b"x"
@@ -164,7 +164,7 @@ def test_another_key_is_refused_and_the_right_one_is_named_wherever_it_stands(ca
 
 
 @OF_A_CASE
-def test_the_headers_that_are_kept_hold_no_secret(case: Case) -> None:
+def test_stored_headers_have_no_secret(case: Case) -> None:
     found = made(case)
     assert not found.signed_headers & found.secret_headers
     assert "authorization" in found.secret_headers

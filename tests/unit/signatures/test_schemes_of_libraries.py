@@ -1,9 +1,9 @@
-"""Each scheme beside the library of its senders: what that signs we accept, and we sign the same.
+"""Each scheme with the library of its senders: we accept its signatures, and make the same ones.
 
-The values are what these libraries computed, and accepted, of this key, id, time and body: stripe
+The values are what these libraries computed and accepted for this key, id, time and body: stripe
 23.1.0, standardwebhooks 1.1.1, svix 1.99.1, @octokit/webhooks-methods 6.0.0 and
-@shopify/shopify-api 13.1.0 of npm, slack_sdk 3.48.0 of PyPI. A test that signs and verifies with
-our own code alone would not notice a form that nobody else takes.
+@shopify/shopify-api 13.1.0 of npm, slack_sdk 3.48.0 of PyPI. Tests that sign and verify with our
+own code only would not notice a form that others refuse.
 """
 
 from typing import Any, NamedTuple
@@ -25,7 +25,7 @@ class Vector(NamedTuple):
     scheme: str
     secret: bytes
     sent: dict[str, str]
-    options: dict[str, Any] = {}  # noqa: RUF012 - none is changed
+    options: dict[str, Any] = {}  # noqa: RUF012 - no test changes it
 
 
 VECTORS = {
@@ -71,7 +71,7 @@ VECTORS = {
             "timestamp_header": "x-slack-request-timestamp",
         },
     ),
-    # Of this one the library refuses the form without the sign at its end.
+    # The library refuses the form without padding.
     "shopify": Vector(
         "hmac",
         b"hush",
@@ -83,7 +83,7 @@ OF_A_LIBRARY = pytest.mark.parametrize("vector", VECTORS.values(), ids=VECTORS)
 
 
 @OF_A_LIBRARY
-def test_what_the_library_signs_is_accepted(vector: Vector) -> None:
+def test_a_signature_of_the_library_is_accepted(vector: Vector) -> None:
     found = verifier(
         vector.scheme, [Key("1", vector.secret)], tolerance=300, options=vector.options
     )
@@ -94,14 +94,14 @@ def test_what_the_library_signs_is_accepted(vector: Vector) -> None:
 
 
 @OF_A_LIBRARY
-def test_we_sign_what_the_library_signs(vector: Vector) -> None:
+def test_our_signature_equals_the_library_s(vector: Vector) -> None:
     found = verifier(
         vector.scheme, [Key("1", vector.secret)], tolerance=300, options=vector.options
     )
     assert found.sign(BODY, ID, TIME + 0.9) == vector.sent
 
 
-# As Python's base64 and Go's encoding/base64 write them: with a sign for each byte that is missing.
+# Python's base64 and Go's encoding/base64 write padding: a sign for each missing byte.
 WRITTEN = {
     ("sha1", "base64"): "/d1AKz8PR8cw89c3aXairsJOj+0=",
     ("sha256", "base64"): "EvtX4sSa2qJwpxSx4H+xQR3N4rDiyrRKd7/y0LK+Ytw=",
@@ -117,9 +117,7 @@ WRITTEN = {
 
 
 @pytest.mark.parametrize(("algorithm", "encoding"), WRITTEN)
-def test_base64_goes_out_with_its_padding_and_comes_in_without_it(
-    algorithm: str, encoding: str
-) -> None:
+def test_base64_is_written_with_padding_and_accepted_without(algorithm: str, encoding: str) -> None:
     options = {"header": "x-sig", "algorithm": algorithm, "encoding": encoding}
     found = verifier("hmac", [Key("1", b"hush")], tolerance=300, options=options)
     written = WRITTEN[algorithm, encoding]

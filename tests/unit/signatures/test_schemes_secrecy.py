@@ -1,4 +1,4 @@
-"""No secret is in a repr, in a message, or in what a log would show of an error."""
+"""No secret is in a repr, in a message, or in the log of an error."""
 
 import traceback
 from typing import Any
@@ -25,7 +25,7 @@ def shown(error: BaseException) -> str:
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_what_is_made_of_a_secret_does_not_show_it(scheme: str) -> None:
+def test_reprs_of_verifiers_and_keys_have_no_secret(scheme: str) -> None:
     key = Key("a", SECRET.encode())
     found = verifier(scheme, [key], tolerance=300, options=SCHEMES[scheme])
     sent = {name: f"{value[:-4]}AAAA" for name, value in found.sign(b"{}", "m", 0).items()}
@@ -49,7 +49,7 @@ def test_what_is_made_of_a_secret_does_not_show_it(scheme: str) -> None:
         Key("a", SECRET.encode(), public_key=SECRET),
     ],
 )
-def test_a_key_that_does_not_fit_is_not_quoted(scheme: str, bad: Key) -> None:
+def test_an_invalid_key_is_not_quoted(scheme: str, bad: Key) -> None:
     error: InboxdError = SettingsError("it fits")
     try:
         verifier(scheme, [bad], tolerance=300, options=SCHEMES[scheme])

@@ -1,4 +1,4 @@
-"""Standard Webhooks and Svix: the published vectors, lists of signatures, keys that change."""
+"""Standard Webhooks and Svix: the published vectors, lists of signatures, changes of keys."""
 
 import base64
 import hmac
@@ -13,14 +13,14 @@ SECRET = b"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 ID, TIME, BODY = "msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330", b'{"test": 2432232314}'
 V1 = "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
 NOW = 1614265330.0
-# The pair of Svix' README; the `v1a` of the specification's example is made by it, of the same
+# The pair of Svix' README; with it the specification's example of `v1a` was made, for the same
 # message as above.
 PRIVATE = (
     b"whsk_6Xb/dCcHpPea21PS1N9VY/NZW723CEc77N4rJCubMbfVKIDij2HKpMKkioLlX0dRqSKJp4AJ6p9lMicMFs6Kvg=="
 )
 PUBLIC = "whpk_1SiA4o9hyqTCpIqC5V9HUakiiaeACeqfZTInDBbOir4="
 V1A = "v1a,hnO3f9T8Ytu9HwrXslvumlUpqtNVqkhqw/enGzPCXe5BdqzCInXqYXFymVJaA7AZdpXwVLPo3mNl8EM+m7TBAg=="
-# Signatures of nothing, from the libraries' tests.
+# A signature and a secret that match nothing here, from the libraries' tests.
 WRONG = "v1,Ceo5qEr07ixe2NLpvHk3FH9bwy/WavXrAFQ/9tdO6mc="
 OTHER = b"whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"
 
@@ -38,7 +38,7 @@ def request(signature: str = V1, *, prefix: str = "webhook", **other: str) -> Si
 
 
 @pytest.mark.parametrize(("scheme", "prefix"), [("standard_webhooks", "webhook"), ("svix", "svix")])
-def test_the_vector_of_the_libraries(scheme: str, prefix: str) -> None:
+def test_the_vector_of_the_libraries_is_verified(scheme: str, prefix: str) -> None:
     found = made(scheme=scheme)
     sent = request(prefix=prefix)
     assert found.verify(sent, NOW) == "a"
@@ -50,7 +50,7 @@ def test_the_vector_of_the_libraries(scheme: str, prefix: str) -> None:
         found.verify(other, NOW)
 
 
-def test_the_asymmetric_example_of_the_specification() -> None:
+def test_the_asymmetric_example_of_the_specification_is_verified() -> None:
     by_public = made(Key("pair", public_key=PUBLIC))
     assert by_public.verify(request(V1A), NOW) == "pair"
     assert made(Key("pair", PRIVATE)).sign(BODY, ID, NOW) == request(V1A).headers
@@ -70,8 +70,8 @@ def test_the_asymmetric_example_of_the_specification() -> None:
     ],
 )
 @pytest.mark.parametrize("prefix", ["", "whsec_"])
-def test_secrets_have_their_prefix_and_padding_or_not(prefix: str, text: str, padding: str) -> None:
-    """As the libraries' "signature verification with unpadded secret"."""
+def test_secrets_may_have_a_prefix_and_padding(prefix: str, text: str, padding: str) -> None:
+    """From the libraries' "signature verification with unpadded secret"."""
     whole = made(Key("a", f"{prefix}{text}{padding}".encode()))
     bare = made(Key("a", f"{prefix}{text}\n".encode()))
     raw = base64.b64decode(text + padding)
@@ -81,7 +81,7 @@ def test_secrets_have_their_prefix_and_padding_or_not(prefix: str, text: str, pa
     assert whole.verify(sent, NOW) == bare.verify(sent, NOW) == "a"
 
 
-# ------------------------------------------------------------------------------ several of them
+# -------------------------------------------------------------------------- several signatures
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_secrets_have_their_prefix_and_padding_or_not(prefix: str, text: str, pa
         f"nonsense , v1 {V1}",
     ],
 )
-def test_each_signature_of_the_list_is_looked_at(signatures: str) -> None:
+def test_each_signature_of_the_list_is_tried(signatures: str) -> None:
     assert made().verify(request(signatures), NOW) == "a"
 
 
@@ -113,7 +113,7 @@ def test_each_signature_of_the_list_is_looked_at(signatures: str) -> None:
         "v1,ÿ",
     ],
 )
-def test_others_are_refused(signatures: str) -> None:
+def test_wrong_signatures_are_refused(signatures: str) -> None:
     with pytest.raises(Unauthentic):
         made().verify(request(signatures), NOW)
     with pytest.raises(Unauthentic):
@@ -143,20 +143,20 @@ def test_a_sender_that_changes_its_key_signs_with_both() -> None:
     later = SignedRequest(sender.sign(BODY, ID, NOW + 10), BODY)
     assert later.headers["webhook-signature"].split()[1].startswith("v1a,")
     assert made(Key("p", public_key=PUBLIC)).verify(later, NOW) == "p"
-    # A secret that is over does not keep the pair from being looked at.
+    # An expired secret does not keep the pair from being tried.
     over, counts = Key("over", SECRET, not_after=NOW - 1), Key("pair", public_key=PUBLIC)
     assert made(over, counts).verify(request(f"{V1} {V1A}"), NOW) == "pair"
 
 
 @pytest.mark.parametrize("ids", ["ab", "ba"])
-def test_of_two_keys_that_signed_the_first_of_the_settings_is_named(ids: str) -> None:
+def test_the_first_of_two_matching_keys_is_named(ids: str) -> None:
     keys = {"a": Key("a", SECRET), "b": Key("b", OTHER)}
     found = made(*(keys[id_] for id_ in ids))
     sent = SignedRequest(found.sign(BODY, ID, NOW), BODY)
     assert found.verify(sent, NOW) == ids[0]
 
 
-def test_a_pair_counts_between_its_times() -> None:
+def test_a_pair_is_valid_between_its_times() -> None:
     found = made(Key("pair", public_key=PUBLIC, not_before=NOW, not_after=NOW + 60))
     assert found.verify(request(V1A), NOW) == found.verify(request(V1A), NOW + 60) == "pair"
     for now in (NOW - 0.1, NOW + 60.1):
@@ -164,7 +164,7 @@ def test_a_pair_counts_between_its_times() -> None:
             found.verify(request(V1A), now)
 
 
-def test_one_pair_may_have_two_times() -> None:
+def test_one_pair_may_have_two_periods() -> None:
     early, late = (
         Key("early", public_key=PUBLIC, not_after=NOW),
         Key("late", public_key=PUBLIC, not_before=NOW + 10),
@@ -179,20 +179,20 @@ def test_one_pair_may_have_two_times() -> None:
 
 
 @pytest.mark.parametrize("away", [300, -300])
-def test_the_tolerance_has_its_edges(away: float) -> None:
+def test_the_tolerance_is_inclusive(away: float) -> None:
     assert made().verify(request(), NOW + away) == "a"
     with pytest.raises(Malformed, match="more than 300 s"):
         made().verify(request(), NOW + away * 1.001)
 
 
 @pytest.mark.parametrize("time", ["", "hello", "1614265330.0", "+1614265330", "٣", "9" * 20])
-def test_a_time_of_another_form_is_malformed(time: str) -> None:
+def test_a_time_in_another_form_is_malformed(time: str) -> None:
     with pytest.raises(Malformed, match="is not a time"):
         made().verify(request(timestamp=time), NOW)
 
 
-def test_what_was_captured_is_not_cut_elsewhere() -> None:
-    """An id with a time at its end could be a piece of another request."""
+def test_a_captured_request_cannot_be_split_at_another_place() -> None:
+    """An id that ends with a time could be a part of another request."""
     body = b"1614265331.rest"
     sent = made().sign(body, ID, NOW)
     moved = {**sent, "webhook-id": f"{ID}.1614265330", "webhook-timestamp": "1614265331"}
@@ -213,7 +213,7 @@ def test_what_was_captured_is_not_cut_elsewhere() -> None:
         *(("svix", n, 24 <= n <= 75) for n in (23, 24, 75, 76)),
     ],
 )
-def test_secrets_have_the_length_that_the_specification_asks(
+def test_secrets_must_have_the_length_of_the_specification(
     scheme: str, length: int, fits: bool
 ) -> None:
     key = Key("a", b"whsec_" + base64.b64encode(b"k" * length))
@@ -239,13 +239,13 @@ def test_secrets_have_the_length_that_the_specification_asks(
         (Key("a", PRIVATE.replace(b"X0dR", b"aaaa")), "are not a pair"),
     ],
 )
-def test_a_key_that_does_not_fit_is_refused_by_its_id(key: Key, message: str) -> None:
+def test_an_invalid_key_is_refused_with_its_id(key: Key, message: str) -> None:
     with pytest.raises(SettingsError) as refused:
         made(key)
     assert str(refused.value).startswith("key 'a'")
     assert message in str(refused.value)
 
 
-def test_this_scheme_has_no_options() -> None:
+def test_an_option_of_this_scheme_is_refused() -> None:
     with pytest.raises(SettingsError, match="no option 'header'; it has: none"):
         verifier("svix", [Key("a", SECRET)], tolerance=300, options={"header": "x"})

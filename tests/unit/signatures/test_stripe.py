@@ -23,7 +23,7 @@ def made(*keys: Key) -> Verifier:
 
 
 def generated(timestamp: int = int(NOW), scheme: str = "v1", **changed: Any) -> str:
-    """As `generate_header` of those tests does it."""
+    """A header like those of `generate_header` in the library's tests."""
     payload, secret = changed.get("payload", PAYLOAD), changed.get("secret", SECRET)
     signed = b"%d.%s" % (timestamp, payload)
     signature = hmac.new(secret, msg=signed, digestmod=hashlib.sha256).hexdigest()
@@ -34,7 +34,7 @@ def verified(header: str, *keys: Key, now: float = NOW) -> str:
     return made(*keys).verify(SignedRequest({"stripe-signature": header}, PAYLOAD), now)
 
 
-def test_a_header_as_the_library_makes_it() -> None:
+def test_a_header_of_the_library_is_verified() -> None:
     assert verified(generated()) == "a"
     assert verified(generated() + ",v1=bad_signature") == "a"
     assert verified("v1=bad_signature," + generated() + ",v0=6ffbb59b") == "a"
@@ -51,7 +51,7 @@ def test_a_header_as_the_library_makes_it() -> None:
         generated(signature=""),
     ],
 )
-def test_what_no_key_has_signed_is_refused(header: str) -> None:
+def test_an_unsigned_header_is_refused(header: str) -> None:
     with pytest.raises(Unauthentic):
         verified(header)
 
@@ -64,24 +64,24 @@ def test_what_no_key_has_signed_is_refused(header: str) -> None:
         *(generated() + ",v1=x" * 16, generated().replace("t=", "t= "), "v1=\u0142,t=1700000000"),
     ],
 )
-def test_a_header_of_another_form_is_malformed(header: str) -> None:
+def test_a_header_in_another_form_is_malformed(header: str) -> None:
     with pytest.raises(Malformed):
         verified(header)
 
 
-def test_no_header_is_malformed() -> None:
+def test_a_missing_header_is_malformed() -> None:
     with pytest.raises(Malformed, match="no header stripe-signature"):
         made().verify(SignedRequest({}, PAYLOAD), NOW)
 
 
 @pytest.mark.parametrize("away", [10, -10])
-def test_the_tolerance_has_its_edges(away: int) -> None:
+def test_the_tolerance_is_inclusive(away: int) -> None:
     assert verified(generated(int(NOW) + away)) == "a"
     with pytest.raises(Malformed, match="more than 10 s"):
         verified(generated(int(NOW) + away + away // 10))
 
 
-def test_a_secret_that_is_rolled_signs_beside_the_new_one() -> None:
+def test_an_old_and_a_new_secret_may_sign_together() -> None:
     old, new = Key("old", b"whsec_1", not_after=NOW), Key("new", b"whsec_2")
     sent = made(new, old).sign(PAYLOAD, "", NOW)["stripe-signature"]
     assert sent.count("v1=") == 2

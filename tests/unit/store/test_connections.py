@@ -1,4 +1,4 @@
-"""What errors of the database mean, in whatever language, and what is said of them."""
+"""Errors of the database: their meaning in every language of the server, and their remedies."""
 
 import asyncpg
 import pytest
@@ -24,12 +24,12 @@ from inboxd.store.connections import (
         (asyncpg.InvalidCatalogNameError('database "x" does not exist'), "correct database.dsn"),
         (
             ConnectionError('PostgreSQL server at "db:5432" rejected SSL upgrade'),
-            "the server runs and has TLS (ssl = on)",
+            "enable TLS on it (ssl = on)",
         ),
         (OSError("refused"), "check that PostgreSQL runs there"),
     ],
 )
-def test_the_remedy_is_that_of_the_cause(error: Exception, advice: str) -> None:
+def test_remedy_fits_the_cause(error: Exception, advice: str) -> None:
     settings = Database.model_validate({"dsn": "postgresql://ada:hush@db/shop"})
     said = str(explain_connecting(error, settings))
     assert advice in said
@@ -39,7 +39,7 @@ def test_the_remedy_is_that_of_the_cause(error: Exception, advice: str) -> None:
 
 
 def _error(message: str, **fields: str) -> asyncpg.PostgresError:
-    """As the server sends it: by the letters of its protocol."""
+    """An error by the field letters of the server's protocol."""
     return asyncpg.PostgresError.new({"C": "23514", "M": message, **fields})
 
 
@@ -53,7 +53,7 @@ def _error(message: str, **fields: str) -> asyncpg.PostgresError:
         "",
     ],
 )
-def test_a_missing_partition_passes_whatever_the_server_calls_it(message: str) -> None:
+def test_missing_partition_is_known_in_every_language(message: str) -> None:
     error = _error(message, s="inboxd", t="receipts", R="ExecFindPartition")
     assert is_without_partition(error)
     assert is_passing(error)
@@ -70,7 +70,7 @@ def test_a_missing_partition_passes_whatever_the_server_calls_it(message: str) -
         {},
     ],
 )
-def test_another_check_is_a_refusal_even_if_it_talks_of_partitions(fields: dict[str, str]) -> None:
+def test_other_failed_check_is_a_refusal(fields: dict[str, str]) -> None:
     error = _error("there is no partition of relation that it violates", **fields)
     assert not is_passing(error)
     assert is_refusal(error)

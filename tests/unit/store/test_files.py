@@ -1,4 +1,4 @@
-"""The SQL files are found where a checkout and a wheel keep them."""
+"""SQL files are found in a checkout and in a wheel."""
 
 from pathlib import Path
 
@@ -7,12 +7,14 @@ import pytest
 from inboxd.store import files
 
 
-def test_finds_the_checkouts_files() -> None:
+def test_files_of_the_checkout_are_found() -> None:
     assert (files.migrations_folder() / "0001_tables.sql").is_file()
     assert any(files.sql_folder().rglob("*.sql"))
 
 
-def test_prefers_the_wheels_migrations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_migrations_of_the_wheel_are_preferred(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(files, "_PACKAGE", tmp_path)
     assert files.migrations_folder() == tmp_path.parent / "migrations"
     (tmp_path / "migrations").mkdir()

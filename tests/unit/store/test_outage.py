@@ -1,4 +1,4 @@
-"""An outage is a line when it begins, one a minute and one at its end, whoever meets it."""
+"""The log of an outage: one line at its begin, one each minute, one at its end."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ _log = get_logger("test")
 
 
 class Clock:
-    """Time as the test lets it pass."""
+    """A clock that the test moves."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -35,7 +35,7 @@ def outage(clock: Clock) -> Outage:
 
 
 def _lines(outage: Outage, clock: Clock, seconds: int) -> list[Any]:
-    """What is logged while all tasks fail twice a second."""
+    """The log lines of an outage of `seconds`: every task fails twice a second."""
     with capture_logs() as lines:
         for _ in range(2 * seconds):
             for task in TASKS:
@@ -46,7 +46,7 @@ def _lines(outage: Outage, clock: Clock, seconds: int) -> list[Any]:
     return lines
 
 
-def test_a_short_one_is_two_lines(outage: Outage, clock: Clock) -> None:
+def test_short_outage_is_two_lines(outage: Outage, clock: Clock) -> None:
     begins, ends = _lines(outage, clock, 24)
     assert (begins["event"], begins["log_level"]) == ("the database is away", "warning")
     assert "refused" in begins["reason"]
@@ -55,18 +55,18 @@ def test_a_short_one_is_two_lines(outage: Outage, clock: Clock) -> None:
     assert ends["lines_left_out"] == 24 * 2 * len(TASKS) - 1
 
 
-def test_a_long_one_is_one_more_a_minute(outage: Outage, clock: Clock) -> None:
+def test_long_outage_is_one_more_line_a_minute(outage: Outage, clock: Clock) -> None:
     events = [line["event"] for line in _lines(outage, clock, 200)]
     assert events == [
         "the database is away",
         *(["the database is still away"] * 3),
         "the database is back",
     ]
-    assert len(_lines(outage, clock, 5)) == 2, "the next one is another"
+    assert len(_lines(outage, clock, 5)) == 2, "the next outage is logged anew"
 
 
-def test_what_is_no_outage_is_told_each_time(outage: Outage) -> None:
-    """A session that was ended, a password that is wrong, a page that was refused."""
+def test_other_error_is_logged_each_time(outage: Outage) -> None:
+    """A wrong password, a broken connection, a bug: none of them is an outage."""
     for error in (
         DatabaseError("the password is wrong"),
         ConnectionResetError("cut"),

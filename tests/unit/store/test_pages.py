@@ -1,4 +1,4 @@
-"""How much of what handlers sent and emitted one statement takes."""
+"""Limits of the rows and characters that one statement writes for handlers."""
 
 from itertools import pairwise
 from typing import Any
@@ -29,7 +29,7 @@ LARGE = 4_000_000
         ([9 * LARGE, 1, 9 * LARGE, 9 * LARGE], [1, 3, 4]),
     ],
 )
-def test_a_statement_takes_so_many_rows_and_characters(sizes: list[int], ends: list[int]) -> None:
+def test_statement_has_bounded_rows_and_characters(sizes: list[int], ends: list[int]) -> None:
     cuts = list(pages(sizes))
     assert [cut.stop for cut in cuts] == ends
     assert [cut.start for cut in cuts[:1]] == [0][: len(cuts)]
@@ -37,7 +37,7 @@ def test_a_statement_takes_so_many_rows_and_characters(sizes: list[int], ends: l
 
 
 class _Connection:
-    """Counts the rows that each statement was given."""
+    """Counts the rows of each statement."""
 
     def __init__(self) -> None:
         self.rows: list[int] = []
@@ -46,7 +46,7 @@ class _Connection:
         self.rows.append(len(ids))
 
 
-async def test_what_is_large_goes_by_several_statements() -> None:
+async def test_large_rows_go_in_several_statements() -> None:
     connection: Any = _Connection()
     sql, parent = Statements("inboxd"), Parent("event", 1, Lineage(None, None, None))
     large, id_ = "x" * LARGE, UUID(int=1)

@@ -1,4 +1,4 @@
-"""Plugins' migrations are found without an import, and all that is wrong is one message."""
+"""Migrations of plugins are found without an import; all their problems are one message."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -42,14 +42,14 @@ def test_a_folder_in_a_package_is_found_without_importing_it(site: Path, is_pack
     assert [each.label for each in found.migrations] == ["0001_orders"]
 
 
-def test_plugins_come_by_name_and_only_those_that_are_wanted(site: Path) -> None:
+def test_only_wanted_plugins_are_found_by_name(site: Path) -> None:
     for name in ("zoo", "art", "mid"):
         install(site, name, NEVER, migrations=GOOD)
     assert [each.plugin for each in shipped_by(["zoo", "art", "other"])] == ["art", "zoo"]
     assert {"art", "mid", "zoo"} <= {each.plugin for each in shipped_by()}
 
 
-def test_what_is_no_sql_is_left_alone(site: Path) -> None:
+def test_other_files_are_ignored(site: Path) -> None:
     beside = {"__init__.py": "", "README.md": "", ".#0003_draft.sql": "", "0003_old.sql~": ""}
     install(site, "shop", NEVER, migrations=GOOD | beside)
     [folder] = shipped_by(["shop"])
@@ -70,15 +70,15 @@ def test_what_is_no_sql_is_left_alone(site: Path) -> None:
         ({"0001_a.sql": "-- transaction: nope\n"}, r"«-- transaction: nope» is not a valid header"),
         (
             {"0001_a.sql": "-- transaction: none\nCOPY shop.orders\n  from stdin;"},
-            r"0001_a\.sql: COPY … FROM STDIN has no place",
+            r"0001_a\.sql: COPY … FROM STDIN cannot run",
         ),
         (
             {"0001_a.sql": "-- transaction: none\nSELECT '\n-- '; COPY shop.orders FROM STDIN;"},
-            r"0001_a\.sql: COPY … FROM STDIN has no place",
+            r"0001_a\.sql: COPY … FROM STDIN cannot run",
         ),
         (
             {"0001_a.sql": "-- transaction: none\nSELECT 'COPY a FROM STDIN';"},
-            r"part of a string or a comment, word that otherwise",
+            r"part of a string or a comment, rephrase that",
         ),
         ({"0001_a.sql": b"-- \xff\n"}, r"0001_a\.sql cannot be read: .*save it as UTF-8"),
     ],
@@ -91,7 +91,7 @@ def test_a_wrong_folder_is_refused_by_name(
         shipped_by(["shop"])
 
 
-def test_a_line_of_comment_may_say_what_a_statement_may_not(site: Path) -> None:
+def test_comment_may_hold_words_of_refused_statements(site: Path) -> None:
     text = "-- transaction: none\n  -- No COPY a FROM STDIN here.\nVACUUM shop.orders;\n"
     install(site, "shop", NEVER, migrations={"0001_a.sql": text})
     [folder] = shipped_by(["shop"])
@@ -112,10 +112,10 @@ def test_two_distributions_of_one_name_are_both_named(site: Path) -> None:
     install(site, "copy", NEVER, points="[inboxd.migrations]\nshop = shop_migrations\n")
     with pytest.raises(PluginError, match=r"copy 1\.0 and shop 1\.0 both have migrations"):
         shipped_by(["shop"])
-    assert shipped_by(["another"]) == [], "what is not wanted is nobody's problem"
+    assert shipped_by(["another"]) == [], "migrations of unwanted plugins are not checked"
 
 
-def test_everything_wrong_is_said_at_once(site: Path) -> None:
+def test_all_problems_are_reported_at_once(site: Path) -> None:
     install(site, "shop", NEVER, migrations={"0002_a.sql": ""})
     install(site, "zoo", NEVER, migrations={"a.sql": ""})
     with pytest.raises(PluginError) as caught:

@@ -1,4 +1,4 @@
-"""The log's way out: who logs never waits, lines keep their order, what has no room is counted."""
+"""The log writer: callers never wait, lines keep their order, dropped lines are counted."""
 
 import fcntl
 import logging
@@ -16,12 +16,12 @@ WITHIN = 30.0
 
 @pytest.fixture
 def pipe() -> Iterator[tuple[int, int]]:
-    """A pipe of one page: the end that reads, and the end that writes."""
+    """A pipe of one page: its reading end and its writing end."""
     reading, writing = os.pipe()
     fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, 4096)
     yield reading, writing
     for end in (reading, writing):
-        with suppress(OSError):  # the test has closed it
+        with suppress(OSError):  # the test has closed this end
             os.close(end)
 
 
@@ -30,25 +30,25 @@ def record(text: str) -> logging.LogRecord:
 
 
 def read(end: int, until: str) -> list[str]:
-    """What comes, up to a line that begins so."""
+    """The lines up to the first one that begins with `until`."""
     lines: list[str] = []
-    with os.fdopen(os.dup(end), "rb", buffering=0) as file:  # what comes after it is the next one's
+    with os.fdopen(os.dup(end), "rb", buffering=0) as file:  # unbuffered: later lines stay
         while not lines or not lines[-1].startswith(until):
             lines.append(file.readline().decode().rstrip("\n"))
     return lines
 
 
-def test_who_logs_does_not_wait_and_what_has_no_room_is_reported(pipe: tuple[int, int]) -> None:
+def test_logging_does_not_wait_and_dropped_lines_are_reported(pipe: tuple[int, int]) -> None:
     reading, writing = pipe
     dropped: list[None] = []
     writer = LogWriter(writing, "utf-8", on_drop=lambda: dropped.append(None), room=20_000)
     told = [f"{n:>99}" for n in range(1000)]
-    for each in told:  # in this thread: it would not come to its end
+    for each in told:  # in this thread: waiting would block the test for ever
         writer.handle(record(each))
-    assert not writer.wait(within=0.01), "nobody has read anything"
-    lines = read(reading, until=f"{len(dropped)} log lines were left out")
+    assert not writer.wait(within=0.01), "the pipe is full and unread"
+    lines = read(reading, until=f"{len(dropped)} log lines were dropped")
     *kept, _ = lines
-    assert kept == sorted(set(kept)), "in their order, and once"
+    assert kept == sorted(set(kept)), "each line once, in order"
     assert kept[:200] == told[:200]
     assert len(kept) + len(dropped) == 1000
     assert 700 < len(dropped) <= 1000 - 200
@@ -56,7 +56,7 @@ def test_who_logs_does_not_wait_and_what_has_no_room_is_reported(pipe: tuple[int
     writer.close()
 
 
-def test_a_line_that_stands_still_while_it_is_formatted_holds_up_nobody(
+def test_slow_formatting_does_not_block_other_lines(
     pipe: tuple[int, int],
 ) -> None:
     reading, writing = pipe
@@ -81,7 +81,7 @@ def test_a_line_that_stands_still_while_it_is_formatted_holds_up_nobody(
     writer.close()
 
 
-def test_what_cannot_be_formatted_is_a_line_of_its_own(pipe: tuple[int, int]) -> None:
+def test_unformattable_record_becomes_its_own_line(pipe: tuple[int, int]) -> None:
     reading, writing = pipe
     writer = LogWriter(writing, "ascii", on_drop=lambda: None)
     writer.handle(logging.LogRecord("x", logging.INFO, __file__, 1, "%d", ("é",), None))
@@ -92,7 +92,7 @@ def test_what_cannot_be_formatted_is_a_line_of_its_own(pipe: tuple[int, int]) ->
     writer.close()
 
 
-def test_a_reader_that_has_gone_is_nobodys_failure(pipe: tuple[int, int]) -> None:
+def test_closed_reader_fails_no_caller(pipe: tuple[int, int]) -> None:
     reading, writing = pipe
     os.close(reading)
     dropped: list[None] = []
@@ -103,8 +103,8 @@ def test_a_reader_that_has_gone_is_nobodys_failure(pipe: tuple[int, int]) -> Non
     writer.close()
 
 
-def test_a_file_that_does_not_wait_is_waited_for(pipe: tuple[int, int]) -> None:
-    """Who shares it may have made it so."""
+def test_nonblocking_file_is_waited_for(pipe: tuple[int, int]) -> None:
+    """Another process that shares the file may have made it non-blocking."""
     reading, writing = pipe
     os.set_blocking(writing, False)
     writer = LogWriter(writing, "utf-8", on_drop=lambda: None)
@@ -118,7 +118,7 @@ def test_a_file_that_does_not_wait_is_waited_for(pipe: tuple[int, int]) -> None:
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_process_that_was_forked_writes_its_own_lines(pipe: tuple[int, int]) -> None:
-    """And leaves those that wait to the process that has them."""
+    """The parent writes the lines that were waiting at the fork."""
     reading, writing = pipe
     writer = LogWriter(writing, "utf-8", on_drop=lambda: None)
     told = [f"{n:>99}" for n in range(100)]

@@ -1,4 +1,4 @@
-"""Logs: ids, formats, levels at run time, and nothing that must not be seen."""
+"""Logs: ids, formats, levels at run time, and values that must be hidden."""
 
 import io
 import json
@@ -21,10 +21,10 @@ from inboxd.telemetry import logs
 
 @pytest.fixture
 def stream() -> Iterator[io.StringIO]:
-    """Send logs as JSON to a text; put everything back afterwards."""
+    """Send logs as JSON to a text; restore the logging afterwards."""
     root, showwarning = logging.getLogger(), warnings.showwarning
     handlers, level = root.handlers[:], root.level
-    root.handlers[:] = []  # `configure` closes those it finds, and these are pytest's
+    root.handlers[:] = []  # `configure` closes handlers; these belong to pytest
     text = io.StringIO()
     logs.configure("info", "json", worker="w1", stream=text)
     yield text
@@ -150,7 +150,7 @@ def test_libraries_that_chatter_are_quiet_below_debug(stream: io.StringIO) -> No
     assert [line["message"] for line in lines(stream)] == ["seen"]
 
 
-def test_console_lines_are_short_and_have_times_as_the_command_line_has(
+def test_console_lines_are_short_with_times_of_the_command_line(
     monkeypatch: pytest.MonkeyPatch, stream: io.StringIO
 ) -> None:
     monkeypatch.setenv("TZ", "UTC")
@@ -163,7 +163,7 @@ def test_console_lines_are_short_and_have_times_as_the_command_line_has(
     assert re.fullmatch(
         r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ \[info +\] ready events=1 worker=vm", ours
     )
-    assert "[shop.plugin]" in theirs, "whose line it is, if it is not ours"
+    assert "[shop.plugin]" in theirs, "lines of other loggers show their logger"
     monkeypatch.undo()
     time.tzset()
 
@@ -172,7 +172,7 @@ def test_console_without_a_terminal_has_no_colours(stream: io.StringIO) -> None:
     text = io.StringIO()
     logs.configure("info", "console", stream=text)
     try:
-        fail("short", payload="hunter" + "2")  # a local variable that a rich traceback would show
+        fail("short", payload="hunter" + "2")  # rich tracebacks would show this local variable
     except ValueError:
         logs.get_logger("x").exception("failed", payload="hunter2", rows=3)
     assert "\x1b" not in text.getvalue()
@@ -194,7 +194,7 @@ def test_auto_is_json_unless_a_terminal(stream: io.StringIO) -> None:
     assert "\x1b" in terminal.getvalue()
 
 
-def test_inside_another_program_lines_go_to_its_logging_and_hide_what_they_must(
+def test_embedded_lines_go_to_the_logging_of_the_program_without_secrets(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     structlog.reset_defaults()
@@ -204,7 +204,7 @@ def test_inside_another_program_lines_go_to_its_logging_and_hide_what_they_must(
             logs.get_logger("inboxd.test").info("ready", dsn="postgresql://u:secret@h/d", rows=2)
         configured = structlog.get_config()["processors"]
         logs.join()
-        assert structlog.get_config()["processors"] is configured, "it is left alone"
+        assert structlog.get_config()["processors"] is configured, "the second call changes nothing"
     finally:
         structlog.reset_defaults()
     (record,) = caplog.records
@@ -212,8 +212,8 @@ def test_inside_another_program_lines_go_to_its_logging_and_hide_what_they_must(
     assert record.getMessage() == "event='ready' dsn='[removed]' rows=2 command_id=7"
 
 
-def test_lines_that_are_gathered_leave_the_log_as_it_was() -> None:
-    """What is not configured stays so: the log of tests looks there."""
+def test_collected_lines_leave_the_logging_unchanged() -> None:
+    """Tests find log lines only as long as structlog is not configured."""
     structlog.reset_defaults()
     with logs.collected("info") as lines:
         logs.get_logger("a").info("gathered")
@@ -223,7 +223,7 @@ def test_lines_that_are_gathered_leave_the_log_as_it_was() -> None:
 
 @pytest.mark.parametrize("style", ["json", "console"])
 def test_no_value_moves_the_cursor(stream: io.StringIO, style: logs.Style) -> None:
-    """A terminal obeys ESC, and the same as one character of C1; and it turns what bidi says."""
+    """Terminals obey ESC and its C1 form; bidi characters turn text around."""
     text = io.StringIO()
     logs.configure("info", style, stream=text)
     wild = "a\x1b[31m\x9b31m\u202e\x7f\r\x00"

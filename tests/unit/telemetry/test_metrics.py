@@ -1,8 +1,7 @@
-"""Metrics: names, units, bounds, and the page that must not drift."""
+"""Metrics: names, units and limits."""
 
 import re
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -11,12 +10,10 @@ from prometheus_client import CollectorRegistry, Metric, generate_latest
 from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
-from inboxd.daemon.merged import FAMILIES
 from inboxd.telemetry import tally as tally_module
 from inboxd.telemetry.metrics import CommandBacklog, EventBacklog, Metrics
 from inboxd.telemetry.tally import OTHER, Tally
 
-DOCS = Path(__file__).parents[3] / "docs" / "metrics.md"
 MINUTE = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
 
 
@@ -37,37 +34,11 @@ _OF_ROWS = ("inboxd_page_rows", "inboxd_chunk_events", "inboxd_webhook_page_rece
 _OF_TIME = ("_duration_seconds", "_lag_seconds", "_age_seconds", "_timestamp_seconds")
 
 
-def test_two_daemons_in_one_process_do_not_meet(metrics: Metrics) -> None:
+def test_two_daemons_in_one_process_have_separate_metrics(metrics: Metrics) -> None:
     other = Metrics("1.2.3")
     other.wakeups.labels("event", "notify").inc()
     assert value(other.registry, "inboxd_wakeups_total", kind="event", cause="notify") == 1
     assert value(metrics.registry, "inboxd_wakeups_total", kind="event", cause="notify") is None
-
-
-def test_page_lists_every_metric_with_type_labels_and_meaning(metrics: Metrics) -> None:
-    rows = dict(re.findall(r"(?m)^\| `(inboxd_\w+)` \| (.+) \|$", DOCS.read_text("utf-8")))
-    expected = {}
-    labels = dict(_labels(metrics))
-    for family in own_families(metrics):
-        name = f"{family.name}_total" if family.type == "counter" else family.name
-        shown = ", ".join(f"`{label}`" for label in labels[family.name]) or "-"
-        expected[name] = f"{family.type} | {shown} | {family.documentation}"
-    for name, kind, (label,), text in FAMILIES:  # a supervisor's
-        expected[name] = f"{kind} | `{label}` | {text}"
-    assert rows == expected
-
-
-def _labels(metrics: Metrics) -> list[tuple[str, tuple[str, ...]]]:
-    # Families do not tell their labels until they have samples, so ask the metrics themselves.
-    rooms = (
-        *(metrics, metrics.webhooks, metrics.relays, metrics.messages),
-        *(metrics.samples, metrics.statement),
-    )
-    own = [each for room in rooms for each in vars(room).values()]
-    known = [*own, *metrics.tally.describe(), *metrics.samples.describe()]
-    build = ("inboxd_build_info", ("version", "python"))
-    named = [(getattr(m, "_name", getattr(m, "name", "")), m) for m in known]
-    return [build, *((name, tuple(m._labelnames)) for name, m in named if name)]
 
 
 def test_names_and_help_follow_the_rules(metrics: Metrics) -> None:
@@ -167,7 +138,7 @@ def test_the_backlog_is_replaced(metrics: Metrics) -> None:
         ("inboxd_event_backlog_age_seconds", "news", "a", "pending"): 3,
         ("inboxd_event_backlog_rows", "", "a", "failed"): 2,
         ("inboxd_event_backlog_rows", "late", "b", "kept"): 4,
-        # Late is what a worker could handle.
+        # The backlog age counts only events that a worker can handle.
         ("inboxd_kept_event_age_seconds", "late", "b", None): 9,
         ("inboxd_kept_event_age_seconds", "lines", "", None): 8,
         ("inboxd_event_backlog_rows", "mails", "c", "pending"): 1,
@@ -177,7 +148,7 @@ def test_the_backlog_is_replaced(metrics: Metrics) -> None:
     assert (sample.labels, sample.value) == ({"name": "brevo"}, 6)
     assert not ages["inboxd_command_backlog_age_seconds"]
     family = next(f for f in own_families(metrics) if f.name == "inboxd_command_backlog_rows")
-    assert len(family.samples) == 601, "samples have a bound, and lose nothing here"
+    assert len(family.samples) == 601, "all 601 samples fit the limit"
 
 
 def test_schedules_are_replaced(metrics: Metrics) -> None:
@@ -188,7 +159,7 @@ def test_schedules_are_replaced(metrics: Metrics) -> None:
     assert value(metrics.registry, name, schedule="old") is None
 
 
-def test_no_series_says_when_another_was_born(metrics: Metrics) -> None:
+def test_no_created_series_are_shown(metrics: Metrics) -> None:
     metrics.wakeups.labels("event", "notify").inc()
     metrics.claim_duration.labels("event").observe(1)
     assert value(metrics.registry, "inboxd_claim_duration_seconds_count", kind="event") == 1

@@ -24,7 +24,7 @@ def looks(blockage: Blockage, beats: list[int], elapsed: float = BEAT) -> list[L
     return [v for n in beats if (v := blockage.look(n, elapsed)) is not LoopState.FINE]
 
 
-def test_each_bound_is_told_once_for_each_blockage() -> None:
+def test_each_limit_is_reported_once_for_each_blockage() -> None:
     blockage = Blockage(warn_after=1.0, stall_after=2.0)
     assert looks(blockage, [1] * 30) == [LoopState.BLOCKED, LoopState.STALLED]
     assert looks(blockage, [2] * 15) == [LoopState.BLOCKED]
@@ -42,7 +42,7 @@ def test_a_stopped_process_has_not_stalled() -> None:
 
 
 @pytest.mark.anyio
-async def test_names_the_handler_that_blocks_then_stalls(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_blocking_handler_is_named_before_the_stall(monkeypatch: pytest.MonkeyPatch) -> None:
     stalled = threading.Event()
     told: list[str] = []
     warned: list[dict[str, object]] = []
@@ -53,7 +53,7 @@ async def test_names_the_handler_that_blocks_then_stalls(monkeypatch: pytest.Mon
 
     def on_stall(description: str) -> None:
         told.append(description)
-        if "no handler" not in description:  # else it was the machine
+        if "no handler" not in description:  # a slow machine stalls without a handler
             stalled.set()
 
     monkeypatch.setattr(monitor_module, "_log", Log())
@@ -64,7 +64,7 @@ async def test_names_the_handler_that_blocks_then_stalls(monkeypatch: pytest.Mon
     async def handler() -> None:
         monitor.running[asyncio.current_task()] = Running("command", "school.send", 42)
         await anyio.lowlevel.checkpoint()  # another handler may run in between
-        assert stalled.wait(patient())  # blocks the loop, on purpose
+        assert stalled.wait(patient())  # blocks the loop intentionally
 
     async def innocent() -> None:
         monitor.running[asyncio.current_task()] = Running("command", "school.other", 43)
@@ -103,7 +103,7 @@ async def test_lag_is_measured_while_the_loop_runs_and_no_longer() -> None:
 
 @pytest.fixture(params=["path", "abstract"])
 def manager(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[socket.socket, str]]:
-    """Give a socket as systemd's, and its address as in the environment."""
+    """A socket that stands for systemd's, and its address as in the environment."""
     if request.param == "path":
         address = str(tmp_path / "notify")
         bound = address
@@ -133,7 +133,7 @@ def test_states_as_the_protocol_wants_them(manager: tuple[socket.socket, str]) -
 def test_without_a_manager_nothing_happens(
     address: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No state is sent anywhere, nothing stays open, and none of the calls fails."""
+    """Without a reachable manager the calls do not fail, send nothing, and leave no socket open."""
     opened: list[socket.socket] = []
     sent: list[int] = []
 
@@ -153,7 +153,9 @@ def test_without_a_manager_nothing_happens(
         state()
     notifier.status("12 rows")
     reachable = address is not None and address.startswith("/")
-    assert len(opened) == (len(states) + 1 if reachable else 0), "there is nobody to tell"
+    assert len(opened) == (len(states) + 1 if reachable else 0), (
+        "a socket only for a reachable path"
+    )
     assert sent == []
     assert [each.fileno() for each in opened] == [-1] * len(opened)
 
@@ -195,6 +197,6 @@ async def test_watchdog_is_fed_only_while_healthy(manager: tuple[socket.socket, 
 
 
 @pytest.mark.anyio
-async def test_no_watchdog_asked_returns_at_once() -> None:
+async def test_feeding_without_a_watchdog_returns_at_once() -> None:
     with bounded():
         await Notifier({}).feed_watchdog(lambda: True)

@@ -1,4 +1,4 @@
-"""The tally: what it drains for the database, its bounds, and what a row costs."""
+"""The tally: the statistics that it drains, its limits, and its cost for each row."""
 
 import timeit
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from inboxd.telemetry.tally import OTHER, PERIOD, Statistic, StatisticKey, Tally
 
 @dataclass
 class Clock:
-    """Seconds that pass when a test says so."""
+    """A clock that the test moves."""
 
     now: float = 1_203.0
 
@@ -25,7 +25,7 @@ class Clock:
 
 
 def of(*seconds: float) -> Durations:
-    """What was counted of these."""
+    """The durations of these seconds."""
     found = Durations()
     if seconds:
         found.fold(sorted(seconds), max(0.0, sum(seconds)))
@@ -33,7 +33,7 @@ def of(*seconds: float) -> Durations:
 
 
 def key(kind: str, lane: str, type_: str, outcome: str, **more: object) -> StatisticKey:
-    """Of something that was counted at 1,200 seconds."""
+    """The key of rows that were counted at second 1,200."""
     given = {"counted_at": 1_200.0, "after": "", "tenant": None, **more}
     return StatisticKey(kind=kind, lane=lane, type=type_, outcome=outcome, **given)  # type: ignore[arg-type]
 
@@ -42,7 +42,7 @@ def value(registry: CollectorRegistry, name: str, **labels: str) -> float | None
     return registry.get_sample_value(name, labels)
 
 
-def test_statistics_are_drained_once_by_lane_with_how_long_it_took() -> None:
+def test_statistics_are_drained_once_by_lane_with_durations() -> None:
     tally = Tally(Clock())
     for run, wait in ((1.0, 0.25), (3.0, 0.5)):
         tally.add("event", "a", "succeeded", run, wait, "news", 10.0)
@@ -58,12 +58,12 @@ def test_statistics_are_drained_once_by_lane_with_how_long_it_took() -> None:
     assert tally.drain_statistics() == []
 
 
-def test_what_is_reprocessed_is_told_apart_and_timed_from_its_creation() -> None:
+def test_reprocessed_rows_are_counted_separately_and_timed_from_creation() -> None:
     tally, registry = Tally(Clock()), CollectorRegistry()
     registry.register(tally)
     tally.declare("command", "a", "q")
     again = {"kind": "command", "type": "a", "after": "replay", "outcome": "succeeded"}
-    assert value(registry, "inboxd_reprocessed_total", **again) == 0, "it is shown from 0 on"
+    assert value(registry, "inboxd_reprocessed_total", **again) == 0, "a declared type begins at 0"
     tally.add("command", "a", "succeeded", 1.0, 0.0, "q", 9.0)
     tally.add("command", "a", "succeeded", 2.0, 0.0, "q", 98.0, "replay")
     tally.add("command", "a", "failed", 4.0, 0.0, "q", 500.0, "retry")
@@ -93,11 +93,11 @@ def test_stories_are_timed_by_the_type_that_ended_them(monkeypatch: pytest.Monke
     tally.end_story("event", "third", 1.0)
     name, pay = "inboxd_story_duration_seconds", {"kind": "command", "type": "pay"}
     assert value(registry, f"{name}_sum", **pay) == 120.5
-    assert value(registry, f"{name}_bucket", **pay, le="60.0") == 2, "within a minute"
+    assert value(registry, f"{name}_bucket", **pay, le="60.0") == 2, "two stories within a minute"
     assert value(registry, f"{name}_count", kind="event", type=OTHER) == 1
 
 
-def test_statistics_that_could_not_be_written_come_again_by_the_minute() -> None:
+def test_unwritten_statistics_are_drained_again_by_period() -> None:
     clock = Clock(1_203.0)
     tally = Tally(clock)
     for _ in range(3):
@@ -112,7 +112,7 @@ def test_statistics_that_could_not_be_written_come_again_by_the_minute() -> None
     ]
 
 
-def test_statistics_nobody_drains_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_undrained_statistics_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tally_module, "MAX_STATISTICS", 3)
     tally = Tally()
     for number in range(5):
@@ -120,7 +120,7 @@ def test_statistics_nobody_drains_are_bounded(monkeypatch: pytest.MonkeyPatch) -
     assert [row.key.type for row in tally.drain_statistics()] == ["t2", "t3", "t4"]
 
 
-def test_rows_nobody_folds_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unfolded_rows_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tally_module, "MAX_UNFOLDED", 4)
     tally = Tally()
     for _ in range(9):
@@ -129,13 +129,13 @@ def test_rows_nobody_folds_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def tenants_of(tally: Tally, *names: str | None) -> list[tuple[str | None, int]]:
-    """What is drained of one row of each, by tenant."""
+    """Count one row of each tenant, and drain the counts by tenant."""
     for name in names:
         tally.add("event", "a", "failed", 1.0, 0.0, "t", 0.0, "", name)
     return [(row.key.tenant, row.rows) for row in tally.drain_statistics()]
 
 
-def test_tenants_are_told_apart_as_long_as_there_is_room() -> None:
+def test_tenants_are_counted_by_name_while_there_is_room() -> None:
     tally = Tally(most_tenants=3)
     assert tenants_of(tally, "a", None, "b", "a") == [("a", 2), (None, 1), ("b", 1)]
     tally.admit_tenants({"a", "z"})
@@ -144,21 +144,21 @@ def test_tenants_are_told_apart_as_long_as_there_is_room() -> None:
     assert tenants_of(tally, "a", "b", "y") == [("a", 1), (OTHER, 1), ("y", 1)]
 
 
-def test_who_counts_for_many_rows_at_once_keeps_to_the_same_places() -> None:
-    """A chunk counts a stretch of a line by tenant before it counts rows."""
+def test_places_of_tenants_are_shared_with_counts_of_many_rows() -> None:
+    """A chunk counts many rows of a tenant at once, before its single rows."""
     tally = Tally(most_tenants=2)
     named = {tally.place_of(tenant) for tenant in ("a", None, *map(str, range(1_000)))}
     assert named == {"a", None, "0", OTHER}
-    assert tally.place_of(OTHER) == OTHER, "what is counted with others takes no place"
+    assert tally.place_of(OTHER) == OTHER, "OTHER takes no place"
     assert tenants_of(tally, "a", OTHER, "1", "0") == [("a", 1), (OTHER, 2), ("0", 1)]
 
 
-def test_without_room_for_any_tenant_none_is_told_apart() -> None:
+def test_without_room_no_tenant_is_counted_by_name() -> None:
     assert tenants_of(Tally(most_tenants=0), "a", None, "b") == [(None, 3)]
 
 
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.floats(0, 1e5), st.floats(-1, 1e5))))
-def test_however_it_is_folded_the_same_is_counted(rows: list[tuple[str, float, float]]) -> None:
+def test_counts_do_not_depend_on_folding(rows: list[tuple[str, float, float]]) -> None:
     once, often = Tally(Clock()), Tally(Clock())
     for type_, run, age in rows:
         for tally in (once, often):
@@ -178,7 +178,7 @@ def test_however_it_is_folded_the_same_is_counted(rows: list[tuple[str, float, f
 
 
 class PlainCount:
-    """The least that a row could cost: one count per name, without figures or bounds."""
+    """The minimal cost of a row: one count for each name, without durations or limits."""
 
     def __init__(self) -> None:
         self.counts: dict[tuple[object, ...], int] = {}
@@ -189,14 +189,14 @@ class PlainCount:
 
 
 def processor_seconds(counter: Tally | PlainCount, tenant: str | None) -> float:
-    """What 20,000 rows cost a counter, once."""
+    """The processor time of 20,000 rows."""
 
     def count() -> None:
         for number in range(20_000):
             run = 0.001 * (number % 50)
             counter.add("event", "a.b", "succeeded", run, 0.01, "default", 0.5, "", tenant)
 
-    # Processor time: other processes may keep the machine busy.
+    # Processor time does not count other processes.
     return timeit.Timer(count, timer=process_time).timeit(number=1)
 
 

@@ -1,4 +1,4 @@
-"""A test gives resources by their types: fakes, and no lifespan is opened."""
+"""A test gives resources by their types: fakes replace them, and no lifespan is opened."""
 
 from collections.abc import AsyncIterator, Callable
 from typing import Annotated, Any
@@ -22,14 +22,12 @@ pytestmark = pytest.mark.anyio
 
 
 class Client:
-    """A resource."""
-
     def name(self) -> str:
         return "real"
 
 
 class Fake:
-    """Not even a subclass."""
+    """Unrelated to `Client` by inheritance."""
 
     def name(self) -> str:
         return "fake"
@@ -88,7 +86,7 @@ def thread(command: Any, ctx: BlockingCommandContext, http: Client) -> str:
     ],
     ids=["event", "as command", "chunk"],
 )
-async def test_handlers_get_what_the_test_gives(run: Callable[..., Any]) -> None:
+async def test_handlers_get_the_resources_of_the_test(run: Callable[..., Any]) -> None:
     result = await run({Client: Fake()})
     assert result.outcome == Succeeded()
     assert [sent.payload for sent in result.commands] == [{"by": "fake"}]
@@ -96,7 +94,7 @@ async def test_handlers_get_what_the_test_gives(run: Callable[..., Any]) -> None
         await run(None)
 
 
-async def test_each_type_has_its_own() -> None:
+async def test_each_type_has_its_own_resource() -> None:
     given = {Client: Client(), Bank: Fake()}
     result = await run_command(handlers, "shop.pay", {}, resources=given)
     assert result.outcome == Succeeded('"fake real"')
@@ -111,7 +109,7 @@ async def test_a_type_that_no_lifespan_yields_is_a_mistake() -> None:
         await run_command(handlers, "shop.thread", {}, resources={Fake: Fake()})
 
 
-async def test_middleware_gets_it_too() -> None:
+async def test_middleware_gets_resources() -> None:
     wrapped = Handlers("wrapped")
     wrapped.lifespan(client)
 

@@ -1,4 +1,4 @@
-"""`inboxd.testing` does without PostgreSQL what the daemon does with it."""
+"""`inboxd.testing` runs handlers as the daemon does, without PostgreSQL."""
 
 import threading
 from typing import Any, cast
@@ -43,14 +43,10 @@ pytestmark = pytest.mark.anyio
 
 
 class Created(BaseModel):
-    """An event."""
-
     id: int
 
 
 class Send(BaseModel):
-    """A command."""
-
     to: int
 
 
@@ -114,7 +110,7 @@ async def tagged(call: Call, proceed: Proceed) -> object:
     return result if result is None else {"by": call.type, "result": result}
 
 
-async def test_an_event_and_what_it_sends() -> None:
+async def test_event_and_the_commands_that_it_sends() -> None:
     result = await run_event(handlers, "a.created", {"id": 3}, tenant="acme")
     assert result.outcome == Succeeded()
     (sent,) = result.commands
@@ -122,8 +118,8 @@ async def test_an_event_and_what_it_sends() -> None:
     assert (sent.draft.delay, sent.draft.tenant) == (5, "acme")
 
 
-async def test_what_is_emitted_is_seen() -> None:
-    """By a command, by each of two handlers of an event, by a chunk; nothing of what failed."""
+async def test_emitted_events_are_in_the_result() -> None:
+    """Emitted by a command, by two handlers of an event, by a chunk; not by a failed handler."""
     telling = Handlers("telling")
 
     @telling.event("a.removed")
@@ -253,7 +249,7 @@ async def test_mistakes_of_the_test_are_raised() -> None:
     with pytest.raises(UsageError, match="No such column: tennant"):
         await run_event(handlers, "a.created", {"id": 1}, tennant="acme")
     wrong = Handlers("wrong")
-    wrong.event("a.b")(compute)  # type: ignore[type-var] # the mistake under test
+    wrong.event("a.b")(compute)  # type: ignore[type-var] # the tested mistake
     with pytest.raises(PluginError, match="takes the event or command, and its context"):
         await run_event(wrong, "a.b", {})
 
@@ -308,7 +304,7 @@ def sync_(command: None, ctx: BlockingCommandContext) -> Any:
     return ctx.result("count")
 
 
-async def test_a_batch_is_seen_with_what_follows_it() -> None:
+async def test_batch_is_in_the_result_with_its_follow_up() -> None:
     result = await run_event(grouping, "a.created", {"id": 2})
     (batch,) = result.batches
     assert (batch.name, [sent.payload for sent in batch.commands]) == (
@@ -319,7 +315,7 @@ async def test_a_batch_is_seen_with_what_follows_it() -> None:
     assert [sent.type for sent in result.commands] == ["alone"]
 
 
-async def test_a_workflow_is_seen_with_what_its_steps_wait_for() -> None:
+async def test_workflow_is_in_the_result_with_its_edges() -> None:
     result = await run_event(grouping, "a.seeded", {"id": 1})
     (workflow,) = result.workflows
     assert {name: step.after for name, step in workflow.steps.items()} == {
@@ -354,7 +350,7 @@ async def test_batches_made_elsewhere_and_results_of_earlier_steps() -> None:
     assert sync.outcome == Succeeded("4")
 
 
-async def test_a_result_that_is_not_there_is_named() -> None:
+async def test_missing_result_is_named() -> None:
     result = await run_command(grouping, "grouping.sync", None)
     assert "no result of 'count': this command is in no workflow" in str(result.error)
     result = await run_command(grouping, "grouping.sync", None, results={})

@@ -1,4 +1,4 @@
-"""What tests see of `run_event` and its like: which topic, which time, how a result is shown."""
+"""Results of `run_event`, `run_chunk` and `run_command`: topics, times, representation."""
 
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
@@ -25,14 +25,10 @@ handlers.topic("hours", mode="batch", age="1h")
 
 
 class Paid(BaseModel):
-    """An event."""
-
     order_id: int = 1
 
 
 class Act(BaseModel):
-    """A command."""
-
     how: str = "well"
 
 
@@ -69,7 +65,7 @@ async def count_orders(_command: Act, ctx: CommandContext) -> int:
 
 
 async def test_a_type_of_several_topics_is_run_for_one_of_them() -> None:
-    """As in production, where each topic has a row of its own."""
+    """In production each topic has its own row, too."""
     with pytest.raises(UsageError, match=r"goes to 2 topics.*topic='default' or topic='loyalty'"):
         await run_event(handlers, "order.paid", {})
     assert not (await run_event(handlers, "order.paid", {}, topic="default")).commands
@@ -83,7 +79,7 @@ async def test_the_only_topic_of_a_type_need_not_be_named() -> None:
 NOON = datetime(2031, 5, 4, 12, tzinfo=UTC)
 
 
-async def test_handlers_are_told_the_time_of_the_test() -> None:
+async def test_handlers_get_the_time_of_the_test() -> None:
     told = await run_event(handlers, "order.paid", {}, topic="default", now=NOON)
     assert told.events[0].payload == {"at": "2031-05-04T12:00:00+00:00"}
     told = await run_chunk(handlers, "hours", [("order.counted", {})], now=NOON)
@@ -99,7 +95,7 @@ async def test_handlers_are_told_the_time_of_the_test() -> None:
         await run_command(handlers, "shop.act", {}, now=NOON.replace(tzinfo=None))
 
 
-async def test_a_result_shows_itself_in_a_line() -> None:
+async def test_representation_of_a_result_is_one_line() -> None:
     failed = await run_command(handlers, "shop.act", {"how": "fail"})
     assert repr(failed) == "<Result: Retrying in 90 s after ValueError: no money>"
     dead = await run_command(handlers, "shop.act", {"how": "fail"}, attempts=1)

@@ -1,1 +1,1 @@
-"""The demo's stage: targets that misbehave, people who register, a chart, a judge."""
+"""The demo's stage: targets that misbehave, people who register, a chart and a judge."""

@@ -1,7 +1,7 @@
-"""The chart in the terminal: what is registered, pending and provisioned, and the breaker.
+"""The chart in the terminal: registered, pending and provisioned users, and the breaker's state.
 
-Owns the drawing. Promises: it fits into 80 columns, however long the demo takes; a file gets a
-line each second, and the chart once at the end.
+Owns the drawing. Promises: the chart fits into 80 columns, however long the demo takes. Where the
+output is a file, it gets a line each second, and the chart once at the end.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -22,7 +22,7 @@ _STATES = {"closed": ("━", "green"), "half_open": ("▒", "yellow"), "open": (
 
 @contextmanager
 def drawn(console: Console) -> Iterator[Callable[[list[Look]], None]]:
-    """Give a function that shows the looks so far: a drawing on a terminal, else lines."""
+    """Yield a function that shows the looks so far: as a chart on a terminal, else as lines."""
     if not console.is_terminal:
         written = [-1]
         yield lambda looks: _write(console, looks, written)
@@ -32,9 +32,8 @@ def drawn(console: Console) -> Iterator[Callable[[list[Look]], None]]:
 
 
 def chart(looks: Sequence[Look]) -> Group:
-    """All of them, thinned out to the columns that there are."""
+    """Draw the looks; with more looks than columns, each column shows the last of several."""
     step = max(1, ceil(len(looks) / _COLUMNS))
-    # The last of each column, so that the chart ends as the demo does.
     shown = [looks[min(start + step, len(looks)) - 1] for start in range(0, len(looks), step)]
     most = max((each.registered for each in shown), default=0)
     waiting = max((each.pending for each in shown), default=0)
@@ -49,7 +48,7 @@ def chart(looks: Sequence[Look]) -> Group:
 
 
 def _bars(name: str, values: Sequence[int], most: int, style: str) -> Iterator[Text]:
-    """A few rows of blocks, the highest first; the lowest has the name and the value now."""
+    """Rows of blocks, the top one first; the bottom one has the name and the latest value."""
     heights = [ceil(value * _HEIGHT * 8 / most) if most else 0 for value in values]
     for row in reversed(range(_HEIGHT)):
         blocks = "".join(_EIGHTHS[min(8, max(0, height - 8 * row))] for height in heights)
@@ -66,7 +65,7 @@ def _breaker(shown: Sequence[Look]) -> Text:
 
 
 def _write(console: Console, looks: Sequence[Look], written: list[int]) -> None:
-    """One line for each second."""
+    """Print one line for each second."""
     now = looks[-1]
     if int(now.at) == written[0]:
         return

@@ -1,7 +1,8 @@
-"""Whether everything came out right: the registration's tables against the targets' own counts.
+"""The demo's verdict: compares the registration's table with the ledgers of the targets.
 
-Owns the questions. Promises: "right" means that each user has one account and one charge by the
-count of whoever made them, under the correlation id that the user was told, and that nothing waits.
+Owns the checks. Promises: "right" means that each user has exactly one account and one charge in
+the ledger of the service that made it, under the user's correlation id, and that no command is
+left.
 """
 
 from collections import Counter
@@ -14,7 +15,8 @@ from accounts.stage.people import Answered
 _USERS = "SELECT user_id::text, correlation_id, provisioned_at, charged_at FROM registration.users"
 _LEFT = "SELECT count(*) FROM inboxd.commands WHERE status <> 'failed'"
 _DEAD = "SELECT count(*) FROM inboxd.commands WHERE status = 'failed'"
-# Of the pending requests alone: from the registration to the end, and which needed more.
+# Commands that provisioned a pending user: how many, mean seconds from registration to success,
+# attempts, and commands that needed more than one attempt.
 _LATER = """
     SELECT count(*) AS commands,
            coalesce(avg(extract(epoch FROM finished_at - created_at)), 0)::float8 AS mean,
@@ -25,28 +27,27 @@ _LATER = """
 
 
 class Ledgers(NamedTuple):
-    """What the two targets say they have done."""
+    """The ledgers of the two targets."""
 
     accounts: dict[str, Any]
     payments: dict[str, Any]
 
 
 class Verdict(NamedTuple):
-    """How it ended; `faults`: what is not as it should be."""
+    """The lines of the table, and one sentence for each fault."""
 
     lines: list[tuple[str, str]]
     faults: list[str]
 
 
 async def is_idle(connection: Any) -> bool:
-    """Whether nothing waits any more."""
+    """Whether no command is left, dead letters aside."""
     return not await connection.fetchval(_LEFT)
 
 
 async def judge(
     connection: Any, people: Sequence[Answered], ledgers: Ledgers, looks: Sequence[Look]
 ) -> Verdict:
-    """Compare them all."""
     users = await connection.fetch(_USERS)
     later = await connection.fetchrow(_LATER)
     spent, pairs = spent_while_open(looks)
@@ -60,15 +61,15 @@ async def judge(
     left, dead = await connection.fetchval(_LEFT), await connection.fetchval(_DEAD)
     wrong = {
         "users are missing or too many": abs(len(users) - len({each.email for each in people})),
-        "users do not know of their accounts": sum(not user["provisioned_at"] for user in users),
-        "users do not know of their charge": sum(not user["charged_at"] for user in users),
+        "users are not marked as provisioned": sum(not user["provisioned_at"] for user in users),
+        "users are not marked as charged": sum(not user["charged_at"] for user in users),
         "commands are not settled": left,
         "commands are dead letters": dead,
         "attempts were spent while the breaker was open": spent,
     }
     faults += [f"{count:,} {what}" for what, count in wrong.items() if count]
     if not later["commands"]:
-        faults.append("nothing had to wait: there was no outage")
+        faults.append("no user had to wait: the outage had no effect")
     if all(each.state == "closed" for each in looks):
         faults.append("the breaker never opened")
     return Verdict(_lines(people, users, ledgers, later, spent, pairs), faults)
@@ -93,24 +94,24 @@ def _lines(
         "users": len(users),
         "  provisioned in the request": len(users) - commands,
         "  pending first, provisioned later": commands,
-        "accounts made, by the service's own count": len(ledgers.accounts["deeds"]),
-        "  asked again, and given the first answer": accounts.get("repeated", 0),
-        "  turned away with 429 or 503": turned_away,
-        "charges made, by the gateway's own count": len(ledgers.payments["deeds"]),
+        "accounts created, by the service's ledger": len(ledgers.accounts["deeds"]),
+        "  repetitions, given the first answer": accounts.get("repeated", 0),
+        "  requests refused with 429 or 503": turned_away,
+        "charges made, by the gateway's ledger": len(ledgers.payments["deeds"]),
         "  answers lost after the charge": payments.get("lost", 0),
-        "  asked again, and given the first answer ": payments.get("repeated", 0),
-        f"attempts spent while the breaker was open ({pairs} looks)": spent,
-        "mean time to completion of what was pending": f"{later['mean']:.1f} s",
-        "  of it needed more than one attempt": f"{reprocessed:.0%}",
+        "  repetitions, given the first answer ": payments.get("repeated", 0),
+        f"attempts spent while the breaker was open ({pairs} checks)": spent,
+        "mean time until a pending user was provisioned": f"{later['mean']:.1f} s",
+        "  of these commands, with more than one attempt": f"{reprocessed:.0%}",
     }
     return [(name, f"{n:,}" if isinstance(n, int) else n) for name, n in numbers.items()]
 
 
 def _differences(what: str, users: Iterable[Any], deeds: Iterable[Sequence[str]]) -> Iterator[str]:
-    """Exactly one for each user, under the correlation id of that user."""
+    """Faults of users who have not exactly one deed under their correlation id."""
     due = Counter((user["user_id"], user["correlation_id"]) for user in users)
     made = Counter((user_id, correlation_id) for user_id, correlation_id in deeds)
     for many, verdict in ((due - made, "missing"), (made - due, "too many")):
         if many:
-            first = " of ".join(next(iter(many)))
-            yield f"{many.total()} {what} {verdict}, such as the one for {first}"
+            first = ", correlation id ".join(next(iter(many)))
+            yield f"{many.total()} {what} {verdict}; the first: user {first}"

@@ -1,15 +1,16 @@
-"""Looks at the outage while it happens, several times a second, and what they tell together.
+"""Looks at the outage: the demo's state, read several times a second, and what the looks show.
 
-Owns the SQL of the looks. Promises: an attempt that is spent while the breaker is open is found,
-between two looks of one break, as soon as what ran when it began has ended.
+Owns the SQL of a look. Promises: an attempt that is spent while the breaker is open shows as a
+difference between two looks.
+Known limit: not in the first seconds of a break, when attempts that began before it may still end.
 """
 
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-# What runs when a break begins ends within this: twice the time that an ask has.
-_RUNNING_ENDS = 2.0
+# Attempts that run when a break begins end within this: twice the time limit of a call.
+_LAST_ATTEMPTS_SECONDS = 2.0
 
 _LOOK = """
     SELECT (SELECT count(*) FROM registration.users) AS registered,
@@ -28,7 +29,7 @@ _LOOK = """
 
 
 class Look(NamedTuple):
-    """What was seen at one moment."""
+    """The demo's state at one moment."""
 
     at: float  # seconds since the first registration
     registered: int
@@ -41,17 +42,16 @@ class Look(NamedTuple):
 
 
 async def look(connection: Any, at: float) -> Look:
-    """Look now."""
     return Look(at, *await connection.fetchrow(_LOOK))
 
 
 def spent_while_open(looks: Sequence[Look]) -> tuple[int, int]:
-    """Attempts that were spent within breaks, and how many pairs of looks show it."""
+    """Attempts spent while the breaker was open, and the pairs of looks that were compared."""
     pairs = [
         (before, after)
         for before, after in pairwise(looks)
         if before.state == after.state == "open"
         and before.version == after.version
-        and before.since > _RUNNING_ENDS
+        and before.since > _LAST_ATTEMPTS_SECONDS
     ]
     return sum(after.attempts - before.attempts for before, after in pairs), len(pairs)

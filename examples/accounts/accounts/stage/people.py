@@ -1,7 +1,7 @@
-"""People who register, one after the other at a steady rate, whatever becomes of the targets.
+"""People who register at a steady rate, whatever the targets do.
 
-Owns what they were answered. Promises: each registers once, but for some who register twice at the
-same moment, as an impatient hand does.
+Owns the answers that they got. Promises: each person sends one request; every twentieth person
+sends two at the same moment, as a double click does.
 """
 
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ _TWICE_EVERY = 20
 
 @dataclass(slots=True)
 class Answered:
-    """One request of the registration, and what became of it."""
+    """One request to the registration, and its answer."""
 
     email: str
     correlation_id: str
@@ -28,19 +28,19 @@ class Answered:
 
     @property
     def accepted(self) -> bool:
-        """Whether the registration succeeded, and named the correlation id of its user."""
+        """Whether the answer is 201 and names a correlation id."""
         return self.status == 201 and bool(self.body["correlation_id"])
 
 
 @dataclass(slots=True)
 class People:
-    """All of them; `answers` has one entry for each request."""
+    """People who register; `answers` has one entry for each request."""
 
     port: int
     answers: list[Answered] = field(default_factory=list)
 
     async def register(self, users: int, seconds: float) -> None:
-        """Register so many, spread over so many seconds."""
+        """Have `users` people register, spread evenly over `seconds`."""
         url = f"http://127.0.0.1:{self.port}"
         limits = httpx.Limits(max_connections=100)
         begun = monotonic()

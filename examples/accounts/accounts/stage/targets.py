@@ -1,10 +1,10 @@
-"""A target of somebody else: the accounts service, or the payment gateway; it misbehaves on demand.
+"""A target that misbehaves on demand: the accounts service or the payment gateway.
 
-Owns its ledger, a file that outlives the process. Promises: the contract of `accounts.contract`:
-what a key asks for is done once, repetitions get the first answer. It counts what it did by user,
-so that a caller who changes the key is found out.
-`PUT /behaviour`: `delay` (seconds before the answer, after the deed), `status` (answered in place
-of doing anything), `lose_every` (of each deed of that many the first answer is cut off).
+Owns its ledger, a file that outlives the process. A deed is one account created, or one charge
+made. Promises: the contract of `accounts.contract`: one deed for each key, and the first answer for
+each repetition. The ledger lists deeds by user, so a caller that changes its key is detected.
+`PUT /behaviour` sets `delay` (seconds between the deed and its answer), `status` (answer this
+status and do nothing) and `lose_every` (cut off the first answer to every n-th deed).
 """
 
 import json
@@ -35,7 +35,7 @@ _TABLES = """
 
 @dataclass(slots=True)
 class Behaviour:
-    """How it answers now."""
+    """How the target answers from now on."""
 
     delay: float = 0.0
     status: int = 0
@@ -43,29 +43,29 @@ class Behaviour:
 
 
 class Done(NamedTuple):
-    """What came of one request."""
+    """The answer to one request, and its deed."""
 
     status: int
     answer: dict[str, Any]
-    deed: int = 0  # its number, where something was done
+    deed: int = 0  # its number; 0: nothing was done
 
     @property
     def is_repeated(self) -> bool:
-        """Whether it is the first answer again."""
+        """Whether this is the first answer again."""
         return self.status < 300 and not self.deed
 
 
 class Ledger:
-    """What was done, by key and by user."""
+    """The deeds, by key and by user."""
 
     def __init__(self, path: str) -> None:
-        """Open the file, or make it."""
+        """Open the file; create it if it is missing."""
         self._lock = threading.Lock()
         self._file = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         self._file.executescript(_TABLES)
 
     def do(self, path: str, key: str, body: dict[str, Any], correlation_id: str) -> Done:
-        """Do it, unless the key has been here."""
+        """Do the deed, unless the key is known: a known key gets its first answer, or 422."""
         text = json.dumps(body, sort_keys=True)
         with self._transaction() as file:
             known = file.execute(
@@ -85,12 +85,11 @@ class Ledger:
         return Done(201, answer, number or 0)
 
     def note(self, what: str) -> None:
-        """Count something."""
         with self._transaction() as file:
             self._count(file, what)
 
-    def tell(self) -> dict[str, Any]:
-        """Everything: [user, correlation id] of each deed, and the counts."""
+    def read(self) -> dict[str, Any]:
+        """The ledger: `{"deeds": [[user id, correlation id], ...], "counts": {what: times}}`."""
         with self._lock:
             deeds = self._file.execute("SELECT user_id, correlation_id FROM deeds").fetchall()
             counts = dict(self._file.execute("SELECT what, times FROM asked").fetchall())
@@ -115,23 +114,23 @@ class Ledger:
 
 
 class _CutOff(Response):
-    """An answer whose connection ends before it does."""
+    """An answer that is cut off: the connection closes before the body ends."""
 
     async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
         headers = [(b"content-length", b"100")]
         await send({"type": "http.response.start", "status": 201, "headers": headers})
         await send({"type": "http.response.body", "body": b"{", "more_body": True})
-        raise ConnectionResetError("an answer is lost, as was asked for")
+        raise ConnectionResetError("the answer is cut off, as `lose_every` demands")
 
 
 def create(ledger: str | None = None) -> Starlette:
-    """The target, with the file that TARGET_LEDGER names: `uvicorn --factory …:create`."""
+    """The target, for `uvicorn --factory`; TARGET_LEDGER names the file of its ledger."""
     app = Starlette(
         routes=[
             Route("/accounts", _do, methods=["POST"]),
             Route("/charges", _do, methods=["POST"]),
             Route("/behaviour", _behave, methods=["PUT"]),
-            Route("/ledger", _tell),
+            Route("/ledger", _read_ledger),
         ]
     )
     app.state.ledger = Ledger(ledger or os.environ["TARGET_LEDGER"])
@@ -144,7 +143,7 @@ async def _do(request: Request) -> Response:
     if behaviour.status:
         await anyio.to_thread.run_sync(ledger.note, str(behaviour.status))
         headers = {"Retry-After": "1"}
-        return JSONResponse({"error": "another time"}, behaviour.status, headers)
+        return JSONResponse({"error": "not now: retry later"}, behaviour.status, headers)
     key = request.headers.get("Idempotency-Key")
     if not key:
         return JSONResponse({"error": "Idempotency-Key is missing"}, 400)
@@ -164,13 +163,13 @@ async def _behave(request: Request) -> Response:
     return Response(status_code=204)
 
 
-async def _tell(request: Request) -> Response:
-    return JSONResponse(await anyio.to_thread.run_sync(request.app.state.ledger.tell))
+async def _read_ledger(request: Request) -> Response:
+    return JSONResponse(await anyio.to_thread.run_sync(request.app.state.ledger.read))
 
 
 @contextmanager
 def served(app: Starlette) -> Iterator[int]:
-    """Serve an application in a thread of this process, for tests; gives the port."""
+    """Serve an application in a thread of this process, for tests; yields the port."""
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, lifespan="on"))
     thread = threading.Thread(target=server.run)
     thread.start()

@@ -1,7 +1,7 @@
 """The platform's bets: placed before the matches, and judged afterwards.
 
-Owns the SQL of the demo. Promises: what is due is computed from the results that were sent, without
-the plugin's own statements.
+Owns the SQL of the demo. Promises: the expected status of each bet is computed from the results
+that were sent, without the plugin's statements.
 """
 
 import random
@@ -16,7 +16,7 @@ _PLACE = """
     INSERT INTO betting.bets (bet_id, customer_id, stake)
     SELECT n, n % 5000, 1 + n % 50 FROM generate_series(1, $1::integer) n
 """
-# One to four matches of each bet; each pick is one of three, at odds that tell nothing.
+# Each bet is on one to four matches; picks and odds do not depend on the results.
 _SELECT = """
     INSERT INTO betting.selections (bet_id, match_id, pick, odds)
     SELECT n, 'match-' || ((n * 7919 + s * 104729 + s * s * 31) % $2),
@@ -36,13 +36,13 @@ _DUE = """
       FROM betting.selections s JOIN ended e ON e.id = s.match_id
      GROUP BY s.bet_id
 """
-# Events for other services, which config.toml has ignored later, do not count.
+# Events for other services do not count: config.toml has them ignored, after a while.
 _IDLE = """
     SELECT NOT EXISTS (SELECT FROM inboxd.events WHERE topic = 'match-results')
        AND NOT EXISTS (SELECT FROM inboxd.commands)
 """
 _VERDICT = """
-    WITH told AS (
+    WITH notified AS (
         SELECT (payload ->> 'bet_id')::bigint AS bet_id, count(*) AS times
           FROM inboxd.commands_history WHERE type = 'bets.notify_customer' GROUP BY 1
     ), paid AS (
@@ -52,13 +52,14 @@ _VERDICT = """
     SELECT count(*) FILTER (WHERE b.status = 'won') AS won,
            count(*) FILTER (WHERE b.status = 'lost') AS lost,
            count(*) FILTER (WHERE b.status IS DISTINCT FROM d.status) AS wrong_status,
-           count(*) FILTER (WHERE coalesce(t.times, 0) <> 1) AS wrong_told,
+           count(*) FILTER (WHERE coalesce(t.times, 0) <> 1) AS wrong_notified,
            count(*) FILTER (WHERE coalesce(p.times, 0) <> (d.status = 'won')::integer)
            AS wrong_paid,
-           sum(t.times)::bigint AS told, sum(p.times)::bigint AS paid,
+           sum(t.times)::bigint AS notified, sum(p.times)::bigint AS paid,
            (SELECT count(*) FROM betting.payments) AS payments
       FROM betting.bets b
-      LEFT JOIN due d USING (bet_id) LEFT JOIN told t USING (bet_id) LEFT JOIN paid p USING (bet_id)
+      LEFT JOIN due d USING (bet_id)
+      LEFT JOIN notified t USING (bet_id) LEFT JOIN paid p USING (bet_id)
 """
 _RECEIPTS = """
     SELECT count(*) AS receipts, count(*) FILTER (WHERE stored_at - received_at > interval '1 s')
@@ -68,14 +69,14 @@ _RECEIPTS = """
 
 
 class Verdict(NamedTuple):
-    """How it ended; `faults`: what is not as it should be."""
+    """The numbers of the table, and one sentence for each fault."""
 
     numbers: dict[str, Any]
     faults: list[str]
 
 
 def draw_results(matches: int) -> list[Result]:
-    """How the matches end, in the order in which they do."""
+    """The results, in the order in which the matches end."""
     chance = random.Random(2026)
     results = [
         Result(f"match-{number}", chance.randint(0, 3), chance.randint(0, 3))
@@ -86,19 +87,19 @@ def draw_results(matches: int) -> list[Result]:
 
 
 async def place(connection: Connection, bets: int, matches: int) -> None:
-    """Have the bets placed, before any match has ended."""
+    """Place the bets, before any match has ended."""
     await connection.execute(_PLACE, bets)
     await connection.execute(_SELECT, bets, matches)
     await connection.execute("ANALYZE betting.bets, betting.selections")
 
 
 async def is_idle(connection: Connection) -> bool:
-    """Whether nothing is left to do."""
+    """Whether no result and no command is left."""
     return bool(await connection.fetchval(_IDLE))
 
 
 async def judge(connection: Connection, results: Sequence[Result]) -> Verdict:
-    """Compare what came of the bets with what was due."""
+    """Compare the bets with the status, the commands and the payments that are due."""
     columns = zip(*((each.match, each.home, each.away) for each in results), strict=True)
     await connection.execute(_DUE, *map(list, columns))
     numbers = {
@@ -107,9 +108,9 @@ async def judge(connection: Connection, results: Sequence[Result]) -> Verdict:
     }
     wrong = {
         "bets have the wrong status": numbers["wrong_status"],
-        "bets have not exactly one notification command": numbers["wrong_told"],
-        "bets have not the payment commands that are due": numbers["wrong_paid"],
+        "bets do not have exactly one notification command": numbers["wrong_notified"],
+        "bets do not have the payment command that is due": numbers["wrong_paid"],
         "results have no receipt, or two": abs(numbers["receipts"] - len(results)),
-        "payments were made too much or too little": abs(numbers["payments"] - numbers["won"]),
+        "payments are missing or too many": abs(numbers["payments"] - numbers["won"]),
     }
     return Verdict(numbers, [f"{count:,} {what}" for what, count in wrong.items() if count])

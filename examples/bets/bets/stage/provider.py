@@ -1,7 +1,7 @@
-"""The provider: sends each result once, signed, and notes the answer.
+"""The provider: sends each result once, signed, and records the answer.
 
-Owns its ledger. Promises: a result is sent once, whatever comes of it; of each line of matches one
-request is under way at a time.
+Owns its ledger. Promises: each result is sent once, whatever the answer; each connection carries
+one request at a time.
 """
 
 import json
@@ -19,7 +19,7 @@ _TIMEOUT = 15.0
 
 @dataclass(slots=True)
 class Result:
-    """How a match ended."""
+    """The final score of a match."""
 
     match: str
     home: int
@@ -28,7 +28,7 @@ class Result:
 
 @dataclass(slots=True)
 class Sent:
-    """One request, and what became of it."""
+    """One request, and its answer."""
 
     match: str
     seconds: float
@@ -37,20 +37,20 @@ class Sent:
 
     @property
     def accepted(self) -> bool:
-        """Whether it was answered with a success."""
+        """Whether the answer was a 2xx status."""
         return self.status is not None and 200 <= self.status < 300
 
 
 @dataclass(slots=True)
 class Provider:
-    """Sends to one address, over a few connections that are kept alive."""
+    """Sends to one port, over a few connections that stay open."""
 
     port: int
     secret: str
     ledger: list[Sent] = field(default_factory=list)
 
     def send(self, results: Sequence[Result], seconds: float, connections: int = 4) -> None:
-        """Send all of them, spread over so many seconds."""
+        """Send the results, spread evenly over `seconds`."""
         due: Queue[tuple[float, Result]] = Queue()
         begun = time.monotonic()
         for number, result in enumerate(results):
@@ -97,5 +97,5 @@ class Provider:
 
 
 def slowest(ledger: Iterable[Sent]) -> float:
-    """The seconds of the answer that took longest."""
+    """The time of the slowest answer, in seconds."""
     return max((sent.seconds for sent in ledger), default=0.0)

@@ -1,10 +1,11 @@
-"""An event bus that delivers everything twice, each time under another message id.
+"""An event bus that delivers every message twice, each time under another message id.
 
-    python -m inventory.stage.bus                   # makes its queue
+    python -m inventory.stage.bus                   # creates its queue
     python -m inventory.stage.bus 7 lamp 3          # order 7: three lamps
 
-Owns the RabbitMQ queue, which it makes where it is missing. Promises that what is delivered is on
-RabbitMQ's disk. Known limit: both deliveries come at once, where a real bus may take days.
+Owns the RabbitMQ queue, which it creates if it is missing. Promises: a delivered message is on
+RabbitMQ's disk.
+Known limit: both deliveries come at once; a real bus may take days.
 """
 
 import asyncio
@@ -23,7 +24,7 @@ _URL = "amqp://guest:guest@127.0.0.1:5672/"
 
 
 async def deliver(channel: AbstractChannel, orders: Iterable[Mapping[str, object]]) -> None:
-    """Deliver each order as often as this bus does."""
+    """Deliver each order DELIVERIES times."""
     await channel.declare_queue(QUEUE, durable=True)
     for order in orders:
         for _ in range(DELIVERIES):

@@ -1,11 +1,11 @@
-"""The services of users and of products, as far as the shop knows them: each has its own broker.
+"""The services of users and of products, as the shop sees them: each has a broker of its own.
 
-    python -m orders.stage.services                 # makes the stream and the queue
+    python -m orders.stage.services                 # creates the stream and the queue
     python -m orders.stage.services user 7 active suspect
     python -m orders.stage.services product 2 offered suspect
 
 Owns the NATS stream and the RabbitMQ queue. The service of users publishes CloudEvents, whose
-headers say what they are; that of products publishes JSON alone.
+headers describe the message; the service of products publishes plain JSON.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ _RABBITMQ = "amqp://guest:guest@127.0.0.1:5672/"
 
 
 async def make_places(jetstream: JetStreamContext, channel: AbstractChannel) -> None:
-    """Make the stream and the queue, where they are missing."""
+    """Create the stream and the queue, unless they exist."""
     await jetstream.add_stream(name=STREAM, subjects=["users.>"])
     await channel.declare_queue(QUEUE, durable=True)
 
@@ -36,7 +36,7 @@ async def make_places(jetstream: JetStreamContext, channel: AbstractChannel) -> 
 async def publish_user(
     jetstream: JetStreamContext, payload: Mapping[str, object], version: int = 2
 ) -> None:
-    """Publish what became of a user; the payload of version 1 has other names."""
+    """Publish a change of a user's status; the payload of version 1 has other names."""
     headers = {
         "ce-specversion": "1.0",
         "ce-id": str(uuid.uuid4()),
@@ -50,7 +50,7 @@ async def publish_user(
 
 
 async def publish_product(channel: AbstractChannel, payload: Mapping[str, object]) -> None:
-    """Publish what became of a product."""
+    """Publish a change of a product's status."""
     message = aio_pika.Message(
         json.dumps(payload).encode(),
         content_type="application/json",

@@ -1,1 +1,1 @@
-"""The carrier and a shop, as they would be elsewhere."""
+"""Stand-ins for the carrier and for a shop."""

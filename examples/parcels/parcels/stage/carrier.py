@@ -1,10 +1,10 @@
-"""A carrier, as it would be elsewhere: it books parcels, and is busy at times.
+"""A stand-in for a carrier: it books parcels, and is busy at times.
 
     python -m parcels.stage.carrier [PORT]      # 8901
 
-Owns its book, in memory. Promises what a target must offer: of an Idempotency-Key it books one
-parcel, and answers a repetition with the first answer. Of three requests it answers one with 503,
-as one that is busy does; an address without a number is refused with 422.
+Owns its book, in memory. Promises what a target must offer: it books one parcel for each
+Idempotency-Key, and answers a repetition with the first answer. It answers every third request with
+503, and an address without a number with 422.
 """
 
 import json
@@ -21,17 +21,17 @@ _BUSY_EVERY = 3
 
 
 class Carrier:
-    """What was booked, by key, and how often it was asked."""
+    """The parcels that are booked, by key, and the number of requests."""
 
     def __init__(self, busy_every: int = _BUSY_EVERY) -> None:
-        """Nothing is booked. busy_every: of so many requests one is answered 503; 0: none."""
+        """Begin with an empty book; answer every `busy_every`-th request with 503 (0: none)."""
         self.booked: dict[str, dict[str, Any]] = {}
         self.asked = 0
         self._busy_every = busy_every
         self._lock = threading.Lock()
 
     def answer(self, path: str, key: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-        """The status and the body."""
+        """Returns the status and the body."""
         found = _PATH.fullmatch(path)
         with self._lock:
             self.asked += 1
@@ -48,19 +48,16 @@ class Carrier:
 
 @contextmanager
 def served(carrier: Carrier, port: int = 0) -> Iterator[int]:
-    """Serve it in a thread of this process; gives the port."""
+    """Serve the carrier in a thread of this process; yields the port."""
 
     class Door(BaseHTTPRequestHandler):
-        """One connection."""
-
         protocol_version = "HTTP/1.1"
 
         def do_PUT(self) -> None:
-            """Book a parcel."""
             body = self.rfile.read(int(self.headers.get("content-length", "0")))
             key = self.headers.get("idempotency-key", "")
-            status, told = carrier.answer(self.path, key, json.loads(body or b"{}"))
-            text = json.dumps(told).encode()
+            status, answer = carrier.answer(self.path, key, json.loads(body or b"{}"))
+            text = json.dumps(answer).encode()
             self.send_response(status)
             self.send_header("content-type", "application/json")
             self.send_header("content-length", str(len(text)))
@@ -68,7 +65,7 @@ def served(carrier: Carrier, port: int = 0) -> Iterator[int]:
             self.wfile.write(text)
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - as the library has it
-            """Say nothing of each."""
+            """Write no line for each request."""
 
     server = ThreadingHTTPServer(("127.0.0.1", port), Door)
     server.daemon_threads = True

@@ -1,8 +1,8 @@
-"""A shop, as it would be elsewhere: it verifies the webhooks that come, and prints them.
+"""A stand-in for a shop: it verifies incoming webhooks, and prints them.
 
     python -m parcels.stage.shop SECRET [PORT]      # 8902
 
-By a few lines of its own, as Standard Webhooks says it; in a service take one of its libraries.
+It implements Standard Webhooks in a few lines; a real service uses one of its libraries.
 """
 
 import base64
@@ -17,7 +17,7 @@ _TOLERANCE = 300.0
 
 
 def is_genuine(secret: str, headers: Mapping[str, str], body: bytes, now: float) -> bool:
-    """Whether one of its signatures is by this secret, over what came, and it is not old."""
+    """Whether the message is recent and has a signature with this secret."""
     message_id, at = headers["webhook-id"], headers["webhook-timestamp"]
     if abs(now - int(at)) > _TOLERANCE:
         return False
@@ -29,14 +29,12 @@ def is_genuine(secret: str, headers: Mapping[str, str], body: bytes, now: float)
 
 
 def main(secret: str, port: int) -> None:
-    """Print what comes, each message once."""
+    """Print incoming messages, each once."""
     seen: set[str] = set()
 
     class Door(BaseHTTPRequestHandler):
-        """One connection."""
-
         def do_POST(self) -> None:
-            """Verify it, and print it unless it has come before."""
+            """Verify the message; print it unless it came before."""
             body = self.rfile.read(int(self.headers.get("content-length", "0")))
             headers = {name.lower(): value for name, value in self.headers.items()}
             genuine = is_genuine(secret, headers, body, time.time())
@@ -47,7 +45,7 @@ def main(secret: str, port: int) -> None:
                 print(body.decode(), flush=True)
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - as the library has it
-            """Say nothing of each."""
+            """Write no line for each request."""
 
     print(f"The shop listens at 127.0.0.1:{port}; Ctrl-C ends it.")
     HTTPServer(("127.0.0.1", port), Door).serve_forever()

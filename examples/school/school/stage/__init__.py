@@ -1,1 +1,1 @@
-"""What the demo sets up around the plugin: a mail server, a daemon, people, a judge, a screen."""
+"""The demo's stage: a mail server, a daemon, people, a judge and a screen."""

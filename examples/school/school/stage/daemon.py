@@ -1,7 +1,7 @@
 """The daemon as its operator starts it: `python -m inboxd migrate`, then `python -m inboxd run`.
 
-Owns the two processes. Promises: the daemon is ready when `running` gives it, and gone when the
-block ends, whatever happened in it; what it wrote is shown when it fails.
+Owns the two processes. Promises: the daemon is ready when `running` yields it, and has ended when
+the block ends, whatever happens in the block; an error shows the end of the daemon's log.
 """
 
 import os
@@ -23,14 +23,13 @@ _LOG_LINES = 20
 
 
 class DaemonError(Exception):
-    """inboxd did not do what was asked; the message ends with what it wrote."""
+    """inboxd failed, or did not become ready; the message shows the end of its output."""
 
 
 class Daemon:
-    """One inboxd on one database; `environment` has the settings that go before the file's."""
+    """One inboxd on one database; `environment` has settings that override the file's."""
 
     def __init__(self, config: Path, log: Path, http_port: int, **environment: str) -> None:
-        """Start nothing yet."""
         self._command = [sys.executable, "-m", "inboxd"]
         self._config = ["-c", str(config)]
         self._log = log
@@ -43,14 +42,14 @@ class Daemon:
         }
 
     async def migrate(self) -> None:
-        """Bring inboxd's schema up to date. Raises DaemonError."""
+        """Bring the database to this version. Raises DaemonError if that fails."""
         process = await self._start("migrate")
         async with process:
             if await process.wait() != 0:
                 raise self.failure("could not migrate")
 
     async def ask(self, *arguments: str) -> str:
-        """What `inboxd` prints for these arguments. Raises DaemonError."""
+        """Run a command of `inboxd`; returns its output. Raises DaemonError if it fails."""
         done = await anyio.run_process(
             [*self._command, *arguments, *self._config],
             env=self._environment,
@@ -58,13 +57,13 @@ class Daemon:
             start_new_session=True,
         )
         if done.returncode != 0:
-            told = done.stderr.decode(errors="replace")
-            raise DaemonError(f"inboxd {' '.join(arguments)} failed:\n{told}")
+            output = done.stderr.decode(errors="replace")
+            raise DaemonError(f"inboxd {' '.join(arguments)} failed:\n{output}")
         return done.stdout.decode()
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[Process]:
-        """Run the daemon inside the `with` block. Raises DaemonError when it does not get ready."""
+        """Run the daemon during the block. Raises DaemonError if it does not become ready."""
         process = await self._start("run")
         try:
             with anyio.move_on_after(_READY_SECONDS) as waiting:
@@ -82,10 +81,10 @@ class Daemon:
     def failure(self, what: str) -> DaemonError:
         """An error that shows the end of the log."""
         lines = self._log.read_text(errors="replace").splitlines()[-_LOG_LINES:]
-        return DaemonError("\n".join([f"inboxd {what}; its last lines:", *lines]))
+        return DaemonError("\n".join([f"inboxd {what}; the end of its log:", *lines]))
 
     async def _start(self, verb: str) -> Process:
-        # A session of its own: Ctrl-C reaches the demo, which then stops the daemon in order.
+        # In a session of its own: Ctrl-C reaches the demo alone, which then stops the daemon.
         with self._log.open("ab") as log:
             return await anyio.open_process(
                 [*self._command, verb, *self._config],
@@ -108,7 +107,7 @@ class Daemon:
 
 
 async def _stop(process: Process) -> None:
-    """Let it drain; kill it if it does not end."""
+    """Let the process drain; kill it if it does not end."""
     if process.returncode is None:
         process.terminate()
     with anyio.move_on_after(_DRAIN_SECONDS) as draining:

@@ -1,10 +1,10 @@
-"""How far the work is, whether it came out right, and how long it took: read from the tables.
+"""The demo's progress, faults and times, read from the tables.
 
 Owns the questions. Promises: "right" means that every student got exactly the e-mails and
-notifications that were due, once each, by the mail server's count and by the school's own tables;
-that each teacher was told once, and after the last e-mail of the class; that the office was told of
-exactly those activities that did not reach everybody at first; that each answer has one grade; and
-that nothing is left.
+notifications that were due, each once, in the mail server's count and in the school's tables; that
+each teacher was told once, after the last e-mail of the class; that the office was told of exactly
+the activities with an e-mail that could not be sent at first; that each answer has one grade; and
+that no work is left.
 """
 
 from collections import Counter
@@ -17,36 +17,34 @@ from school.stage.mailbox import Mailbox
 
 
 class Progress(NamedTuple):
-    """Counts of rows."""
-
     events: int
     commands: int
-    open: int  # what still moves: neither settled, nor a dead letter, nor waiting for one
+    open: int  # rows with work left; without dead letters, and batches that wait for one
     dead: int
 
 
 class Emails(NamedTuple):
-    """What came of the e-mails, but for those that waited for a mailbox; times in seconds."""
+    """The e-mails of the students who had a mailbox from the beginning; times in seconds."""
 
     sent: int
     seconds: float
-    # What the mail server took for one, in the mean.
+    # The mean time of a command that sends an e-mail.
     each: float
     retries: int
     published_to_sent: tuple[float, float]  # median and 99th percentile
 
     @property
     def rate(self) -> float:
-        """E-mails sent per second."""
+        """E-mails per second, as measured."""
         return self.sent / self.seconds if self.seconds else 0.0
 
     def bound(self, at_once: int) -> float:
-        """How many per second the mail server bears, when so many wait for it at a time."""
+        """E-mails per second that the mail server allows with `at_once` connections."""
         return at_once / self.each if self.each else 0.0
 
 
 class Answers(NamedTuple):
-    """What came of the answers: an event and a command for each."""
+    """The answers: an event and a command for each."""
 
     events: int
     commands: int
@@ -54,12 +52,11 @@ class Answers(NamedTuple):
 
     @property
     def rate(self) -> float:
-        """Rows settled per second."""
         return (self.events + self.commands) / self.seconds if self.seconds else 0.0
 
 
 class Totals(NamedTuple):
-    """What was settled in all."""
+    """The rows settled in the whole demo."""
 
     events: int
     commands: int
@@ -84,8 +81,8 @@ _DUE = """
       JOIN school.students student ON student.id = enrolments.student_id
 """
 
-# Each activity: the last of its e-mails, when its teacher was told, how often he and the office.
-_TOLD = """
+# For each activity: its last e-mail, and when and how often teacher and office were told.
+_MESSAGES = """
     SELECT activity.id, last.delivered_at, activity.reached_at,
            min(written_at) FILTER (WHERE reader = 'teacher') AS teacher_told,
            count(*) FILTER (WHERE reader = 'teacher') AS teacher,
@@ -105,7 +102,7 @@ _MISSED = """
      WHERE student.address = ANY ($1) ORDER BY 1
 """
 
-# Without the addresses given, from the first activity to the last e-mail.
+# Without the given addresses; from the first activity to the last e-mail.
 _EMAILS = """
     SELECT count(*), extract(epoch FROM max(delivered_at) - min(published_at)),
            percentile_cont(ARRAY[0.5, 0.99]) WITHIN GROUP (
@@ -142,12 +139,12 @@ _GRADED = """
 
 
 async def look(connection: "Connection[Record]") -> Progress:
-    """How far the work is."""
+    """The progress of all work so far."""
     return Progress(*await _row(connection, _PROGRESS))
 
 
 async def measure_emails(connection: "Connection[Record]", without: Collection[str]) -> Emails:
-    """How the e-mails went; `without` are the addresses that had to wait."""
+    """Measure the e-mails; `without` lists the addresses that had no mailbox at first."""
     sent, seconds, waits = await _row(connection, _EMAILS, list(without))
     each, retries = await _row(connection, _TRIED)
     p50, p99 = waits or (0, 0)
@@ -157,24 +154,21 @@ async def measure_emails(connection: "Connection[Record]", without: Collection[s
 
 
 async def measure_answers(connection: "Connection[Record]") -> Answers:
-    """How the answers went."""
     events, commands, seconds = await _row(connection, _ANSWERS)
     return Answers(events, commands, float(seconds or 0))
 
 
 async def count_all(connection: "Connection[Record]") -> Totals:
-    """What was settled."""
     events, commands = await _row(connection, _TOTALS)
     return Totals(events, commands, (await look(connection)).dead)
 
 
 async def count_grades(connection: "Connection[Record]") -> int:
-    """How many answers have been graded."""
     return int(await connection.fetchval("SELECT count(*) FROM school.grades"))
 
 
 async def count_due(connection: "Connection[Record]") -> int:
-    """How many e-mails the students are due."""
+    """The number of e-mails that students must get."""
     return len(await connection.fetch(_DUE))
 
 
@@ -196,14 +190,14 @@ async def find_missed(connection: "Connection[Record]", addresses: Collection[st
 async def find_faults(
     connection: "Connection[Record]", mailbox: Mailbox, missed: Collection[int], answers: int
 ) -> list[str]:
-    """What did not come out right; empty is right. missed: activities that healed later."""
+    """One sentence for each fault; `missed` lists the activities that healed later."""
     graded, distinct = await _row(connection, _GRADED)
     rows = await connection.fetch(_DUE)
     noted = await connection.fetch("SELECT activity_id, student_id FROM school.deliveries")
     seen = await connection.fetch("SELECT activity_id, student_id FROM school.notifications")
     progress = await look(connection)
     return [
-        *_untold(await connection.fetch(_TOLD), missed),
+        *_wrong_messages(await connection.fetch(_MESSAGES), missed),
         *_differences(
             "notifications",
             Counter((row[0], row[1]) for row in rows),
@@ -224,16 +218,16 @@ async def find_faults(
     ]
 
 
-def _untold(activities: Iterable[Record], missed: Collection[int]) -> Iterator[str]:
+def _wrong_messages(activities: Iterable[Record], missed: Collection[int]) -> Iterator[str]:
     for each in activities:
         if each["teacher"] != 1:
-            yield f"the teacher was told {each['teacher']} times of activity {each['id']}"
+            yield f"the teacher was told of activity {each['id']} {each['teacher']} times"
         elif each["teacher_told"] < each["delivered_at"]:
             yield f"the teacher was told of activity {each['id']} before its last e-mail"
         elif each["reached_at"] is None or each["reached_at"] < each["delivered_at"]:
-            yield f"activity {each['id']} was delivered, and is not marked so"
+            yield f"activity {each['id']} was delivered, but is not marked as delivered"
         if each["office"] != (each["id"] in missed):
-            yield f"the office was told {each['office']} times of activity {each['id']}"
+            yield f"the office was told of activity {each['id']} {each['office']} times"
 
 
 def _differences(
@@ -242,11 +236,11 @@ def _differences(
     for many, verdict in ((due - found, "missing"), (found - due, "too many")):
         if many:
             first = ", ".join(map(str, next(iter(many))))
-            yield f"{many.total()} {what} {verdict}, such as the one for {first}"
+            yield f"{many.total()} {what} {verdict}; the first: {first}"
 
 
 async def _row(connection: "Connection[Record]", query: str, *arguments: object) -> Record:
     row = await connection.fetchrow(query, *arguments)
     if row is None:
-        raise LookupError("A query of aggregates always has a row.")
+        raise LookupError("A query of aggregates always returns a row.")
     return row

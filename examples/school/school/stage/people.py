@@ -1,7 +1,7 @@
-"""The school's own side: its people, and what they do.
+"""The people of the school, and what they do.
 
-Owns what the school's services would do. Promises: an institution and its event are written in one
-transaction, with plain SQL, so that neither exists without the other. Activities are published
+Owns what other services of a school would do. Promises: an institution and its event are written in
+one transaction, with plain SQL, so neither exists without the other. Activities are published
 through the service (`school.api`).
 """
 
@@ -13,7 +13,7 @@ from school.stage.service import Service
 
 
 async def found_school(connection: "Connection[Record]", students: int) -> None:
-    """Sign an institution up: the daemon sets it up from there."""
+    """Save an institution and its event; the daemon sets it up."""
     async with connection.transaction():
         institution_id = await connection.fetchval(
             "INSERT INTO school.institutions (name) VALUES ('Example School') RETURNING id"
@@ -30,7 +30,7 @@ async def found_school(connection: "Connection[Record]", students: int) -> None:
 
 
 async def publish(service: Service, connection: "Connection[Record]", activities: int) -> None:
-    """Publish activities through the school's service, for one class after the other."""
+    """Publish activities through the school's service, for the classes in turn."""
     classes = await connection.fetch("SELECT id FROM school.classes ORDER BY id")
     for number in range(1, activities + 1):
         class_id = classes[number % len(classes)]["id"]
@@ -38,7 +38,7 @@ async def publish(service: Service, connection: "Connection[Record]", activities
 
 
 async def answer(connection: "Connection[Record]", answers: int) -> None:
-    """Hand answers in, of each student in turn, as many events in one transaction."""
+    """Hand in answers of the students in turn: one event for each, all in one transaction."""
     asked = await connection.fetch(
         """
         SELECT activity.id AS activity_id, student_id

@@ -1,4 +1,4 @@
-"""What the demo shows: steps, progress bars on a terminal, a table at the end.
+"""The demo's output: steps, progress bars on a terminal, tables at the end.
 
 Owns the output. Promises: a log file gets lines, not frames of an animation.
 """
@@ -21,40 +21,35 @@ from school.stage.mailbox import Mailbox
 
 
 class Bars:
-    """The progress bars; drawn on a terminal only."""
+    """The progress bars, drawn on a terminal only."""
 
     def __init__(self, progress: Progress, totals: dict[str, int]) -> None:
-        """Begin each bar at zero."""
         self._progress = progress
         self._bars = {name: progress.add_task(name, total=n) for name, n in totals.items()}
 
     def show(self, **done: int) -> None:
-        """Move the bars that are named."""
+        """Set each named bar to its count."""
         for name, count in done.items():
             self._progress.update(self._bars[name], completed=count)
 
 
 class Screen:
-    """The demo's standard output."""
-
     def __init__(self) -> None:
-        """Write to standard output, in colour if it is a terminal."""
+        """Write to standard output, with colours on a terminal."""
         self._console = Console(highlight=False, soft_wrap=True)
 
     def say(self, line: str) -> None:
-        """Print a line."""
         self._console.print(line, markup=False)
 
     @contextmanager
     def step(self, what: str) -> Iterator[None]:
-        """Print what was done, and how long it took, when the block has ended well."""
+        """Print the finished step and its duration, if the block raises nothing."""
         start = time.monotonic()
         yield
         self.say(f"{time.monotonic() - start:6.1f} s  {what}")
 
     @contextmanager
     def bars(self, **totals: int) -> Iterator[Bars]:
-        """Show bars inside the `with` block."""
         columns = (
             TextColumn("{task.description:>9}"),
             BarColumn(),
@@ -66,7 +61,7 @@ class Screen:
             yield Bars(progress, totals)
 
     async def stay(self, what: str, seconds: float) -> None:
-        """Say what stays until a key is pressed, and wait for that; without a terminal, do not."""
+        """Print how long it stays, and wait for a key; on a terminal only."""
         if not (self._console.is_terminal and sys.stdin.isatty()):
             return
         self.say(f"\n{what} for {seconds / 60:.0f} minutes, or until you press a key.")
@@ -79,7 +74,6 @@ class Screen:
                 asyncio.get_running_loop().remove_reader(sys.stdin)
 
     def table(self, title: str, lines: Iterable[tuple[str, str]]) -> None:
-        """Print numbers."""
         table = Table(show_header=False, title=title, title_justify="left", title_style="bold")
         table.add_column(no_wrap=True, min_width=44)
         table.add_column(justify="right", no_wrap=True, min_width=16)
@@ -88,14 +82,13 @@ class Screen:
         self._console.print(table)
 
     def faults(self, faults: Iterable[str]) -> None:
-        """Print what is wrong."""
         for fault in faults:
             self._console.print(f"WRONG: {fault}", style="bold red", markup=False)
 
 
 @contextmanager
 def _each_key() -> Iterator[None]:
-    """Give each key as it is pressed, not line by line; Ctrl-C stays what it is."""
+    """Read single keys, not whole lines; Ctrl-C still interrupts."""
     before = termios.tcgetattr(sys.stdin)
     tty.setcbreak(sys.stdin, termios.TCSANOW)
     try:
@@ -106,14 +99,17 @@ def _each_key() -> Iterator[None]:
 
 
 def lines_of_emails(emails: Emails, mailbox: Mailbox, at_once: int) -> list[tuple[str, str]]:
-    """The numbers of the e-mails, with what bounds them."""
+    """The numbers of the e-mails, and the mail server's limit."""
     return [
         ("e-mails received by the mail server", f"{mailbox.delivered.total():,}"),
-        ("  put off by it, and tried again", f"{mailbox.put_off:,}"),
-        ("  received again and dropped", f"{mailbox.repeated:,}"),
-        ("  refused for good, and replayed", f"{mailbox.refused:,}"),
+        ("  deferred by the server, then retried", f"{mailbox.deferred:,}"),
+        ("  received again, and dropped", f"{mailbox.repeated:,}"),
+        ("  refused for good, then replayed", f"{mailbox.refused:,}"),
         ("retries", f"{emails.retries:,}"),
-        ("published (all at once) to sent, p50 / p99", _milliseconds(emails.published_to_sent)),
+        (
+            "publication (all at once) to delivery, p50 / p99",
+            _milliseconds(emails.published_to_sent),
+        ),
         ("e-mails sent per second", f"{emails.rate:,.0f}"),
         (
             f"  at most: {at_once} at a time, {emails.each * 1000:,.0f} ms each",
@@ -123,17 +119,15 @@ def lines_of_emails(emails: Emails, mailbox: Mailbox, at_once: int) -> list[tupl
 
 
 def lines_of_answers(answers: Answers) -> list[tuple[str, str]]:
-    """The numbers of the answers."""
     return [
         ("events handled", f"{answers.events:,}"),
-        ("commands run, each with a transaction", f"{answers.commands:,}"),
-        ("seconds, from the first to the last", f"{answers.seconds:.1f}"),
+        ("commands run, each in its own transaction", f"{answers.commands:,}"),
+        ("seconds from the first to the last", f"{answers.seconds:.1f}"),
         ("rows settled per second", f"{answers.rate:,.0f}"),
     ]
 
 
 def lines_of_all(totals: Totals) -> list[tuple[str, str]]:
-    """The numbers of the whole."""
     return [
         ("events handled", f"{totals.events:,}"),
         ("commands succeeded", f"{totals.commands:,}"),

@@ -1,7 +1,7 @@
 """The school's service as its operator starts it: `python -m uvicorn --factory school.api:create`.
 
-Owns the process. Promises: it answers when `running` gives it, on a free port, and is gone when the
-block ends.
+Owns the process. Promises: the service answers on a free port when `running` yields it, and has
+ended when the block ends.
 """
 
 import json
@@ -24,18 +24,17 @@ _CREATED = 201
 
 
 class ServiceError(Exception):
-    """The service did not do what was asked."""
+    """The service did not start, or gave another answer than 201."""
 
 
 class Service:
-    """A service that listens at a port of this machine."""
+    """A client of the service at a port of this machine."""
 
     def __init__(self, port: int) -> None:
-        """Ask at `port`."""
         self.port = port
 
     async def post(self, path: str, body: object) -> None:
-        """Post JSON. Raises ServiceError unless something was created."""
+        """Post JSON. Raises ServiceError unless the answer is 201."""
         await anyio.to_thread.run_sync(self._post, path, json.dumps(body))
 
     def _post(self, path: str, body: str) -> None:
@@ -43,18 +42,18 @@ class Service:
         try:
             connection.request("POST", path, body, {"Content-Type": "application/json"})
             answer = connection.getresponse()
-            told = answer.read().decode(errors="replace")
+            text = answer.read().decode(errors="replace")
         finally:
             connection.close()
         if answer.status != _CREATED:
-            raise ServiceError(f"POST {path} was answered with {answer.status}: {told}")
+            raise ServiceError(f"POST {path} was answered with {answer.status}: {text}")
 
 
 @asynccontextmanager
 async def running(dsn: str, log: Path) -> AsyncIterator[Service]:
-    """Run the service inside the `with` block. Raises ServiceError when it does not start."""
+    """Run the service during the block. Raises ServiceError if it does not start."""
     command = [sys.executable, "-m", "uvicorn", "--factory", "school.api:create", "--port", "0"]
-    # A session of its own: Ctrl-C reaches the demo, which then stops the service.
+    # In a session of its own: Ctrl-C reaches the demo alone, which then stops the service.
     with log.open("wb") as output:
         process = await anyio.open_process(
             command,
@@ -69,9 +68,9 @@ async def running(dsn: str, log: Path) -> AsyncIterator[Service]:
         with anyio.move_on_after(_READY_SECONDS):
             while port is None and process.returncode is None:
                 await anyio.sleep(_LOOK_SECONDS)
-                port = _port_of(_said(log))
+                port = _port_of(_read(log))
         if port is None:
-            raise ServiceError(f"the service did not start:\n{_said(log)}")
+            raise ServiceError(f"the service did not start:\n{_read(log)}")
         yield Service(port)
     finally:
         with anyio.CancelScope(shield=True):
@@ -84,11 +83,11 @@ async def running(dsn: str, log: Path) -> AsyncIterator[Service]:
                 await process.wait()
 
 
-def _said(log: Path) -> str:
+def _read(log: Path) -> str:
     return log.read_text(errors="replace")
 
 
 def _port_of(log: str) -> int | None:
-    """The free port that it was given, which it says once it listens."""
+    """The free port, which uvicorn prints once it listens."""
     said = re.search(r"running on http://127\.0\.0\.1:(\d+)", log)
     return int(said[1]) if said else None

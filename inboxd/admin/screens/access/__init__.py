@@ -1,10 +1,10 @@
-"""Who visits: from a request to a visitor, or to the answer that lets nobody in.
+"""Access to the screens: from a request to its visitor, or to a refusal.
 
-`contract` says what the screens ask of it. `gate` is the way in of a process of inboxd's own: a
-bearer token, a proxy that knows who visits (`proxy`), a sign-in (`sign_in`), or nothing on
-loopback; by which names it may be called says `hosts`. People sign in with a password (`users`,
-`throttle`) or at an OpenID provider (`oidc`, by `flows` and `provider`); `sessions` and `cookies`
-are what a browser keeps, in `signed_texts`.
+`contract` is the interface to the screens. `gate` is the access of inboxd's own processes: a bearer
+token, a proxy that names the visitor (`proxy`), a sign-in (`sign_in`), or nothing on loopback;
+`hosts` checks the host name of requests. People sign in with a password (`users`, `throttle`) or at
+an OpenID provider (`oidc`, by `flows` and `provider`). A browser keeps `sessions` as `cookies`,
+which are `signed_texts`.
 """
 
 from inboxd.admin.screens.access.contract import Doorkeeper, Everybody

@@ -1,4 +1,4 @@
-"""What the screens ask of whoever knows the visitors.
+"""The interface by which the screens identify visitors.
 
 Known limit: `Everybody` is for tests and for programs that guard the screens themselves.
 """
@@ -13,14 +13,14 @@ from starlette.responses import Response
 from inboxd.admin.screens.roles import Role, Visitor
 from inboxd.admin.screens.screen import ScreenPage
 
-# A page for somebody who is not known yet.
+# Draws a page for a visitor who is not known yet.
 Show = Callable[[Request, ScreenPage, HTTPStatus], Response]
 
 
 class Entrance(NamedTuple):
-    """A path by which people come in or leave. answer may raise InboxdError.
+    """A path for signing in or out. answer may raise InboxdError.
 
-    again: where to try it again, if its own address counts once and is nobody else's business.
+    again: the path of "Try again", if the address itself is secret and valid once.
     """
 
     path: str
@@ -30,31 +30,28 @@ class Entrance(NamedTuple):
 
 
 class Doorkeeper(Protocol):
-    """A way to know who visits."""
-
     async def visitor(self, request: Request) -> Visitor | Response:
-        """Who visits; or the answer to who may not. Raises RequestRefused."""
+        """The visitor, or an answer such as a redirect to the sign-in. Raises RequestRefused."""
         ...
 
-    def entrances(self, show: Show) -> Sequence[Entrance]:  # noqa: ARG002 - of those that have some
-        """The paths by which people sign in and out."""
+    def entrances(self, show: Show) -> Sequence[Entrance]:  # noqa: ARG002 - overridden
+        """The paths for signing in and out."""
         return ()
 
     def origin(self, request: Request) -> str:
-        """Where a browser believes to be: scheme and host, as `Origin` has it.
+        """The scheme and host that the browser uses, in the form of the header `Origin`.
 
-        Raises RequestRefused if that is not ours.
+        Raises RequestRefused if the host is not one of the screens'.
         """
         return f"{request.scope['scheme']}://{request.headers.get('host', '')}"
 
     def renew(self, request: Request, response: Response) -> None:
-        """Let a page that is answered prolong the visit, where visits end."""
+        """Prolong the sign-in, where there is one, since a page was opened."""
         del request, response
 
 
 class Everybody(Doorkeeper):
-    """Nobody signs in."""
+    """Everybody is let in as an admin, without a sign-in."""
 
-    async def visitor(self, request: Request) -> Visitor | Response:  # noqa: ARG002 - all the same
-        """The one visitor that there is."""
+    async def visitor(self, request: Request) -> Visitor | Response:  # noqa: ARG002 - overrides
         return Visitor(None, Role.ADMIN, "screens")

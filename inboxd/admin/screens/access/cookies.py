@@ -1,7 +1,7 @@
-"""What a browser keeps for the screens, and under which name.
+"""The cookies of the screens, and their names.
 
-Promises: a cookie is for this host and prefix alone, no script reads it, no other site's form sends
-it, and where the page is encrypted it goes no other way.
+Promises: a cookie is for this host and prefix alone; scripts cannot read it; forms of other sites
+do not send it; a cookie of an encrypted page is only sent encrypted.
 """
 
 from typing import Final
@@ -15,17 +15,16 @@ _SESSION: Final = "inboxd_session"
 
 
 def prefix_of(request: Request) -> str:
-    """What stands before every path, without a slash at its end."""
+    """The prefix of every path, without a slash at its end."""
     return str(request.scope.get("root_path", "")).rstrip("/")
 
 
 def cookie_of(request: Request, name: str) -> str | None:
-    """What a browser has kept under a name."""
     return request.cookies.get(_name(request, name))
 
 
 def set_cookie(request: Request, response: Response, name: str, text: str, age: int) -> None:
-    """Have a browser keep a text for so many seconds; 0: no longer."""
+    """Have the browser keep a text. age: in seconds; 0 deletes the cookie."""
     response.set_cookie(
         _name(request, name),
         text,
@@ -38,7 +37,7 @@ def set_cookie(request: Request, response: Response, name: str, text: str, age: 
 
 
 def session_of(request: Request, sessions: Sessions) -> SignedIn | None:
-    """The sign-in that a browser keeps; None: none, or it has ended."""
+    """The browser's sign-in; None: it is missing, or has ended."""
     text = cookie_of(request, _SESSION)
     return sessions.read(text) if text else None
 
@@ -46,20 +45,18 @@ def session_of(request: Request, sessions: Sessions) -> SignedIn | None:
 def keep_session(
     request: Request, response: Response, sessions: Sessions, signed_in: SignedIn
 ) -> None:
-    """Have a browser keep a sign-in."""
     text = sessions.written(signed_in)
     set_cookie(request, response, _SESSION, text, int(sessions.lifetime))
 
 
 def end_session(request: Request, response: Response) -> None:
-    """Have a browser forget the sign-in."""
     set_cookie(request, response, _SESSION, "", 0)
 
 
 def _name(request: Request, name: str) -> str:
-    """By which a browser takes it only from this very host, where it is encrypted.
+    """The name with the strictest prefix that the browser allows.
 
-    `__Host-` is for cookies of all paths alone; below a prefix `__Secure-` is the most.
+    `__Host-` is for cookies of the path `/` alone; below a prefix, `__Secure-` is the strictest.
     """
     if request.scope["scheme"] != "https":
         return name

@@ -1,10 +1,10 @@
-"""The way in to the screens of a process: who visits, asked in one order.
+"""Access to the screens of inboxd's own processes: the ways to identify a visitor, in order.
 
-A bearer token first, since no browser sends one by itself; then a proxy that knows the visitor, a
-sign-in, or, where the settings want neither, nothing on loopback. Promises: what is called by a
-name that is not ours gets nowhere without a token; who visits without signing in comes from this
-machine, through no proxy; a reload that adds users closes what was open, and one that takes them
-away opens nothing.
+A bearer token comes first, since no browser sends one by itself; then a proxy that names the
+visitor, a sign-in, or, where the settings have neither, nothing on loopback. Promises: without a
+token, a request with a host name that is not the screens' is refused; a visitor without a sign-in
+comes from this machine, through no proxy; a reload that adds users closes open access, and one that
+removes users never opens it.
 """
 
 import secrets
@@ -32,12 +32,12 @@ from inboxd.settings import Admin
 from inboxd.settings.secrets import read_secret
 
 _LEAST_SECRET = 32
-# By these a proxy tells for whom it asks.
+# Headers that a proxy adds to the requests that it forwards.
 _BY_A_PROXY = ("forwarded", "x-forwarded-for", "x-real-ip", "via")
 
 
 class Gate(Doorkeeper):
-    """The access of one process."""
+    """Identifies the visitors of one process by its settings."""
 
     def __init__(self, settings: Admin, tokens: Tokens) -> None:
         """Read the files of secrets. Raises SettingsError."""
@@ -52,16 +52,16 @@ class Gate(Doorkeeper):
             texts, origin = SignedTexts(secret), self._hosts.origin
             oidc = OidcSignIn(settings.oidc, sessions, texts, proxies, origin)
         self._sign_in = SignIn(Users(settings.users), sessions, proxies, oidc)
-        # With a password, or at a provider.
+        # Users with passwords, or a provider.
         self._have_sign_ins = bool(settings.users or settings.oidc)
         self._open_role = settings.open_role
 
     def prepare(self, settings: Admin) -> Users:
-        """The users of settings that were read again."""
+        """The users of reloaded settings, which have checked the hashes."""
         return Users(settings.users)
 
     def take_over(self, settings: Admin, tokens: Tokens, users: Users) -> None:
-        """Know these from the next request on."""
+        """Use these from the next request on."""
         self._tokens = tokens
         self._sign_in.take_over(users)
         self._have_sign_ins = self._have_sign_ins or bool(settings.users)
@@ -69,7 +69,7 @@ class Gate(Doorkeeper):
             self._open_role = None
 
     async def visitor(self, request: Request) -> Visitor | Response:
-        """Who visits; or the way to the sign-in. Raises RequestRefused."""
+        """The visitor, or a redirect to the sign-in. Raises RequestRefused."""
         if has_token(request):
             return self._tokens.visitor(request)
         self._hosts.origin(request)
@@ -78,25 +78,24 @@ class Gate(Doorkeeper):
         if self._have_sign_ins:
             return self._sign_in.visitor(request)
         if self._proxy:
-            detail = "nobody is named by a trusted proxy: open the screens through the proxy"
+            detail = "no trusted proxy names a user: open the screens through the proxy"
             raise RequestRefused(HTTPStatus.UNAUTHORIZED, detail)
         if self._open_role is None:
             detail = (
-                "nobody is let in without a token: send one, or set users, proxy, oidc or "
-                "local_role in [admin]"
+                "a token is required: send one, or set users, proxy, oidc or local_role in [admin]"
             )
             raise RequestRefused(HTTPStatus.UNAUTHORIZED, detail)
         _refuse_from_elsewhere(request)
         return Visitor(None, Role[self._open_role.upper()], "screens")
 
     def entrances(self, show: Show) -> Sequence[Entrance]:
-        """Those of the sign-in; refused where nobody signs in."""
+        """The paths of the sign-in; they are refused without users and provider."""
 
         def guarded(entrance: Entrance) -> Entrance:
             async def answer(request: Request) -> Response:
                 self._hosts.origin(request)
                 if not self._have_sign_ins:
-                    detail = "nobody signs in here: [admin] has neither users nor oidc"
+                    detail = "there is no sign-in here: [admin] has neither users nor oidc"
                     raise RequestRefused(HTTPStatus.NOT_FOUND, detail)
                 return await entrance.answer(request)
 
@@ -105,38 +104,37 @@ class Gate(Doorkeeper):
         return [guarded(each) for each in self._sign_in.entrances(show)]
 
     def origin(self, request: Request) -> str:
-        """By the name that the browser uses. Raises RequestRefused."""
+        """The scheme and host that the browser uses. Raises RequestRefused."""
         return self._hosts.origin(request)
 
     def renew(self, request: Request, response: Response) -> None:
-        """Prolong a sign-in."""
         if self._have_sign_ins:
             self._sign_in.renew(request, response)
 
 
 def _secret(settings: Admin) -> bytes:
-    """What signs the sign-ins. Raises SettingsError."""
+    """The key that signs the cookies. Raises SettingsError."""
     if settings.session_secret_file is None:
         return secrets.token_bytes(_LEAST_SECRET)
     secret = read_secret(settings.session_secret_file)
     if len(secret) < _LEAST_SECRET:
         raise SettingsError(
             f"[admin]: session_secret_file {settings.session_secret_file} has less than "
-            f"{_LEAST_SECRET} characters, and could be guessed: `openssl rand -hex 32` makes a "
-            "better one"
+            f"{_LEAST_SECRET} characters and could be guessed: make a longer one with "
+            "`openssl rand -hex 32`"
         )
     return secret.encode()
 
 
 def _refuse_from_elsewhere(request: Request) -> None:
-    """Let in only this machine's own, who came through no proxy: anybody could be behind one."""
+    """Refuse requests of other machines and through proxies. Raises RequestRefused."""
     peer = normal_peer(request.client)
     if peer is None or not ip_address(peer).is_loopback:
-        detail = "without signing in the screens are for this machine alone: set users in [admin]"
+        detail = "without a sign-in, the screens are for this machine alone: set users in [admin]"
         raise RequestRefused(HTTPStatus.FORBIDDEN, detail)
     if any(name in request.headers for name in _BY_A_PROXY):
         detail = (
-            "this came through a proxy, behind which anybody may be, and nobody signs in: set "
-            "users, or proxy and trusted_proxies, in [admin]"
+            "this request came through a proxy, so its sender is unknown: set users, or proxy and "
+            "trusted_proxies, in [admin]"
         )
         raise RequestRefused(HTTPStatus.FORBIDDEN, detail)

@@ -1,9 +1,9 @@
-"""By which names a browser may call the screens, and that a form comes from them.
+"""Checks the host name of a request, and that a form comes from the screens.
 
-Promises: a page of another site that points a name of its own at this address (DNS rebinding) is
-refused by that name; a form of another site is refused by `Sec-Fetch-Site`, or, where a browser
-sends none, by `Origin`. What a trusted proxy says in `X-Forwarded-Host` counts beside `Host`, never
-in its place: a script may set the one, but not the other.
+Promises: a site that points a host name of its own at this address (DNS rebinding) is refused by
+that name; a form of another site is refused by `Sec-Fetch-Site`, or, where the browser does not
+send that, by `Origin`. `X-Forwarded-Host` of a trusted proxy is checked in addition to `Host`,
+never in its place: a script can set the former, but not the latter.
 """
 
 import re
@@ -26,15 +26,15 @@ _LONGEST = 80
 
 
 class Hosts:
-    """The names of one listener."""
+    """The host names of one listener."""
 
     def __init__(self, names: Iterable[str], proxies: Networks) -> None:
-        """`names`: besides those of loopback. `proxies`: whose X-Forwarded-Host is read."""
+        """names: in addition to those of loopback. proxies: their X-Forwarded-Host is read."""
         self._names = _ALWAYS | {each.lower() for each in names}
         self._proxies = proxies
 
     def origin(self, request: Request) -> str:
-        """Scheme, name and port by which the browser came. Raises RequestRefused."""
+        """Scheme, host and port that the browser uses. Raises RequestRefused."""
         given = request.headers.getlist("host")
         host = self._ours(given[0] if len(given) == 1 else "", request)
         forwarded = request.headers.get("x-forwarded-host")
@@ -47,8 +47,8 @@ class Hosts:
         if found is None or found["name"].lower() not in self._names:
             shown = ascii(text[:_LONGEST])
             detail = (
-                f"the host {shown} is not one by which the screens are called: open them by "
-                "localhost, or add the name to hosts in [admin]"
+                f"the host {shown} is not a name of the screens: open them by localhost, or add "
+                "the name to hosts in [admin]"
             )
             raise RequestRefused(HTTPStatus.FORBIDDEN, detail)
         name, port = found["name"].lower(), found["port"]
@@ -57,12 +57,12 @@ class Hosts:
 
 
 def refuse_other_origin(request: Request, own: str) -> None:
-    """Refuse what a page of another origin sends. Raises RequestRefused."""
+    """Refuse a form of another origin's page. Raises RequestRefused."""
     site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
     if site == "same-origin" or (site is None and origin is not None and origin.lower() == own):
         return
     detail = (
-        "this came from a page of another site, or from no page: send it from the screens; behind "
-        "a proxy trusted_proxies in [admin] lets them know under which name they are seen"
+        "this form came from another site, or from no page: send it from the screens; behind a "
+        "proxy, set trusted_proxies in [admin], so that the screens know their own address"
     )
     raise RequestRefused(HTTPStatus.FORBIDDEN, detail)

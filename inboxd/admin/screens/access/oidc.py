@@ -1,11 +1,11 @@
-"""Visitors whom an OpenID provider signs in: the way to it and back, and which role they get.
+"""Sign-ins at an OpenID provider: the redirects there and back, and the visitor's role.
 
-Promises: what the provider says counts only in the browser that asked it; nobody gets a role whom
-no group, and not `"*"`, gives one; other settings of the provider end what was begun with the old
-ones; no code, token or secret is in a page, an error or the log.
-Known limits: a role is that of the groups at the sign-in, and lasts as long; a sign-out here leaves
-the visitor signed in at the provider.
-*See:* `provider.py`, which asks; `flows.py`, what ties its answer to a browser.
+Promises: the provider's answer counts only in the browser that started the sign-in; a visitor gets
+a role only from a group, or from `"*"`; other settings of the provider end earlier sign-ins; no
+code, token or secret is in a page, an error or the log.
+Known limits: the groups at the sign-in decide the role until the sign-in ends; signing out here
+leaves the visitor signed in at the provider.
+*See:* `provider.py`, which makes the requests; `flows.py`, which ties answers to browsers.
 """
 
 import hmac
@@ -48,14 +48,14 @@ _log = get_logger(__name__)
 _CALLBACK: Final = f"{PROVIDER}/callback"
 _ANYBODY: Final = "*"
 _LONGEST_NAME, _LONGEST_CODE = 200, 4096
-# Ways back that fail, at once and for long, of one address.
+# Failed sign-ins of one address, a second and at once.
 _RATE, _BURST = 1 / 5, 20
-# The modules that the extra brings.
+# Modules of the extra `oidc`.
 _NEEDED: Final = ("aiohttp", "joserfc")
 
 
 class _NobodySignedIn(Exception):
-    """page: what the page says, by its name there. reason: what the log has."""
+    """page: the name of the message that the page shows. reason: for the log."""
 
     def __init__(self, page: str, status: HTTPStatus, reason: str) -> None:
         super().__init__(reason)
@@ -63,8 +63,6 @@ class _NobodySignedIn(Exception):
 
 
 class OidcSignIn:
-    """The sign-ins at one provider."""
-
     def __init__(
         self,
         settings: AdminOidc,
@@ -73,28 +71,28 @@ class OidcSignIn:
         proxies: Networks,
         origin: Callable[[Request], str],
     ) -> None:
-        """`origin`: by which name the browser came, if that is ours. Raises SettingsError."""
+        """origin: gives the scheme and host that the browser uses. Raises SettingsError."""
         self._settings, self._sessions, self._proxies = settings, sessions, proxies
         self._origin = origin
         self._provider = _provider(settings)
         self._flows = SignInFlows(texts)
         self._throttle = Throttle(_RATE, _BURST)
         self._roles = {group: Role[role.upper()] for group, role in settings.roles.items()}
-        # Other settings could give other roles.
+        # A sign-in ends when these settings change, since they could give another role.
         self._basis = orjson.dumps(
             ["oidc", settings.model_dump(mode="json")], option=orjson.OPT_SORT_KEYS
         ).decode()
         self.name = urlsplit(settings.issuer).netloc
 
     def visitor(self, signed_in: SignedIn) -> Visitor | None:
-        """Who signed in here; None: by other settings of the provider."""
+        """The visitor; None: the provider's settings have changed since."""
         if not hmac.compare_digest(self._sessions.mark(self._basis), signed_in.mark):
             return None
         name = signed_in.name
         return Visitor(name, Role[signed_in.role], f"oidc {name}", signed_in=True)
 
     def entrances(self, show: Show, page: Callable[[str, str], ScreenPage]) -> Sequence[Entrance]:
-        """The way to the provider, and the way back. page: of a refusal, and where to go on."""
+        """The paths to the provider and back. page: makes a page from where to go on and why."""
 
         async def begin(request: Request) -> Response:
             to = safe(request.query_params.get("to", "/"))
@@ -132,17 +130,17 @@ class OidcSignIn:
         return response
 
     async def _come_back(self, request: Request, flow: SignInFlow | None) -> Response:
-        """Sign in whom the provider names. Raises _NobodySignedIn."""
+        """Sign in the user that the provider names. Raises _NobodySignedIn."""
         query = request.query_params
         address = self._address(request)
         guesser = [f"address {subscriber(address) if address else '-'}"]
         if self._throttle.is_spent(guesser):
-            reason = "too many that failed"
+            reason = "too many failed sign-ins"
             raise _NobodySignedIn("throttled", HTTPStatus.TOO_MANY_REQUESTS, reason)
         self._throttle.spend(guesser)
         if flow is None:
             raise _NobodySignedIn(
-                "stale", HTTPStatus.BAD_REQUEST, "this browser began no such sign-in"
+                "stale", HTTPStatus.BAD_REQUEST, "this browser has not started this sign-in"
             )
         code = query.get("code", "")
         if "error" in query or not 0 < len(code) <= _LONGEST_CODE:
@@ -167,16 +165,16 @@ class OidcSignIn:
             reason = f"the claim {claim} is not a name of at most {_LONGEST_NAME} characters"
             raise _NobodySignedIn("nameless", HTTPStatus.FORBIDDEN, reason)
         if claim == "email" and claims.get("email_verified") is False:
-            reason = "the provider has not verified the address that names the user"
+            reason = "the provider has not verified the email address that is the user's name"
             raise _NobodySignedIn("nameless", HTTPStatus.FORBIDDEN, reason)
         return name
 
     def _role(self, claims: Mapping[str, Any]) -> Role:
-        """The highest of the groups'."""
+        """The highest role of the user's groups."""
         claim = self._settings.groups_claim
         found = None if claim is None else claims.get(claim)
         given = found if isinstance(found, list) else [found]
-        # A group that somebody calls so is not everybody.
+        # A group that is really called "*" must not count as everybody.
         groups = [_ANYBODY, *(each for each in given if isinstance(each, str) and each != _ANYBODY)]
         roles = [self._roles[each] for each in groups if each in self._roles]
         if not roles:
@@ -186,7 +184,7 @@ class OidcSignIn:
         return max(roles)
 
     def _redirect(self, request: Request) -> str:
-        """Where the provider sends people back to, as it must know it. Raises RequestRefused."""
+        """The address of the callback, which the provider must know. Raises RequestRefused."""
         return f"{self._origin(request)}{prefix_of(request)}{_CALLBACK}"
 
     def _address(self, request: Request) -> str | None:
@@ -195,7 +193,7 @@ class OidcSignIn:
 
 @contextmanager
 def _refusing() -> Iterator[None]:
-    """What goes wrong with the provider, as what the page says. Raises _NobodySignedIn."""
+    """Turn the provider's failures into refusals. Raises _NobodySignedIn."""
     try:
         yield
     except ProviderUnreachable as error:
@@ -205,7 +203,7 @@ def _refusing() -> Iterator[None]:
 
 
 def _provider(settings: AdminOidc) -> "OidcProvider":
-    """Raises SettingsError, if the extra or the secret is missing."""
+    """The provider of the settings. Raises SettingsError without the extra or the secret."""
     missing = [name for name in _NEEDED if find_spec(name) is None]
     if missing:
         raise SettingsError(

@@ -1,11 +1,12 @@
-"""An OpenID provider: where it is asked, by which keys it signs, and what it says of a visitor.
+"""An OpenID provider: its addresses, its keys, and its claims about a user.
 
-Owns the requests to it, and what of its answers is believed. Promises: an ID token counts only if
-the provider's own key signed it, by a public-key algorithm, for this client, this sign-in, and now;
-a provider that is slow, sends too much, or leads elsewhere is given up within seconds; no code,
-token or secret is in an error. Known limits: metadata and keys are asked for again after minutes,
-and at once where a signature fits none; a token that is encrypted is refused.
-*See:* `flows.py`, nonce and verifier; `oidc.py`, who the visitor is then.
+Owns the requests to it, and the checks of its answers. Promises: an ID token counts only if the
+provider's own key signed it, by a public-key algorithm, for this client and this sign-in, and if it
+is valid now; a provider that is slow, sends too much or redirects is given up within seconds; no
+code, token or secret is in an error.
+Known limits: metadata and keys are read again after minutes, and at once if a signature matches no
+key; encrypted tokens are refused.
+*See:* `flows.py`, nonce and verifier; `oidc.py`, which makes the visitor.
 """
 
 import time
@@ -34,22 +35,26 @@ from inboxd.admin.screens.access.provider_errors import (
 from inboxd.settings import AdminOidc
 from inboxd.settings.values import is_private_url
 
-# Seconds for all that a sign-in asks of the provider: less than a page has.
-_TIMEOUT = 4.0
+# Time limit for all requests of a sign-in; shorter than the time limit of a page.
+_TIMEOUT_SECONDS = 4.0
 _MOST_ANSWER = 512 * 1024
 # Seconds for which metadata and keys are used again.
-_KEPT = 300.0
-# By a key that only the provider has: with HS256 whoever knows the client's secret could sign, and
-# whoever knows a public key, where that is taken for a secret.
+_KEPT_SECONDS = 300.0
+# Only algorithms with a private key: with HS256, anybody who knows the client's secret could sign,
+# or anybody who knows a public key, if that key is taken for the secret.
 _ALGORITHMS: Final = [f"{kind}{bits}" for kind in ("RS", "PS", "ES") for bits in (256, 384, 512)]
 _KEY_TYPES: Final = ("RSA", "EC")
 # Seconds by which the provider's clock may differ.
-_LEEWAY = 60
+_LEEWAY_SECONDS = 60
 
 
 @dataclass(frozen=True, slots=True)
 class ProviderMetadata:
-    """Where a provider is asked. posts_secret: in the form; tells_itself: in each answer."""
+    """The addresses of a provider.
+
+    posts_secret: the client's secret is sent in the form. tells_itself: the provider names itself
+    beside each code (`iss`).
+    """
 
     authorization: str
     token: str
@@ -67,23 +72,23 @@ class _ReadProvider:
 
 
 class _TokenRegistry(JWSRegistry):
-    """Groups may be many, and providers have headers of their own."""
+    """A registry with larger limits: a user may have many groups, and providers add headers."""
 
     max_header_length = 4 * 1024
     max_payload_length = 128 * 1024
 
 
 class OidcProvider:
-    """The provider of the settings."""
+    """The provider of the settings; requests are made when a visitor signs in."""
 
     def __init__(
         self, settings: AdminOidc, secret: str | None, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """Ask nothing yet. secret: of the client; None: it has none."""
+        """secret: of the client; None: it has none."""
         self._settings, self._secret, self._clock = settings, secret, clock
         self._registry = _TokenRegistry(algorithms=_ALGORITHMS, strict_check_header=False)
         self._claims = jwt.JWTClaimsRegistry(
-            leeway=_LEEWAY,
+            leeway=_LEEWAY_SECONDS,
             iss={"essential": True, "value": settings.issuer},
             aud={"essential": True, "value": settings.client_id},
             sub={"essential": True},
@@ -94,7 +99,7 @@ class OidcProvider:
         self._known: _ReadProvider | None = None
 
     async def address(self, flow: SignInFlow, redirect: str) -> str:
-        """Where a browser is sent to sign in. Raises ProviderUnreachable, ProviderNotBelieved."""
+        """The address of the sign-in page. Raises ProviderUnreachable, ProviderNotBelieved."""
         with _in_time():
             known = await self._read()
         at = known.metadata.authorization
@@ -113,7 +118,7 @@ class OidcProvider:
     async def claims(
         self, flow: SignInFlow, redirect: str, code: str, issuer: str | None
     ) -> Mapping[str, Any]:
-        """What it says of who signed in; issuer: as it named itself beside the code.
+        """The provider's claims about the user. issuer: the name beside the code (`iss`).
 
         Raises ProviderUnreachable, ProviderNotBelieved.
         """
@@ -125,18 +130,18 @@ class OidcProvider:
             answer = await self._tokens(known.metadata, flow, redirect, code)
             token = answer.get("id_token")
             if not isinstance(token, str):
-                raise ProviderNotBelieved("there is no ID token in its answer: is openid in scopes")
+                raise ProviderNotBelieved("its answer has no ID token: scopes must have openid")
             claims = await self._believed(token, known, flow)
             return await self._with_more(known.metadata, answer, claims)
 
     async def _read(self, *, anew: bool = False) -> _ReadProvider:
-        """Metadata and keys, at most minutes old."""
+        """Metadata and keys, at most `_KEPT_SECONDS` old."""
         known, now = self._known, self._clock()
-        if known is None or anew or now - known.at >= _KEPT:
+        if known is None or anew or now - known.at >= _KEPT_SECONDS:
             metadata = await self._metadata()
             status, found = await _ask("GET", metadata.keys)
             if status != HTTPStatus.OK:
-                raise ProviderUnreachable(f"its keys are answered {status}")
+                raise ProviderUnreachable(f"the request for its keys was answered {status}")
             known = self._known = _ReadProvider(metadata, _keys(found), now)
         return known
 
@@ -144,11 +149,13 @@ class OidcProvider:
         issuer = self._settings.issuer
         status, found = await _ask("GET", f"{issuer.rstrip('/')}/.well-known/openid-configuration")
         if status != HTTPStatus.OK:
-            raise ProviderUnreachable(f"its metadata are answered {status}: is issuer right")
+            raise ProviderUnreachable(
+                f"the request for its metadata was answered {status}: check issuer"
+            )
         if found.get("issuer") != issuer:
             raise ProviderNotBelieved(
-                "its metadata name another issuer: issuer must be as they have it, to the last "
-                "slash"
+                "its metadata name another issuer: set issuer exactly as the metadata have it, "
+                "including a slash at its end"
             )
         methods = found.get("token_endpoint_auth_methods_supported")
         basic = not isinstance(methods, list) or "client_secret_basic" in methods
@@ -183,13 +190,13 @@ class OidcProvider:
         status, answer = await _ask("POST", metadata.token, headers, form)
         if status != HTTPStatus.OK:
             said = said_of(answer.get("error"))
-            raise ProviderNotBelieved(f"it gives no tokens for the code: {status}, {said}")
+            raise ProviderNotBelieved(f"it gave no tokens for the code: {status}, {said}")
         return answer
 
     async def _believed(
         self, token: str, known: _ReadProvider, flow: SignInFlow
     ) -> Mapping[str, Any]:
-        """The claims of an ID token, if it is right."""
+        """The claims of a valid ID token. Raises ProviderNotBelieved."""
         try:
             try:
                 return self._checked(token, known.keys, flow)
@@ -202,11 +209,11 @@ class OidcProvider:
             raise ProviderNotBelieved(reason) from None
 
     def _checked(self, token: str, keys: KeySet, flow: SignInFlow) -> Mapping[str, Any]:
-        """Raises JoseError, ProviderNotBelieved."""
+        """Verify an ID token; returns its claims. Raises JoseError, ProviderNotBelieved."""
         try:
             claims = jwt.decode(token, keys, _ALGORITHMS, self._registry).claims
-        except (TypeError, ValueError):  # of texts that are broken
-            raise ProviderNotBelieved("its ID token is refused: it is not one") from None
+        except (TypeError, ValueError):  # for malformed texts
+            raise ProviderNotBelieved("its ID token is refused: it is malformed") from None
         self._claims.validate(claims)
         if claims["nonce"] != flow.nonce:
             raise ProviderNotBelieved("its ID token is of another sign-in: the nonce differs")
@@ -218,17 +225,19 @@ class OidcProvider:
     async def _with_more(
         self, metadata: ProviderMetadata, answer: Mapping[str, Any], claims: Mapping[str, Any]
     ) -> Mapping[str, Any]:
-        """With what only its page on the user tells, where a claim is missing."""
+        """The claims, with those of the userinfo endpoint if some are missing."""
         settings, token = self._settings, answer.get("access_token")
         wanted = {settings.user_claim, settings.groups_claim} - {None}
         if wanted <= claims.keys() or metadata.userinfo is None or not isinstance(token, str):
             return claims
         if not (token.isascii() and token.isprintable()):
-            raise ProviderNotBelieved("its access token is not one")
+            raise ProviderNotBelieved("its access token is malformed")
         told = {"authorization": f"Bearer {token}"}
         status, more = await _ask("GET", metadata.userinfo, told)
         if status != HTTPStatus.OK or more.get("sub") != claims["sub"]:
-            raise ProviderNotBelieved(f"what it tells of the user is of another, or {status}")
+            raise ProviderNotBelieved(
+                f"its userinfo is of another user, or was answered {status} instead of 200"
+            )
         return {**more, **claims}
 
 
@@ -238,7 +247,10 @@ async def _ask(
     headers: Mapping[str, str] | None = None,
     form: Mapping[str, str] | None = None,
 ) -> tuple[int, Mapping[str, Any]]:
-    """The status and the JSON object of an answer; {}: another body. Raises the above."""
+    """The status and the JSON object of an answer; {}: its body is not one.
+
+    Raises ProviderUnreachable, ProviderNotBelieved.
+    """
     told = {"accept": "application/json", "accept-encoding": "identity", **(headers or {})}
     body = bytearray()
     try:
@@ -249,10 +261,10 @@ async def _ask(
             async for part in answer.content.iter_any():
                 body += part
                 if len(body) > _MOST_ANSWER:
-                    raise ProviderNotBelieved(f"it answers more than {_MOST_ANSWER} bytes")
+                    raise ProviderNotBelieved(f"its answer has more than {_MOST_ANSWER} bytes")
             status = answer.status
     except (aiohttp.ClientError, OSError) as error:
-        raise ProviderUnreachable(f"it cannot be asked: {type(error).__name__}") from None
+        raise ProviderUnreachable(f"it cannot be reached: {type(error).__name__}") from None
     try:
         found = orjson.loads(body)
     except ValueError:
@@ -264,12 +276,12 @@ def _endpoint(found: Mapping[str, Any], name: str) -> str:
     """An address of the metadata. Raises ProviderNotBelieved."""
     url = found.get(name)
     if not isinstance(url, str) or not is_private_url(url) or "#" in url:
-        raise ProviderNotBelieved(f"its metadata have no {name} that is encrypted on the way")
+        raise ProviderNotBelieved(f"its metadata have no {name} with https")
     return url
 
 
 def _keys(found: Mapping[str, Any]) -> KeySet:
-    """The keys that may sign; those that are for something else, or broken, are left out."""
+    """The keys for signatures, without those for other uses and malformed ones."""
     given = found.get("keys")
     keys = []
     for each in given if isinstance(given, list) else ():
@@ -280,15 +292,15 @@ def _keys(found: Mapping[str, Any]) -> KeySet:
         with suppress(JoseError, TypeError, ValueError):
             keys.append(JWKRegistry.import_key(each))
     if not keys:
-        raise ProviderNotBelieved("there is no key of RSA or EC among its keys")
+        raise ProviderNotBelieved("it has no RSA or EC key for signatures")
     return KeySet(keys)
 
 
 @contextmanager
 def _in_time() -> Iterator[None]:
-    """Raises ProviderUnreachable."""
+    """Limit the time. Raises ProviderUnreachable."""
     try:
-        with anyio.fail_after(_TIMEOUT):
+        with anyio.fail_after(_TIMEOUT_SECONDS):
             yield
     except TimeoutError:
-        raise ProviderUnreachable(f"it does not answer within {_TIMEOUT:g} s") from None
+        raise ProviderUnreachable(f"it does not answer within {_TIMEOUT_SECONDS:g} s") from None

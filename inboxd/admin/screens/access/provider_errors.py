@@ -1,8 +1,8 @@
-"""What goes wrong with an OpenID provider, without a word of its own."""
+"""Failures of an OpenID provider, without texts that it sent."""
 
 from inboxd.errors import InboxdError
 
-# What a provider may say of a request (RFC 6749, OpenID Connect Core): all else is not repeated.
+# Error codes of RFC 6749 and OpenID Connect Core; a log line repeats no others.
 _SAID = frozenset(
     {
         *("access_denied", "invalid_client", "invalid_grant", "invalid_request", "invalid_scope"),
@@ -14,13 +14,13 @@ _SAID = frozenset(
 
 
 class ProviderUnreachable(InboxdError):
-    """The provider gave no answer in time."""
+    """The provider gave no answer, or not in time."""
 
 
 class ProviderNotBelieved(InboxdError):
-    """The provider's answer is not what it must be."""
+    """The provider's answer is not valid."""
 
 
 def said_of(error: object) -> str:
-    """An error's code as a log may have it."""
+    """An error code for the log."""
     return error if isinstance(error, str) and error in _SAID else "an error of another kind"

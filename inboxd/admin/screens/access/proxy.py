@@ -1,8 +1,9 @@
-"""Visitors whom a proxy names: oauth2-proxy, Authelia, Tailscale, a server with a login.
+"""Visitors named by a proxy: oauth2-proxy, Authelia, Tailscale, a web server with a login.
 
-Promises that only a proxy of `trusted_proxies` is believed, and a name only if it is said once.
-Known limit: whoever may connect from such an address can say any name, so the address is to be the
-proxy's alone.
+Promises that only proxies of `trusted_proxies` are believed, and that their header with the name
+must come once.
+Known limit: every program that connects from such an address can claim any name, so the proxy must
+be alone at its address.
 """
 
 from http import HTTPStatus
@@ -19,15 +20,14 @@ _ANYBODY = "*"
 
 
 class NamedByProxy:
-    """The visitors of one proxy's headers."""
+    """Identifies visitors by the headers of trusted proxies."""
 
     def __init__(self, settings: AdminProxy, proxies: Networks) -> None:
-        """Believe these proxies."""
         self._settings, self._proxies = settings, proxies
         self._roles = {group: Role[role.upper()] for group, role in settings.roles.items()}
 
     def visitor(self, request: Request) -> Visitor | None:
-        """Whom the proxy names; None: nobody, or it is not trusted. Raises RequestRefused."""
+        """The visitor; None: no name, or no trusted proxy. Raises RequestRefused."""
         names = request.headers.getlist(self._settings.user_header)
         if not names or normal_peer(request.client) not in self._proxies:
             return None
@@ -40,13 +40,13 @@ class NamedByProxy:
             raise RequestRefused(HTTPStatus.FORBIDDEN, detail)
         roles = [self._roles[each] for each in self._groups(request) if each in self._roles]
         if not roles:
-            detail = "none of your groups has a role here: [admin.proxy] roles gives it"
+            detail = "none of your groups has a role here: roles in [admin.proxy] assigns them"
             raise RequestRefused(HTTPStatus.FORBIDDEN, detail)
         return Visitor(name, max(roles), f"proxy {name}")
 
     def _groups(self, request: Request) -> list[str]:
         header = self._settings.groups_header
         given = [] if header is None else request.headers.getlist(header)
-        # A group that somebody calls so is not everybody.
+        # A group that is really called "*" must not count as everybody.
         named = [group.strip() for each in given for group in each.split(",")]
         return [_ANYBODY, *(each for each in named if each != _ANYBODY)]

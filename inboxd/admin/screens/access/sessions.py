@@ -1,11 +1,11 @@
-"""A sign-in as a browser keeps it: a text that only this process, or its secret, can have made.
+"""A sign-in as a browser keeps it: a text signed with the secret of this process or its settings.
 
-Owns its fields and its ends. Promises: what was changed by one bit, made with another secret, is
-too old, or was left alone for too long is nobody's; a changed password ends what was begun with the
-old one; nothing that a browser had before it signed in counts after.
-Known limits: a sign-out is remembered by the process that saw it, until the sign-in would have
-ended; elsewhere its text counts on, as do the last ones if more than `_MOST_ENDED` sign out. The
-times are the machine's own, as they must outlive the process.
+Owns the fields and the end of a sign-in. Promises: a text that was changed, was signed with another
+secret, is too old or was unused for too long is not accepted; a new password ends the sign-ins with
+the old one; a text from before the sign-in is not valid after it.
+Known limits: only the process that handled a sign-out remembers it, until the sign-in would have
+ended; other processes accept the text until then, and so does this one for the oldest of more than
+`_MOST_ENDED` sign-outs. The times come from the system clock, since they must outlive the process.
 """
 
 import secrets
@@ -19,18 +19,18 @@ from typing import Final
 from inboxd.admin.screens.access.signed_texts import SignedTexts
 
 _MOST_ENDED: Final = 10_000
-# Seconds by which clocks of several machines may differ.
-_AHEAD = 60.0
-# A page that is opened within so many seconds prolongs nothing.
-_RENEWED_AFTER = 60.0
+# The clocks of two machines may differ by this.
+_AHEAD_SECONDS = 60.0
+# A page opened sooner than this does not prolong the sign-in.
+_RENEWED_AFTER_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class SignedIn:
-    """Who signed in. Times in seconds since 1970.
+    """One sign-in. Times in seconds since 1970.
 
-    mark: of the password that was typed, or of the settings of the provider that vouches. role:
-    what such a provider's groups gave; "": users have the one of the settings.
+    mark: a digest of the user's password hash, or of the provider's settings. role: the role that a
+    provider's groups give; "": that of the settings' user.
     """
 
     id: str
@@ -42,7 +42,7 @@ class SignedIn:
 
 
 class Sessions:
-    """The sign-ins that one secret vouches for."""
+    """The sign-ins that are signed with one secret."""
 
     def __init__(
         self,
@@ -51,38 +51,40 @@ class Sessions:
         lifetime: timedelta,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`idle`: without a page that is opened; `lifetime`: at all."""
+        """idle: the longest time between two opened pages; lifetime: from the sign-in on."""
         self._texts, self._clock = SignedTexts(secret), clock
         self._idle, self.lifetime = idle.total_seconds(), lifetime.total_seconds()
         self._ended: OrderedDict[str, None] = OrderedDict()
 
     def mark(self, basis: str) -> str:
-        """What stands in a sign-in for that on which it rests, and tells nothing of it."""
+        """A digest of the password hash or of the provider's settings, which reveals neither."""
         return self._texts.digest("password", basis.encode())[:32]
 
     def begin(self, name: str, basis: str, role: str = "") -> SignedIn:
-        """Somebody signed in. basis: the hash of a password, or a provider's settings."""
+        """A new sign-in. basis: the hash of a password, or a provider's settings."""
         now = self._clock()
         return SignedIn(secrets.token_urlsafe(16), name, self.mark(basis), now, now, role)
 
     def end(self, signed_in: SignedIn) -> None:
-        """Let it count no more in this process."""
+        """Stop accepting this sign-in, in this process."""
         self._ended[signed_in.id] = None
         while len(self._ended) > _MOST_ENDED:
             self._ended.popitem(last=False)
 
     def renewed(self, signed_in: SignedIn) -> SignedIn | None:
-        """The same, seen now; None: it was a moment ago."""
+        """The sign-in prolonged to now; None: it was prolonged a moment ago."""
         now = self._clock()
-        return replace(signed_in, seen=now) if now - signed_in.seen >= _RENEWED_AFTER else None
+        return (
+            replace(signed_in, seen=now) if now - signed_in.seen >= _RENEWED_AFTER_SECONDS else None
+        )
 
     def written(self, signed_in: SignedIn) -> str:
-        """As a cookie has it."""
+        """The value of its cookie."""
         fields = [getattr(signed_in, name) for name in SignedIn.__slots__]
         return self._texts.written("session", fields)
 
     def read(self, text: str) -> SignedIn | None:
-        """The sign-in that a cookie is; None: it is none, or has ended."""
+        """The sign-in of a cookie; None: the cookie is not valid, or the sign-in has ended."""
         fields = self._texts.read("session", text)
         if fields is None:
             return None
@@ -92,6 +94,6 @@ class Sessions:
             signed_in.id not in self._ended
             and now - signed_in.begun < self.lifetime
             and now - signed_in.seen < self._idle
-            and signed_in.seen - now < _AHEAD
+            and signed_in.seen - now < _AHEAD_SECONDS
         )
         return signed_in if counts else None

@@ -1,9 +1,8 @@
-"""Signing in and out: a page with a form, or a button that leads to a provider, and a cookie.
+"""Signing in and out: a page with a form, or with a button to a provider, and a cookie.
 
-Promises: it works without a script; after it the visitor is where they wanted to go, which is never
-another site. Only a page that somebody opens prolongs a sign-in: one that stays open and asks for
-news by itself does not.
-*See:* `users.py`, whose passwords; `oidc.py`, the provider; `sessions.py`, what a cookie holds.
+Promises: it works without a script; it leads to the page that the visitor asked for, never to
+another site. Only opening a page prolongs a sign-in; an open page that refreshes itself does not.
+*See:* `users.py`, which checks passwords; `oidc.py`, the provider; `sessions.py`, the cookie.
 """
 
 import hmac
@@ -39,22 +38,23 @@ _LONGEST_NAME = 64
 
 
 class SignIn:
-    """The sign-ins of one process."""
-
     def __init__(
         self, users: Users, sessions: Sessions, proxies: Networks, oidc: OidcSignIn | None
     ) -> None:
-        """`proxies`: by whom the address of a visitor is believed."""
+        """proxies: trusted to name a visitor's address."""
         self._users, self._sessions, self._proxies = users, sessions, proxies
         self._oidc = oidc
         self._passwords = Passwords()
 
     def take_over(self, users: Users) -> None:
-        """Know these users, from the next request on."""
+        """Accept these users alone, from the next request on."""
         self._users = users
 
     def visitor(self, request: Request) -> Visitor | Response:
-        """Who signed in; or the way to the form. Raises RequestRefused where nobody sees one."""
+        """The visitor, or a redirect to the sign-in.
+
+        Raises RequestRefused where no page is shown: for JSON, or a page that refreshes itself.
+        """
         signed_in = session_of(request, self._sessions)
         if signed_in is not None and (known := self._known(signed_in)) is not None:
             return known
@@ -65,7 +65,7 @@ class SignIn:
         return RedirectResponse(by_way_of(request, way, wanted(request)), HTTPStatus.SEE_OTHER)
 
     def entrances(self, show: Show) -> Sequence[Entrance]:
-        """The form, what it sends, and the way out."""
+        """The form (GET and POST), the sign-out, and the paths of the provider."""
 
         async def form(request: Request) -> Response:
             to = safe(request.query_params.get("to", "/"))
@@ -82,7 +82,7 @@ class SignIn:
         )
 
     def renew(self, request: Request, response: Response) -> None:
-        """Prolong the sign-in of who opens a page."""
+        """Prolong the sign-in of a visitor who opens a page."""
         signed_in = session_of(request, self._sessions)
         if signed_in is None or "x-revision" in request.headers or not self._known(signed_in):
             return
@@ -119,7 +119,7 @@ class SignIn:
         return response
 
     def _known(self, signed_in: SignedIn) -> Visitor | None:
-        """Who it is: a user who still has that password, or whom the provider named."""
+        """The visitor: a user whose password is unchanged, or one that the provider named."""
         if signed_in.role:
             return self._oidc.visitor(signed_in) if self._oidc else None
         user = self._users.named(signed_in.name)
@@ -133,7 +133,7 @@ class SignIn:
         return Visitor(user.name, role, actor, tenants, signed_in=True)
 
     def _page(self, to: str, refused: str | None = None, name: str = "") -> ScreenPage:
-        """The form, the button, or both. refused: why nobody is signed in."""
+        """The page with the form, the button, or both. refused: why the sign-in failed."""
         provider = self._oidc.name if self._oidc else None
         shown = {
             "to": to,

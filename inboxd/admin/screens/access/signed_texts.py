@@ -1,8 +1,8 @@
-"""Texts that only this process, or its secret, can have made.
+"""Texts signed with the secret of this process or its settings.
 
-Owns their form. Promises: what was changed by one bit, was made with another secret, or for another
-purpose, is none of them; a text can be sent as a cookie.
-*See:* `sessions.py` and `flows.py`, what stands in them.
+Owns their form. Promises: a text that was changed, or was signed with another secret or for another
+purpose, is not accepted; a text can be sent as a cookie.
+*See:* `sessions.py` and `flows.py`, which have their fields.
 """
 
 import hmac
@@ -13,28 +13,27 @@ from typing import Any
 
 import orjson
 
-# A browser keeps no longer cookie.
+# Browsers keep cookies of at most 4 kB.
 _LONGEST = 4096
 
 
 class SignedTexts:
-    """The texts of one secret."""
+    """Signs and reads texts with one secret."""
 
     def __init__(self, secret: bytes) -> None:
-        """`secret`: of 32 bytes or more."""
+        """secret: at least 32 bytes."""
         self._secret = secret
 
     def digest(self, purpose: str, text: bytes) -> str:
-        """What stands for a text, and tells nothing of it."""
+        """A keyed digest (HMAC), which reveals nothing of the text."""
         return hmac.digest(self._secret, purpose.encode() + b"\0" + text, sha256).hex()
 
     def written(self, purpose: str, fields: Sequence[object]) -> str:
-        """These fields, signed."""
         body = urlsafe_b64encode(orjson.dumps(fields)).rstrip(b"=")
         return f"{body.decode()}.{self.digest(purpose, body)}"
 
     def read(self, purpose: str, text: str) -> list[Any] | None:
-        """The fields of a text; None: it is not one of these."""
+        """The fields of a signed text; None: the text is not valid."""
         if len(text) > _LONGEST or not text.isascii():
             return None
         body, _, digest = text.partition(".")

@@ -1,10 +1,11 @@
-"""Users of the settings, and whether a password is theirs.
+"""Users of the settings, and the check of their passwords.
 
-Promises: an unknown user and a wrong password are the same answer, after the same work; a password
-is compared in a thread, few at once and few that wait, so that the loop goes on and memory is
-bounded; how often may be guessed is bounded for each address and each user, and whose password was
-right at an address is not kept from it there by guesses elsewhere. Known limit: where it was not
-yet, a user cannot sign in for a minute or two while somebody guesses from many addresses.
+Promises: an unknown user and a wrong password get the same answer, after the same work; passwords
+are compared in a thread, few at once and with few waiting, so that the loop goes on and memory is
+bounded; guesses are limited for each address and each user; a user who has signed in from an
+address before can do so again, whatever is guessed elsewhere.
+Known limit: from a new address, a user cannot sign in for a minute or two while somebody guesses
+the password from many addresses.
 """
 
 from collections import OrderedDict
@@ -23,17 +24,16 @@ from inboxd.settings import AdminUser
 
 # Each takes a quarter of a second of one core, and 32 MiB.
 _AT_ONCE, _MOST_WAITING = 1, 8
-# Wrong passwords at once, and for long: a user's from all addresses, and an address' for all users.
+# Wrong passwords, a second and at once: of a user from all addresses, of an address for all users.
 _RATE, _BURST = 1 / 20, 10
-# Users and addresses at which their passwords were right that are remembered.
+# Pairs of a user and an address that are remembered because the user has signed in from there.
 _MOST_PROVEN = 1_000
 
 
 class Users:
-    """Who may sign in; none: nobody, as when a reload took all away."""
+    """The users who may sign in; there may be none, as after a reload."""
 
     def __init__(self, users: Iterable[AdminUser]) -> None:
-        """Read their hashes."""
         self._users: Mapping[str, AdminUser] = {each.name: each for each in users}
         self._hashes: Mapping[str, PasswordHash] = {
             name: read_password_hash(each.password_hash.get_secret_value())
@@ -45,28 +45,26 @@ class Users:
         return bool(self._users)
 
     def named(self, name: str) -> AdminUser | None:
-        """The user of this name."""
         return self._users.get(name)
 
     def hash_of(self, name: str) -> PasswordHash:
-        """The hash to compare with: somebody's, or one that no password matches."""
+        """The user's hash; for an unknown user, a decoy that no password matches."""
         return self._hashes.get(name, self._decoy)
 
 
 class Passwords:
-    """Comparisons of passwords, bounded."""
+    """Compares passwords, at a limited rate."""
 
     def __init__(self) -> None:
-        """Nobody has guessed yet."""
         self._throttle: Final = Throttle(_RATE, _BURST)
         self._limiter = anyio.CapacityLimiter(_AT_ONCE)
-        # Those seen last come last.
+        # The most recent last.
         self._proven: OrderedDict[tuple[str, ...], None] = OrderedDict()
 
     async def user(
         self, users: Users, name: str, password: str, address: str | None
     ) -> AdminUser | None:
-        """Whose name and password these are; None: nobody's. Raises RequestRefused."""
+        """The user of this name and password; None: one of them is wrong. Raises RequestRefused."""
         place = f"address {subscriber(address) if address else '-'}"
         both = (f"user {name}", place)
         names = [place] if both in self._proven else [*both]

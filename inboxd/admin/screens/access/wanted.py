@@ -1,6 +1,6 @@
-"""Where a visitor wants to go, over a sign-in.
+"""The page that a visitor opens after a sign-in.
 
-Promises that the way there leads to no other site.
+Promises that it is never on another site.
 """
 
 from typing import Final
@@ -11,24 +11,24 @@ from starlette.requests import Request
 from inboxd.admin.screens.access.cookies import prefix_of
 
 FORM: Final = "/sign-in"
-# Where a provider sends people back to is below it.
+# The provider redirects back to a path below this one.
 PROVIDER: Final = "/sign-in/oidc"
 _LONGEST = 2000
 
 
 def wanted(request: Request) -> str:
-    """The path that was asked for, without the prefix."""
+    """The requested path with its query, without the prefix."""
     path = request.url.path.removeprefix(prefix_of(request))
     return f"{path}?{request.url.query}" if request.url.query else path
 
 
 def by_way_of(request: Request, path: str, to: str) -> str:
-    """The address of a path that leads on to another."""
+    """The address of a path, with the page to open after it."""
     asked = f"?to={quote(to, safe='/')}" if to != "/" else ""
     return f"{prefix_of(request)}{path}{asked}"
 
 
 def safe(to: str) -> str:
-    """The path, if it is one of ours; else the first page."""
+    """The path, if it is on this site; else the first page."""
     ours = to.startswith("/") and to[1:2] not in ("/", "\\") and to.isprintable()
     return to if ours and len(to) <= _LONGEST else "/"

@@ -1,24 +1,28 @@
-"""What can be done from the screens, a module for each subject; `ACTIONS` has all of it.
+"""The actions of the screens, a module for each subject; `ACTIONS` has all of them.
 
-Each is a declaration (`contract.py`), and what it does is an operation of `inboxd.operations`, as
-the command line's. *See:* `acting.py`, by which all of them are asked for and done.
+Each is a declaration (`contract.py`) that calls an operation of `inboxd.operations`, as the command
+line does. *See:* `acting.py`, which asks for confirmation and runs them.
 """
 
 from typing import Final
 
 from inboxd.admin.screens.actions import (
+    batches,
+    breakers,
     bulk,
     edit,
+    endpoints,
     erase,
     failures,
     lanes,
     order_controls,
     payload,
     produce,
+    receipts,
     rows,
     schedules,
     spools,
-    targets,
+    streams,
 )
 from inboxd.admin.screens.actions.contract import ScreenAction
 
@@ -26,13 +30,17 @@ ACTIONS: Final[tuple[ScreenAction, ...]] = (
     *rows.ACTIONS,
     *bulk.ACTIONS,
     *order_controls.ACTIONS,
+    *batches.ACTIONS,
     *failures.ACTIONS,
     *lanes.ACTIONS,
-    *targets.ACTIONS,
+    *streams.ACTIONS,
+    *breakers.ACTIONS,
+    *endpoints.ACTIONS,
     *schedules.ACTIONS,
     *payload.ACTIONS,
     *edit.ACTIONS,
     *produce.ACTIONS,
     *spools.ACTIONS,
+    *receipts.ACTIONS,
     *erase.ACTIONS,
 )

@@ -1,14 +1,14 @@
-"""Actions on all rows that match, done by workers.
+"""Orders actions on all rows that match a filter; workers carry them out.
 
-Promises that what is ordered is what the page has counted: a time that was relative is the one of
-the form, and a filter that a bulk action has not is refused; that who may see certain tenants acts
-on their rows alone; that more than `TYPED_FROM` rows are confirmed by their number.
-*See:* `operations/bulk_orders.py`; `actions/order_controls.py`, what becomes of an order.
+Promises that an order covers the rows that the page has counted: relative times were fixed by the
+form, and filters that bulk actions do not support are refused; that visitors of certain tenants act
+only on their tenants' rows; that more than `TYPED_FROM` rows are confirmed by typing their number.
+*See:* `operations/bulk_orders.py`; `actions/order_controls.py`, which pauses and ends an order.
 """
 
 import re
 from collections.abc import Iterator, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 from typing import Final
 
@@ -23,22 +23,22 @@ from inboxd.admin.screens.actions.contract import (
     Question,
     ScreenAction,
     Sentence,
+    due_field,
     tell,
     way_back,
 )
-from inboxd.admin.screens.formatting import shell
+from inboxd.admin.screens.formatting import in_utc, shell
 from inboxd.admin.screens.pages.queries import given, texts
 from inboxd.admin.screens.roles import Role
 from inboxd.errors import UsageError
 from inboxd.model.duration import parse
-from inboxd.model.moments import read_since, read_until
-from inboxd.model.row_id import read_row_id
+from inboxd.model.moments import read_until
 from inboxd.operations import ActionPreview, OrderTerms, Selection, Verb
 from inboxd.operations.bulk_orders import CANARY, ShownRows, statuses_of
 from inboxd.store.wakeups import HotTable
 
 TYPED_FROM: Final = 1_000
-# What a form was shown: how many rows, and up to which id.
+# The mark of a form: the number of rows that it showed, and the largest id.
 _SEEN: Final = re.compile(r"(?P<count>\d{1,9})(?P<more>\+?)/(?P<last>\d{1,18})", re.ASCII)
 _TITLES: Final[Mapping[Verb, Sentence]] = {
     "replay": tell("Replay all that match"),
@@ -47,33 +47,29 @@ _TITLES: Final[Mapping[Verb, Sentence]] = {
     "reschedule": tell("Reschedule all that match"),
     "prioritize": tell("Prioritize all that match"),
 }
-_FILTERS: Final = ("type", "tenant", "since", "error", "group", "batch")
-# Filters of lists that a bulk action has not.
-_OTHERS: Final = ("until", "entity", "payload", "commands", "by")
+_FILTERS: Final = ("type", "tenant", "since", "until", "by", "entity", "error", "group", "batch")
+# Filters of lists that bulk actions do not support: docs/screens.md says why.
+_OTHERS: Final = ("payload", "commands")
+_TIMES: Final[Mapping[str, Sentence]] = {"since": tell("Since"), "until": tell("Until")}
 
 
 def _selection(table: HotTable, verb: Verb, visit: ActionVisit) -> Selection:
-    """Which rows. Raises UsageError."""
+    """The rows that the address selects. Raises UsageError."""
     about, lane = visit.about, _lane(table)
     named = texts(about, *_FILTERS, lane)
     if others := [name for name in _OTHERS if about.get(name)]:
-        raise UsageError(f"an action on all that match has no filter by {', '.join(others)}")
+        raise UsageError(
+            f"a bulk action cannot filter by {', '.join(others)}: leave these filters out"
+        )
     chosen = given(about, "status")
     if chosen and set(chosen) != set(statuses_of(verb)):
         raise UsageError(
-            f"{verb} is done to all that are {' or '.join(statuses_of(verb))}: leave the status out"
+            f"{verb} applies to rows that are {' or '.join(statuses_of(verb))}: leave the status "
+            "out"
         )
-    own = visit.visitor.tenants
-    since = visit.typed.get("since") or named["since"]
-    return Selection(
-        type=named["type"],
-        lane=named[lane],
-        tenant=named["tenant"],
-        since=None if since is None else read_since(since),
-        error=named["error"],
-        group=named["group"],
-        batch=None if named["batch"] is None else read_row_id(named["batch"]),
-        tenants=None if own is None else tuple(sorted(own)),
+    fixed = {name: visit.typed[name] for name in _TIMES if visit.typed.get(name)}
+    return operations.read_selection(
+        {**named, "lane": named[lane], **fixed}, tenants=visit.visitor.tenants, zone=UTC
     )
 
 
@@ -87,7 +83,7 @@ def _back(table: HotTable, about: QueryParams) -> str:
 
 def _command(table: HotTable, verb: Verb, about: QueryParams) -> str:
     named = [
-        f"--{name} {shell(value)}"
+        f"--{name} {shell(in_utc(value) if name in _TIMES else value)}"
         for name in (*_FILTERS, _lane(table))
         if (value := about.get(name))
     ]
@@ -97,50 +93,54 @@ def _command(table: HotTable, verb: Verb, about: QueryParams) -> str:
 
 async def _ask(table: HotTable, verb: Verb, visit: ActionVisit) -> Question:
     wanted = _selection(table, verb, visit)
+    return await ask_for_all(table, verb, visit, wanted, _command(table, verb, visit.about))
+
+
+async def ask_for_all(
+    table: HotTable, verb: Verb, visit: ActionVisit, wanted: Selection, command: str
+) -> Question:
+    """Ask for confirmation of an order for these rows; `order_all` reads the form."""
     found = await operations.preview_all(visit.session, table, verb, wanted)
     n = f"{found.count:,}" + ("" if found.whole else "+")
     title = tell("{n} events", n=n) if table == "events" else tell("{n} commands", n=n)
     doubts = []
     if not str(wanted):
-        doubts.append(tell("No filter is set: it is done to all whose status allows it."))
+        doubts.append(
+            tell("No filter is set: the action applies to all rows whose status allows it.")
+        )
     if found.whole and not found.count:
-        doubts.append(tell("Nothing matches now: there is nothing to order."))
+        doubts.append(tell("No row matches now: there is nothing to do."))
     return Question(
         title=title,
         button=_TITLES[verb],
         does=[
-            tell("Workers do it to the rows that match now, and not to those that come later."),
+            tell("Workers apply it to the rows that match now, not to rows that come later."),
             tell("Until it starts it can be undone; later it can be paused or ended on its page."),
         ],
         follows=[
-            tell("A row that allows it no more when its turn comes is left as it is, and counted."),
+            tell(
+                "A row whose status no longer allows it at its turn is left as it is, and counted."
+            ),
         ],
         doubts=doubts,
-        fields=list(_fields(verb, visit, wanted.since, found)),
+        fields=list(_fields(verb, visit, wanted, found)),
         rows=found.sample,
         seen=f"{found.count}{'' if found.whole else '+'}/{found.last}",
-        command=_command(table, verb, visit.about),
+        command=command,
         final=verb in ("dismiss", "cancel"),
         parts={"table": table, "count": found.count},
     )
 
 
 def _fields(
-    verb: Verb, visit: ActionVisit, since: datetime | None, found: ActionPreview
+    verb: Verb, visit: ActionVisit, wanted: Selection, found: ActionPreview
 ) -> Iterator[AskedField]:
     typed = visit.typed
-    if since is not None:
-        yield AskedField(
-            name="since", title=tell("Created since"), kind="hidden", value=since.isoformat()
-        )
+    for name, at in (("since", wanted.since), ("until", wanted.until)):
+        if at is not None:
+            yield AskedField(name=name, title=_TIMES[name], kind="hidden", value=at.isoformat())
     if verb == "reschedule":
-        yield AskedField(
-            name="at",
-            title=tell("When"),
-            hint="now, 2h, 2026-01-31T08:00Z",
-            value=typed.get("at", ""),
-            required=True,
-        )
+        yield due_field(typed.get("at", ""), required=True)
     if verb == "prioritize":
         yield AskedField(
             name="priority",
@@ -159,25 +159,32 @@ def _fields(
         )
     yield AskedField(
         name="rate",
-        title=tell("Rows a second at most; empty: as fast as it goes"),
+        title=tell("Rows per second, at most; empty: no limit"),
         kind="number",
         value=typed.get("rate", "") if typed else "100",
     )
     yield AskedField(
-        name="delay", title=tell("It starts in"), hint="5s, 10m", value=typed.get("delay", "5s")
+        name="delay", title=tell("Starts in"), hint="5s, 10m", value=typed.get("delay", "5s")
     )
     if word := _confirming(found.count, whole=found.whole):
         yield AskedField(
             name="rows",
             title=tell("Type the number of rows: {n}", n=word)
             if found.whole
-            else tell("Not all could be counted. To confirm, type: {word}", word=word),
+            else tell("Not all rows could be counted. To confirm, type: {word}", word=word),
             value=typed.get("rows", ""),
             required=True,
         )
 
 
 async def _do(table: HotTable, verb: Verb, visit: ActionVisit) -> ActionTold:
+    return await order_all(table, verb, visit, _selection(table, verb, visit))
+
+
+async def order_all(
+    table: HotTable, verb: Verb, visit: ActionVisit, wanted: Selection
+) -> ActionTold:
+    """Order the action that the form confirms. Raises UsageError, Conflict or NotFound."""
     seen = _SEEN.fullmatch(visit.seen or "")
     if seen is None:
         raise UsageError(NO_FORM)
@@ -185,11 +192,11 @@ async def _do(table: HotTable, verb: Verb, visit: ActionVisit) -> ActionTold:
     word = _confirming(shown.count, whole=not seen["more"])
     if word and visit.typed.get("rows", "").strip() != word:
         raise UsageError(
-            f"this is done to {word} rows: type that number to confirm it"
+            f"this changes {word} rows: type that number to confirm it"
             if word.isdecimal()
-            else f"this is done to more rows than could be counted: type {word!r} to confirm it"
+            else f"this changes more rows than could be counted: type {word!r} to confirm it"
         )
-    wanted, terms = _selection(table, verb, visit), _terms(verb, visit.typed)
+    terms = _terms(verb, visit.typed)
     ordered = await operations.order(
         visit.session, table, verb, wanted, terms, shown=shown, **visit.by
     )
@@ -202,17 +209,17 @@ async def _do(table: HotTable, verb: Verb, visit: ActionVisit) -> ActionTold:
 
 
 def _confirming(count: int, *, whole: bool) -> str | None:
-    """What is typed to confirm it, where it is done to many rows."""
+    """The word to type as a confirmation; None: few rows need no word."""
     if not whole:
         return "all"
     return str(count) if count > TYPED_FROM else None
 
 
 def _terms(verb: Verb, typed: Mapping[str, str]) -> OrderTerms:
-    """How it is done. Raises UsageError."""
+    """The terms of the order (value, delay, rate, canary). Raises UsageError."""
     to: datetime | int | None = None
     if verb == "reschedule":
-        to = read_until(typed.get("at", ""))
+        to = read_until(typed.get("at", ""), UTC)
     elif verb == "prioritize":
         to = int(_number("priority", typed.get("priority", "")))
     rate = typed.get("rate", "").strip()

@@ -1,7 +1,7 @@
-"""What an action on the screens is: who may, what is asked first, what is done, what is told then.
+"""The declaration of an action on the screens: its role, confirmation, operation and result.
 
-Promises that a declaration is all there is to an action: the way to it, the confirmation, what is
-refused and what is told are the same for all of them (`acting.py`).
+Promises that a declaration is all that an action needs: its address, the confirmation, refusals and
+results work the same way for all of them (`acting.py`).
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -21,43 +21,48 @@ from inboxd.settings import Settings
 from inboxd.store.session import Session
 
 _MOST_BODY: Final = 16 * 1024
+_DIGITS: Final = 18
 NO_FORM: Final = "this is not a form of the screens: open the page again"
 
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A text of the catalogues, and the words that it leaves open."""
+    """A text of the catalogues, and the words for its placeholders."""
 
     text: str
     words: Mapping[str, object] = field(default_factory=dict)
 
 
 def tell(text: str, /, **words: object) -> Sentence:
-    """A sentence; a test finds its text by this name."""
+    """Make a sentence; a test finds all texts by the name of this function."""
     return Sentence(text, words)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedField:
-    """What is typed or chosen besides the reason. choices: value and text of each."""
+    """A field of a confirmation, in addition to the reason.
+
+    hint: an example, shown while the field is empty. note: a text beside the field. choices: pairs
+    of value and text.
+    """
 
     name: str
     title: Sentence
     kind: Literal["text", "number", "json", "choice", "check", "hidden"] = "text"
     value: str = ""
     hint: str = ""
+    note: Sentence | None = None
     choices: Sequence[tuple[str, Sentence]] = ()
     required: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What somebody confirms.
+    """A confirmation.
 
-    does: what the action does. follows: what follows from it. doubts: what stands in its way.
-    rows: some of those that it is done to. seen: what stands for the state that is shown, by which
-    the action is refused once that has changed. final: there is no way back. parts: what a template
-    of its own shows besides.
+    does: effects of the action. follows: their consequences. doubts: obstacles and warnings. rows:
+    some of the rows. seen: a mark of the state that is shown; if the state has changed since, the
+    action is refused. final: it cannot be undone. parts: further values for its own template.
     """
 
     title: Sentence
@@ -78,9 +83,9 @@ class Question:
 class ActionVisit:
     """One request for an action.
 
-    about: what it is done to, from the address. typed: what the form has, nothing before it is
-    sent. once: of this form, as no other; seen: as the form had it; None: it is not sent yet.
-    spool: of this host, where the process has one.
+    about: the query of the address, which names the target. typed: the fields of the form, empty
+    before it is sent. once: the uuid of this form. seen: the mark in the form; None: it is not sent
+    yet. spool: that of this host, if the process has one.
     """
 
     session: Session
@@ -95,17 +100,17 @@ class ActionVisit:
 
     @property
     def by(self) -> dict[str, Any]:
-        """Who acts and why, as operations want it."""
+        """The actor and the reason, as arguments of operations."""
         return {"actor": self.visitor.actor, "reason": self.reason}
 
     @property
     def expected(self) -> ExpectedRows:
-        """Whose rows may be acted on, and as what they were seen."""
+        """The visitor's tenants, and the state of the rows that the form showed."""
         return ExpectedRows(self.visitor.tenants, self.seen)
 
     @property
     def seen_at(self) -> datetime | None:
-        """The time that stands for the state that was shown, if any does. Raises UsageError."""
+        """The mark of the state that the form showed, if it is a time. Raises UsageError."""
         if not self.seen:
             return None
         try:
@@ -114,29 +119,41 @@ class ActionVisit:
         except (ValueError, OverflowError):
             raise UsageError(NO_FORM) from None
 
+    @property
+    def seen_number(self) -> int:
+        """The number of the state that the form showed. Raises UsageError."""
+        seen = self.seen or ""
+        if not (seen.isascii() and seen.isdecimal() and len(seen) <= _DIGITS):
+            raise UsageError(NO_FORM)
+        return int(seen)
+
     def named(self, name: str) -> str:
-        """A value of the address that has to be there. Raises UsageError."""
+        """A required value of the address. Raises UsageError."""
         if not (value := self.about.get(name)):
-            raise UsageError(f"the address names no {name}: open the action from a page")
+            raise UsageError(f"{name} is missing in the address: open the action from a page")
         return value
 
 
 @dataclass(frozen=True, slots=True)
 class ActionTold:
-    """What came of an action. path: the page of the thing, to which the visitor is led."""
+    """The result of an action. path: the page that is opened next.
+
+    secret: made by the action; only the answer to the form shows it.
+    """
 
     path: str
     sentence: Sentence
+    secret: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScreenAction:
     """An action of the screens.
 
-    path: where GET asks and POST does. do: what is told then; None: ask again, with what was typed.
-    back: the page from which it comes, by its address.
-    for_tenants: whether it keeps to the rows of who may see certain tenants.
-    reserved: its name, if it needs more of the database than an operator's role there may do.
+    path: GET asks for confirmation, POST acts. do: returns the result; None: ask again, with the
+    input kept. back: gives the page to return to.
+    for_tenants: visitors of certain tenants may use it, and it only touches their tenants' rows.
+    reserved: its name, if it needs rights in the database that the role of operators lacks.
     """
 
     path: str
@@ -149,7 +166,19 @@ class ScreenAction:
     most_body: int = _MOST_BODY
 
 
+def due_field(value: str, *, required: bool = False) -> AskedField:
+    """A field for the time at which rows become due; a time without a zone is UTC."""
+    return AskedField(
+        name="at",
+        title=tell("Due"),
+        hint="now, 2h, 2026-01-31T08:00",
+        note=tell("A time without a zone is UTC."),
+        value=value,
+        required=required,
+    )
+
+
 def way_back(about: QueryParams, otherwise: str) -> str:
-    """The page that an address leads back to, or else another."""
+    """The page that the address names as the one to return to, or else another."""
     to = about.get("to")
     return safe(to) if to else otherwise

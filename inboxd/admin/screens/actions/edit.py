@@ -1,8 +1,9 @@
-"""A command that waits is edited: first what differs is shown, then it is done.
+"""Edits a waiting command: it shows the changes first, and writes them after a confirmation.
 
-Promises that what is shown is what would be written, since it is written and undone for that; that
-a time which was relative is fixed when it is shown; and that whoever sees a payload is in the audit
-where that is wanted. A payload of which something is hidden is not shown, and stays as it is.
+Promises that the changes are shown exactly as they would be written, since the preview writes them
+and rolls back; that a relative time becomes a fixed one when it is shown; and that viewing a
+payload is in the audit, if the settings ask for that. A payload with hidden parts is not shown, and
+stays as it is.
 *See:* `operations/edits.py`.
 """
 
@@ -24,6 +25,7 @@ from inboxd.admin.screens.actions.contract import (
     Question,
     ScreenAction,
     Sentence,
+    due_field,
     tell,
 )
 from inboxd.admin.screens.actions.payload import MOST_BODY, hides_some_of, note_look
@@ -38,11 +40,10 @@ from inboxd.operations.payloads import MOST, payload_as_stored
 
 _KEPT: Final[Mapping[PayloadKept, Sentence]] = {
     PayloadKept.BEGUN: tell(
-        "A worker has had it before, and what it did may rest on its payload, which stays as it is."
+        "A worker has started it before and may have used its payload, so the payload "
+        "stays as it is."
     ),
-    PayloadKept.DELIVERY: tell(
-        "It is a delivery of what has happened, so its payload stays as it is."
-    ),
+    PayloadKept.DELIVERY: tell("It is the delivery of a webhook, so its payload stays as it is."),
 }
 
 
@@ -62,16 +63,16 @@ async def _ask(visit: ActionVisit) -> Question:
     lines = [line for each in payloads for line in difference(str(each.before), str(each.after))]
     doubts = [_KEPT[found.kept]] if found.kept else []
     if hidden:
-        doubts.append(tell("Of its payload something is hidden here: edit it on a terminal."))
+        doubts.append(tell("A part of its payload is hidden here: edit it on a terminal."))
     elif found.payload is None and not found.kept:
         doubts.append(tell("Its payload is larger than a form holds: edit it on a terminal."))
     return Question(
         title=tell("Command {id}", id=found.id),
-        button=tell("See what differs") if changes is None else tell("Edit"),
-        does=[tell("It waits. What is changed here counts when it runs.")],
+        button=tell("Show the changes") if changes is None else tell("Edit"),
+        does=[tell("It is waiting. Your changes apply when it runs.")],
         follows=[
-            tell("Its unique key, its batch and what waits for it stay as they are."),
-            tell("If a worker takes it up meanwhile, nothing is changed."),
+            tell("Its unique key, its batch and the rows that wait for it stay as they are."),
+            tell("If a worker starts it meanwhile, nothing is changed."),
         ],
         doubts=doubts,
         fields=fields,
@@ -88,7 +89,7 @@ async def _ask(visit: ActionVisit) -> Question:
 
 
 async def _found(visit: ActionVisit) -> tuple[EditableCommand, bool]:
-    """What is edited, and whether its payload is not shown, since something of it is hidden."""
+    """The command, and whether its payload is left out because a part of it is hidden."""
     found = await operations.editable(visit.session, read_row_id(visit.named("id")))
     text = found.payload
     if text is None or not await hides_some_of(visit, "command", found.type, text):
@@ -97,7 +98,7 @@ async def _found(visit: ActionVisit) -> tuple[EditableCommand, bool]:
 
 
 def _shown(found: EditableCommand) -> dict[str, str]:
-    """What can be edited, as it stands in the form."""
+    """The editable fields, as texts of the form."""
     shown = {"at": _moment(found.run_at), "priority": str(found.priority)}
     if found.payload is not None and not found.kept:
         shown["payload"] = found.payload
@@ -106,9 +107,7 @@ def _shown(found: EditableCommand) -> dict[str, str]:
 
 def _fields(typed: Mapping[str, str]) -> list[AskedField]:
     fields = [
-        AskedField(
-            name="at", title=tell("When"), hint="now, 2h, 2026-01-31T08:00Z", value=typed["at"]
-        ),
+        due_field(typed["at"]),
         AskedField(
             name="priority",
             title=tell("Priority"),
@@ -127,7 +126,10 @@ def _fields(typed: Mapping[str, str]) -> list[AskedField]:
 async def _changes(
     visit: ActionVisit, found: EditableCommand, typed: dict[str, str]
 ) -> tuple[EditedField, ...] | None:
-    """What would differ; None: what was typed is refused elsewhere. A time is fixed in `typed`."""
+    """The changes; None: the input is not valid, which the action reports.
+
+    A relative time in `typed` is replaced by the moment that it means.
+    """
     try:
         wanted = _wanted(found, typed)
         if wanted.run_at is not None:
@@ -140,7 +142,7 @@ async def _changes(
 async def _preview(
     visit: ActionVisit, found: EditableCommand, wanted: CommandEdit
 ) -> tuple[EditedField, ...]:
-    """What would differ. Raises UsageError, and what the edit itself raises."""
+    """The changes. Raises UsageError, and the errors of the edit itself."""
     if wanted == CommandEdit():
         return ()
     if wanted.payload is not None:
@@ -149,7 +151,7 @@ async def _preview(
 
 
 def _wanted(found: EditableCommand, typed: Mapping[str, str]) -> CommandEdit:
-    """What differs from what is shown. Raises UsageError."""
+    """The fields whose input differs from the shown values. Raises UsageError."""
     new = {name: typed.get(name, value) for name, value in _shown(found).items()}
     at, priority, payload = new["at"].strip(), new["priority"].strip(), new.get("payload")
     same = payload is None or _plain(payload) == _plain(found.payload or "")
@@ -161,7 +163,7 @@ def _wanted(found: EditableCommand, typed: Mapping[str, str]) -> CommandEdit:
         ) from None
     return CommandEdit(
         payload=None if same else payload,
-        run_at=None if at in ("", _moment(found.run_at)) else read_until(at),
+        run_at=None if at in ("", _moment(found.run_at)) else read_until(at, UTC),
         priority=None if number == found.priority else number,
     )
 
@@ -171,19 +173,19 @@ async def _do(visit: ActionVisit) -> ActionTold | None:
     id_ = read_row_id(visit.named("id"))
     if len(payload.encode()) > MOST:
         detail = (
-            f"this payload has more than {MOST // 1024} kB, which is more than a form holds: "
-            f"use a terminal, {_command(id_)}"
+            f"the payload has more than {MOST // 1024} kB, the limit of this form: on a terminal, "
+            f"run `{_command(id_)}`"
         )
         raise RequestRefused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, detail)
     found, _ = await _found(visit)
     wanted = _wanted(found, visit.typed)
-    await _preview(visit, found, wanted)  # or it is refused, and asked again
+    await _preview(visit, found, wanted)  # raises UsageError, so that the form is shown again
     if visit.typed.get("agreed") != _mark(visit.typed):
         return None
     done = await operations.edit_command(
         visit.session, id_, wanted, expected=visit.expected, **visit.by
     )
-    told = tell("Edited: {n} of its fields.", n=len(done))
+    told = tell("Edited: {n} fields.", n=len(done))
     return ActionTold(f"/commands/{found.id}", told)
 
 
@@ -192,12 +194,12 @@ def _moment(at: datetime) -> str:
 
 
 def _plain(text: str) -> str:
-    """As it was before a browser sent it."""
+    """A text without the line ends (CR LF) that a browser adds."""
     return text.replace("\r\n", "\n").strip()
 
 
 def _mark(typed: Mapping[str, str]) -> str:
-    """By which it is known that what differs was shown for just this."""
+    """A digest of the input; it proves that the changes of exactly this input were shown."""
     told = [_plain(typed.get(name, "")) for name in ("at", "priority", "payload")]
     return hashlib.blake2b("\0".join(told).encode(), digest_size=12).hexdigest()
 

@@ -1,9 +1,9 @@
-"""What is known of a tenant or an entity is erased: whom first, then what it would reach.
+"""Erases the data of a tenant or an entity: first it asks of whom, then it shows the rows.
 
-Promises that an erasure that takes longer than a request may says so: what was erased until then
-stays erased and is counted in the audit, and is not looked at as if it were all.
-Known limit: it begins with the oldest history each time, so what takes long to look through is for
-the command line, and is refused here before it is confirmed.
+Promises that an erasure that runs out of time says so: the rows erased so far stay erased and are
+in the audit, and it is not reported as complete.
+Known limit: each erasure starts with the oldest history, so a long history is refused here before
+the confirmation, and left to the command line.
 """
 
 from typing import Final
@@ -26,15 +26,15 @@ from inboxd.operations import Terms
 from inboxd.operations.erase import erase, subject_of, survey
 from inboxd.store.erase import Subject
 
-# Seconds in which history is looked at first, in which it is erased, and for the answer.
-_LOOK: Final = 6.0
-_ERASE: Final = 12.0
-_ANSWER: Final = 2.0
+# For counting the rows before the confirmation; for the erasure; and then for the answer.
+_COUNT_SECONDS: Final = 6.0
+_ERASE_SECONDS: Final = 12.0
+_ANSWER_SECONDS: Final = 2.0
 _WHOM: Final = ("tenant", "entity_type", "entity_id")
 
 
 def _subject(visit: ActionVisit) -> Subject | None:
-    """Whom it is about; None: that is still to be said. Raises UsageError."""
+    """The tenant or entity in the address; None: it has neither yet. Raises UsageError."""
     tenant, type_, id_ = (visit.about.get(name) or None for name in _WHOM)
     return subject_of(tenant, type_, id_) if tenant or type_ or id_ else None
 
@@ -45,21 +45,22 @@ async def _ask(visit: ActionVisit) -> Question:
 
 
 def _whom() -> Question:
-    """Whom it is about; nothing is done yet."""
+    """Ask for the tenant or the entity."""
     titles = (tell("Tenant"), tell("Entity type"), tell("Entity id"))
     whom = [AskedField(name=name, title=title) for name, title in zip(_WHOM, titles, strict=True)]
     return Question(
         title=tell("Erase"),
-        button=tell("See what it would reach"),
+        button=tell("Count the rows"),
         does=[
             tell(
-                "What is known of a tenant or of an entity is erased: payloads, results, "
-                "errors, keys, bodies."
+                "The data of a tenant or an entity is erased: payloads, results, errors, "
+                "keys, bodies."
             )
         ],
         follows=[
             tell(
-                "Say first whom. The next page tells what it would reach, before anything is done."
+                "First give a tenant or an entity. The next page shows how many rows that "
+                "has, before anything is erased."
             )
         ],
         fields=whom,
@@ -69,42 +70,41 @@ def _whom() -> Question:
 
 
 async def _whether(visit: ActionVisit, subject: Subject) -> Question:
-    """What it would reach."""
-    with anyio.move_on_after(_LOOK) as looked:
+    """Count the rows, and ask for confirmation."""
+    with anyio.move_on_after(_COUNT_SECONDS) as looked:
         about = await survey(visit.session, subject)
     if looked.cancelled_caught:
         raise Conflict(
-            f"history is too long to be looked through here, which takes more than {_LOOK:g} s; "
-            "nothing was done: `inboxd erase`, on a terminal, takes the time that it takes"
+            "nothing was changed: counting the rows in history takes more than "
+            f"{_COUNT_SECONDS:g} s; run `inboxd erase` on a terminal, which has no time limit"
         )
     reach = tell(
-        "It reaches rows in history: {settled}; dead letters: {dead}; rows that wait or run: "
-        "{unsettled}.",
+        "Rows in history: {settled}; dead letters: {dead}; rows that wait or run: {unsettled}.",
         settled=about.settled.total(),
         dead=about.dead.total(),
         unsettled=about.unsettled,
     )
     return Question(
-        title=tell("Erase what is known of {whom}", whom=str(subject)),
+        title=tell("Erase the data of {whom}", whom=str(subject)),
         button=tell("Erase"),
         does=[
-            tell("Payloads, results, errors, keys and bodies are erased. There is no way back."),
+            tell("Payloads, results, errors, keys and bodies are erased. This cannot be undone."),
             tell(
-                "It goes step by step: if it is cut off, what was erased stays erased and is in "
-                "the audit, and erasing again goes on with the rest."
+                "The erasure runs in steps. If it is stopped, the rows erased so far stay "
+                "erased and are in the audit; erase again for the rest."
             ),
             reach,
         ],
         follows=[
             tell(
-                "Ids, types, times, statuses and lineage stay, so that batches and stories stay "
-                "whole."
+                "Ids, types, times, statuses and lineage stay, so that batches and stories "
+                "stay complete."
             )
         ],
         fields=[
             AskedField(
                 name="unsettled",
-                title=tell("Cancel what waits and ask what runs to end, as well"),
+                title=tell("Also cancel waiting rows, and ask running ones to stop"),
                 kind="check",
             ),
         ],
@@ -116,7 +116,7 @@ async def _whether(visit: ActionVisit, subject: Subject) -> Question:
 async def _do(visit: ActionVisit) -> ActionTold:
     subject = _subject(visit)
     if subject is None:
-        raise UsageError("whose rows are to be erased? Give a tenant, or an entity's type and id")
+        raise UsageError("give a tenant, or the type and id of an entity, whose data is erased")
     terms = Terms(actor=visit.visitor.actor, reason=visit.reason)
     unsettled = visit.typed.get("unsettled") == "1"
     reached = 0
@@ -129,13 +129,13 @@ async def _do(visit: ActionVisit) -> ActionTold:
         about, left = await erase(visit.session, subject, terms, unsettled=unsettled, on_step=count)
     if cut.cancelled_caught:
         told = tell(
-            "Cut off for taking too long, with at least {n} rows erased, which stay erased: erase "
-            "again, here or on a terminal, for the rest.",
+            "The time ran out. At least {n} rows are erased and stay erased: erase again, "
+            "here or on a terminal, for the rest.",
             n=reached,
         )
         return ActionTold(f"/act/erase?{visit.about}", told)
     told = tell(
-        "Erased: {n} rows. Left, since they run or came meanwhile: {left}.",
+        "Erased: {n} rows. Not erased, because they run or came meanwhile: {left}.",
         n=about.total,
         left=left,
     )
@@ -143,8 +143,11 @@ async def _do(visit: ActionVisit) -> ActionTold:
 
 
 def _deadline() -> float:
-    """When an erasure is cut off: early enough for an answer within the time of the request."""
-    return min(anyio.current_time() + _ERASE, anyio.current_effective_deadline() - _ANSWER)
+    """When to stop an erasure: early enough to answer within the time limit of the request."""
+    return min(
+        anyio.current_time() + _ERASE_SECONDS,
+        anyio.current_effective_deadline() - _ANSWER_SECONDS,
+    )
 
 
 def _command(visit: ActionVisit) -> str:

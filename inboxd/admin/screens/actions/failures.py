@@ -1,6 +1,6 @@
-"""Actions on failure groups: one is archived, or comes back to the list.
+"""Actions on failure groups: archive one, or return it to the list.
 
-Promises that what is archived is the group as it was shown: one that has grown since is left.
+Promises that a group is archived as it was shown; if it has grown since, nothing is changed.
 *See:* `operations/archived_groups.py`; `actions/bulk.py` and `actions/rows.py`, which replay.
 """
 
@@ -24,12 +24,12 @@ from inboxd.operations.failures import Group
 
 
 async def _group(visit: ActionVisit, *, archived: bool) -> list[Group]:
-    """The group that is meant, by kinds. Raises Conflict unless it is so, NotFound."""
+    """The group's parts, one per kind of row. Raises NotFound, or Conflict if it is not so."""
     name = visit.named("group")
     found = await operations.failures(visit.session, name)
     if all(each.archived for each in found) is not archived:
         state = "not archived, or has grown since" if archived else "archived already"
-        raise Conflict(f"the failure group {name!r} is {state}: look again how things are")
+        raise Conflict(f"the failure group {name!r} is {state}: open its page again")
     return found
 
 
@@ -40,12 +40,10 @@ async def _ask_archive(visit: ActionVisit) -> Question:
         title=tell("Failure group {name}", name=name),
         button=tell("Archive"),
         does=[
-            tell("Lists of failures leave it out, until it grows."),
-            tell(
-                "Its rows stay dead letters, {n} of them: nothing runs, nothing is lost.", n=count
-            ),
+            tell("The list of failures leaves it out until it grows."),
+            tell("Its {n} rows stay dead letters: nothing runs, nothing is lost.", n=count),
         ],
-        follows=[tell("As soon as one more row fails alike, it is listed again.")],
+        follows=[tell("It is listed again as soon as one more row fails in the same way.")],
         seen=seen_as(found),
         command=f"inboxd failures archive {shell(name)}",
     )
@@ -63,7 +61,7 @@ async def _ask_unarchive(visit: ActionVisit) -> Question:
     return Question(
         title=tell("Failure group {name}", name=name),
         button=tell("Unarchive"),
-        does=[tell("Lists of failures have it again.")],
+        does=[tell("The list of failures shows it again.")],
         command=f"inboxd failures unarchive {shell(name)}",
     )
 

@@ -1,4 +1,4 @@
-"""Actions on what workers take up: pause and resume, flush, unsubscribe, run a schedule.
+"""Actions on lanes, sources and schedules: pause, resume, flush, unsubscribe, run.
 
 *See:* `operations/controls.py`, `operations/by_hand.py`.
 """
@@ -28,20 +28,21 @@ from inboxd.store import controls
 from inboxd.store.controls import Control, Kind, Mode
 
 _HOLDS: Final = {
-    "source": tell("Webhooks that come are stored and held; messages of a broker are not read."),
+    "source": tell("Incoming webhooks are stored and held; messages of a broker are not read."),
     "schedule": tell(
-        "It is sent no more. Runs that are missed meanwhile are made up for as its rule says."
+        "The schedule sends nothing. Its rule decides about the runs that are missed meanwhile."
     ),
 }
 _LEAVES: Final = tell(
-    "All workers leave it alone, within a second. What runs goes on, and producers go on."
+    "All workers stop taking its rows within a second. Rows that run go on, and producers "
+    "can still write."
 )
 
 
 def _lane(visit: ActionVisit) -> tuple[Kind, str]:
     kind, name = visit.named("kind"), visit.named("name")
     if kind not in get_args(Kind):
-        raise UsageError(f"{kind[:40]!r} cannot be paused: {', '.join(get_args(Kind))} can")
+        raise UsageError(f"{kind[:40]!r} cannot be paused: use {', '.join(get_args(Kind))}")
     return cast("Kind", kind), name
 
 
@@ -56,7 +57,7 @@ async def _paused(visit: ActionVisit, kind: str, name: str) -> Control | None:
 
 
 async def _check_known(visit: ActionVisit, kind: Kind, name: str) -> None:
-    """Raise UnknownName for what there is not, as the command line does."""
+    """Raise UnknownName for a name that does not exist, as the command line does."""
     settings = visit.settings
     also: Mapping[str, Collection[str]] = {
         "topic": settings.topics,
@@ -88,7 +89,7 @@ async def _ask_pause(visit: ActionVisit) -> Question:
     choices = [("hold", tell("Store and hold")), ("refuse", tell("Answer 503"))]
     mode = AskedField(
         name="mode",
-        title=tell("What comes meanwhile"),
+        title=tell("Incoming webhooks"),
         kind="choice",
         choices=choices,
         value=visit.typed.get("mode", "hold"),
@@ -97,7 +98,7 @@ async def _ask_pause(visit: ActionVisit) -> Question:
         title=_named(kind, name),
         button=tell("Pause"),
         does=[_HOLDS.get(kind, _LEAVES)],
-        follows=[tell("What waits there stays until somebody resumes it; nothing is lost.")]
+        follows=[tell("Waiting rows stay until an operator resumes it; nothing is lost.")]
         + (
             [tell("A webhook that is answered 503 is lost if its sender tries only once.")]
             if kind == "source"
@@ -113,10 +114,10 @@ async def _do_pause(visit: ActionVisit) -> ActionTold:
     await _check_known(visit, kind, name)
     mode = visit.typed.get("mode", "hold")
     if mode not in get_args(Mode):
-        raise UsageError(f"{mode[:40]!r} is not a way to pause: {', '.join(get_args(Mode))} are")
+        raise UsageError(f"{mode[:40]!r} is not a valid mode: use {', '.join(get_args(Mode))}")
     refuse = mode == "refuse"
     waiting = await operations.pause(visit.session, kind, name, refuse=refuse, **visit.by)
-    told = tell("Paused: {name}. Rows that wait there: {n}.", name=f"{kind} {name}", n=waiting)
+    told = tell("Paused: {name}. Waiting rows: {n}.", name=f"{kind} {name}", n=waiting)
     return ActionTold(_page(visit.about), told)
 
 
@@ -130,9 +131,9 @@ async def _ask_resume(visit: ActionVisit) -> Question:
         title=_named(kind, name),
         button=tell("Resume"),
         does=[
-            tell("All workers take it up again, within a second. What is held becomes events.")
+            tell("All workers resume it within a second. Held webhooks become events.")
             if kind == "source"
-            else tell("All workers take it up again, within a second.")
+            else tell("All workers resume it within a second.")
         ],
         follows=[tell("It was paused by {actor}: {why}", actor=row["actor"], why=why)],
         seen=row["paused_at"].isoformat(),
@@ -143,7 +144,7 @@ async def _ask_resume(visit: ActionVisit) -> Question:
 async def _do_resume(visit: ActionVisit) -> ActionTold:
     kind, name = _lane(visit)
     waiting = await operations.resume(visit.session, kind, name, seen=visit.seen_at, **visit.by)
-    told = tell("Resumed: {name}. Rows that wait there: {n}.", name=f"{kind} {name}", n=waiting)
+    told = tell("Resumed: {name}. Waiting rows: {n}.", name=f"{kind} {name}", n=waiting)
     return ActionTold(_page(visit.about), told)
 
 
@@ -152,8 +153,8 @@ async def _ask_flush(visit: ActionVisit) -> Question:
     return Question(
         title=tell("Topic {name}", name=topic),
         button=tell("Flush"),
-        does=[tell("Its chunks that wait are due now, whatever they wait for.")],
-        follows=[tell("What has arrived and is in no chunk yet goes with them.")],
+        does=[tell("Its waiting chunks become due now, whatever they wait for.")],
+        follows=[tell("Events that have arrived and are not yet in a chunk become due with them.")],
         command=f"inboxd topics flush {shell(topic)}" + (f" {shell(key)}" if key else ""),
     )
 
@@ -172,15 +173,11 @@ async def _ask_unsubscribe(visit: ActionVisit) -> Question:
         title=tell("Topic {name}", name=topic),
         button=tell("Unsubscribe"),
         does=[
-            tell("It gets no more events of the type {type}.", type=type_)
+            tell("The topic gets no more events of the type {type}.", type=type_)
             if type_
-            else tell("It gets no more events, of any type.")
+            else tell("The topic gets no more events of any type.")
         ],
-        follows=[
-            tell(
-                "Events that were written for it stay. What a living worker declares is not ended."
-            )
-        ],
+        follows=[tell("Its events stay. A subscription that a living worker declares stays, too.")],
         command=f"inboxd topics unsubscribe {shell(topic)}" + (f" {shell(type_)}" if type_ else ""),
         final=True,
     )
@@ -199,8 +196,8 @@ async def _ask_run(visit: ActionVisit) -> Question:
     return Question(
         title=_named("schedule", name),
         button=tell("Run now"),
-        does=[tell("What it sends is sent once, now, besides its times.")],
-        follows=[tell("Its next run stays when it is. It is sent also while it is paused.")],
+        does=[tell("The schedule runs once now, besides its times.")],
+        follows=[tell("Its next run does not change. A paused schedule is run, too.")],
         seen="" if last is None else last.isoformat(),
         command=f"inboxd schedules run {shell(name)}",
     )

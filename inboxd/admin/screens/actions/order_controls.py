@@ -1,8 +1,8 @@
-"""Bulk actions that were ordered are paused, resumed and ended.
+"""Pauses, resumes and ends ordered bulk actions.
 
-Promises that who may see certain tenants controls the actions on their rows alone, and that one is
-resumed for the reason that was shown.
-*See:* `operations/order_controls.py`; `pages/bulk_actions.py`, where they are seen.
+Promises that visitors of certain tenants control only actions on their tenants' rows, and that an
+action is only resumed if the reason of its pause is still the one that was shown.
+*See:* `operations/order_controls.py`; `pages/bulk_actions.py`, which lists them.
 """
 
 from collections.abc import Mapping
@@ -30,15 +30,15 @@ Control = Literal["pause", "resume", "abort"]
 _CONTROLS: Final[Mapping[Control, tuple[Sentence, Sentence]]] = {
     "pause": (
         tell("Pause"),
-        tell("It waits until somebody resumes it. What is done stays done."),
+        tell("It waits until it is resumed. Rows that are done stay done."),
     ),
     "resume": (
         tell("Resume"),
-        tell("It goes on with the rows that are left, also if its canary did not hold."),
+        tell("It continues with the remaining rows, even if its canary failed."),
     ),
     "abort": (
         tell("End it"),
-        tell("Before it starts nothing is done; later, what is done stays done."),
+        tell("Before its start, nothing is changed; after it, rows that are done stay done."),
     ),
 }
 
@@ -46,7 +46,7 @@ _CONTROLS: Final[Mapping[Control, tuple[Sentence, Sentence]]] = {
 def _number_of(visit: ActionVisit) -> int:
     number = read_row_id(visit.named("action"))
     if not isinstance(number, int):
-        raise UsageError("action is the number of a bulk action")
+        raise UsageError("action must be the number of a bulk action")
     return number
 
 
@@ -110,7 +110,7 @@ def _control(control: Control, role: Role) -> ScreenAction:
 
 
 ACTIONS: Final = (
-    # Whoever sees it go wrong may stop it.
+    # Every operator who sees an action go wrong may stop it.
     _control("pause", Role.OPERATOR),
     _control("resume", Role.ADMIN),
     _control("abort", Role.OPERATOR),

@@ -1,11 +1,11 @@
-"""A command replayed with another payload: first what differs is shown, then it is done.
+"""Replays a command with another payload: it shows the changes first, and asks for confirmation.
 
-Promises that the old row keeps its payload, that both are shown as they are stored, to the last
-digit, and that whoever sees it is in the audit where that is wanted. Events are facts, so there is
-no such action on them.
-Known limits: for commands without an ordering key; the others run again in their own place. A
-payload of which something is hidden is replaced on a terminal, since what is shown here is
-what would be stored.
+Promises that the old row keeps its payload; that both payloads are shown exactly as they are
+stored, to the last digit; and that viewing them is in the audit, if the settings ask for that.
+Events are facts, so there is no such action for them.
+Known limits: only for commands without an ordering key, since the others run again in their own
+place. A payload with hidden parts can only be replaced on a terminal: the form would store the
+payload that it shows.
 *See:* `operations/rows.py`.
 """
 
@@ -32,37 +32,36 @@ from inboxd.model.difference import difference
 from inboxd.model.row_id import read_row_id
 from inboxd.operations.payloads import MOST, payload_as_stored, payload_text
 
-# A form may have three bytes for one.
+# A form may encode each byte of the payload in three.
 MOST_BODY: Final = 3 * MOST + 16 * 1024
 
 
 async def hides_some_of(visit: ActionVisit, kind: str, type_: str, payload: str) -> bool:
-    """Whether something of a payload, JSON text, is not shown on the screens."""
+    """Whether the screens hide a part of a payload, given as JSON text."""
     redaction = await redaction_of(visit.session, visit.settings.admin, kind, [type_])
     return redaction.hides_type(type_) or redaction.hides_some([payload])
 
 
 async def note_look(visit: ActionVisit, target: str) -> None:
-    """Write down who looks at the payload of this, before it is shown, where that is wanted."""
+    """Write an audit entry about viewing a payload before it is shown, if the settings ask."""
     if visit.settings.admin.audit_payloads:
         await operations.viewed(visit.session, target, actor=visit.visitor.actor)
 
 
 async def _payload(visit: ActionVisit, id_: int, type_: str) -> str:
-    """What the command holds, as a person reads it; who looks is written down first."""
+    """The command's payload as text. Writes the audit entry first; raises Conflict if hidden."""
     text = await payload_text(visit.session, id_)
     if await hides_some_of(visit, "command", type_, text):
         raise Conflict(
-            f"of the payload of command {id_} something is hidden on the screens, as redact_keys "
-            "or hidden_types of [admin], or its handler, want it: replace it on a terminal, "
-            + _command(id_)
+            f"a part of the payload of command {id_} is hidden on the screens by redact_keys or "
+            f"hidden_types of [admin], or by its handler: on a terminal, run `{_command(id_)}`"
         )
     await note_look(visit, f"commands {id_}")
     return text
 
 
 async def _typed(visit: ActionVisit, typed: str | None) -> str | None:
-    """What was typed, as it would be stored; None: nothing, or what is refused elsewhere."""
+    """The input as it would be stored; None: it is missing or not valid."""
     if typed is None:
         return None
     try:
@@ -79,8 +78,8 @@ async def _ask(visit: ActionVisit) -> Question:
     id_ = found.sample[0]["id"]
     if found.follows and found.follows.in_place:
         raise Conflict(
-            f"command {id_} has an ordering key, so it runs again in its own place, with its own "
-            "payload: replay it as it is, or send another"
+            f"command {id_} has an ordering key, so it runs again in its own place with its own "
+            "payload: replay it as it is, or send another command"
         )
     old = await _payload(visit, id_, found.sample[0]["type"])
     typed = visit.typed.get("payload")
@@ -100,13 +99,13 @@ async def _ask(visit: ActionVisit) -> Question:
         )
     return Question(
         title=tell("Command {id}", id=id_),
-        button=tell("See what differs") if new is None else tell("Replay with this payload"),
+        button=tell("Show the changes") if new is None else tell("Replay with this payload"),
         does=[
             tell(
-                "A new row with the payload below runs now, and takes its place in batches and in "
-                "what waits."
+                "A new row with the payload below runs now. It replaces the old row in "
+                "batches and for rows that wait for it."
             ),
-            tell("The old row goes to history, with its own payload and what went wrong."),
+            tell("The old row moves to history with its own payload and its errors."),
         ],
         fields=fields,
         seen=found.seen or "",
@@ -124,11 +123,11 @@ async def _do(visit: ActionVisit) -> ActionTold | None:
     payload = visit.typed.get("payload", "")
     if len(payload.encode()) > MOST:
         detail = (
-            f"this payload has more than {MOST // 1024} kB, which is more than a form holds: "
-            f"use a terminal, {_command(visit.named('id'))}"
+            f"the payload has more than {MOST // 1024} kB, the limit of this form: on a terminal, "
+            f"run `{_command(visit.named('id'))}`"
         )
         raise RequestRefused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, detail)
-    await payload_as_stored(visit.session, payload)  # or it is refused
+    await payload_as_stored(visit.session, payload)  # raises UsageError for an invalid payload
     if visit.typed.get("agreed") != _mark(payload):
         return None
     done = await operations.replay_with(
@@ -148,7 +147,7 @@ def _command(id_: object) -> str:
 
 
 def _mark(payload: str) -> str:
-    """By which it is known that what differs was shown for just this payload."""
+    """A digest of the payload; it proves that the changes of exactly this payload were shown."""
     return hashlib.blake2b(payload.replace("\r\n", "\n").encode(), digest_size=12).hexdigest()
 
 

@@ -1,6 +1,6 @@
-"""An event emitted, a command sent by hand.
+"""Emits an event or sends a command by hand.
 
-Promises that a form writes once, however often it is sent: what it carries is the row's uuid.
+Promises that a form writes one row, however often it is sent: the form has the row's uuid.
 Known limit: one row at a time; files are for the command line.
 *See:* `operations/by_hand.py`, `cli/produce.py`.
 """
@@ -30,7 +30,7 @@ from inboxd.store.producing import Entry
 
 _MOST_BODY: Final = 2 * 1024 * 1024
 _LANES: Final[Mapping[Written, str]] = {"event": "topic", "command": "queue"}
-# What may be typed besides type and payload, by the field of `Entry`.
+# Optional fields of the form, by the name of the field of `Entry`.
 _MORE: Final[Mapping[Written, Mapping[str, Sentence]]] = {
     "event": {
         "lane": tell("Topic"),
@@ -69,7 +69,10 @@ async def _ask(kind: Written, visit: ActionVisit) -> Question:
         title=tell("Emit an event") if emits else tell("Send a command"),
         button=tell("Emit") if emits else tell("Send"),
         does=[
-            tell("An event is written, as a producer would write it: it is a fact, and stays.")
+            tell(
+                "An event is written, as a producer would write it. It is a fact and cannot "
+                "be taken back."
+            )
             if emits
             else tell("A command is written, as a producer would write it.")
         ],
@@ -83,7 +86,7 @@ async def _do(kind: Written, visit: ActionVisit) -> ActionTold:
     typed = visit.typed
     type_, payload = typed.get("type", "").strip(), check_json(typed.get("payload", "{}"))
     if not type_:
-        raise UsageError("a type is missing, such as user.created")
+        raise UsageError("the type is missing: give one, such as user.created")
     more: dict[str, Any] = {name: typed.get(name) for name in _MORE[kind]}
     settings = visit.settings
     names: dict[operations.Named, str | None] = (

@@ -1,12 +1,13 @@
-"""Actions on rows that are named: one on its page, or those that are chosen in a list.
+"""Actions on one row, from its page, or on rows chosen in a list.
 
-Promises that all are done or none; that a row which has changed since the confirmation was shown is
-left alone, and so are all others then; and that who may see certain tenants acts on their rows, and
-learns nothing of others.
+Promises that all rows are changed or none; that none is, if one has changed since the confirmation
+was shown; and that visitors of certain tenants act only on their tenants' rows, and learn nothing
+about others.
 *See:* `operations/rows.py`, `operations/consequences.py`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC
 from functools import partial
 from typing import Final
 from uuid import UUID
@@ -21,6 +22,7 @@ from inboxd.admin.screens.actions.contract import (
     Question,
     ScreenAction,
     Sentence,
+    due_field,
     tell,
     way_back,
 )
@@ -42,30 +44,33 @@ _TITLES: Final[Mapping[Action | Move, Sentence]] = {
 }
 _DOES: Final[Mapping[Action, Sequence[Sentence]]] = {
     "replay": (
-        tell("It runs again now, its attempts counted anew. What went wrong stays listed."),
+        tell("It runs again now, and its attempts are counted from zero. Its errors stay listed."),
     ),
     "dismiss": (
-        tell("It goes to history as dismissed, and runs no more. Then it can only be sent anew."),
+        tell(
+            "It moves to history as dismissed and does not run again. After that, it can only "
+            "be sent as a new row."
+        ),
     ),
     "cancel": (
-        tell("What has not begun ends at once, and never runs."),
-        tell("What runs is asked to end: its worker learns of it with its next heartbeat."),
+        tell("A command that has not started ends at once and never runs."),
+        tell("A running command is asked to stop: its worker reads that with its next heartbeat."),
     ),
 }
 
 
-def _ids(about: QueryParams) -> list[int | UUID]:
+def row_ids(about: QueryParams) -> list[int | UUID]:
     """The rows that an address names. Raises UsageError."""
     ids = [read_row_id(each) for each in dict.fromkeys(about.getlist("id"))]
     if not ids:
-        raise UsageError("no row is chosen: choose one row or more in the list")
+        raise UsageError("no row is chosen: choose at least one row in the list")
     if len(ids) > MOST:
         raise UsageError(f"{len(ids)} rows are chosen: choose at most {MOST}")
     return ids
 
 
 def _title(table: HotTable, ids: Sequence[object]) -> Sentence:
-    """What it is about: texts of both tables, since languages decline them."""
+    """The row, or the number of rows. Each table has its own texts, since grammar differs."""
     if len(ids) == 1:
         return (
             tell("Event {id}", id=ids[0]) if table == "events" else tell("Command {id}", id=ids[0])
@@ -83,7 +88,7 @@ def _command(table: HotTable, verb: str, ids: Sequence[object], more: str = "") 
 
 
 async def _ask(table: HotTable, action: Action, visit: ActionVisit) -> Question:
-    ids = _ids(visit.about)
+    ids = row_ids(visit.about)
     of_all = visit.visitor.tenants is None
     found = await operations.preview(
         visit.session,
@@ -117,36 +122,37 @@ def _doubts(found: Consequences) -> Iterator[Sentence]:
             other=other,
         )
     if (more := len(found.held) - _MOST_NAMED) > 0:
-        yield tell("As little can {n} more of them.", n=more)
+        yield tell("{n} more cannot be replayed yet for the same reason.", n=more)
 
 
 def _follows(action: Action, table: HotTable, found: Consequences) -> Iterator[Sentence]:
     names = listed([each.name or f"{each.kind} {each.id}" for each in found.batches])
     if names and action == "replay":
         yield tell(
-            "Its batch heals if nothing else of it failed, and this succeeds: {names}.", names=names
+            "Its batch heals if this succeeds and nothing else in it failed: {names}.", names=names
         )
     elif names:
-        yield tell("To its batch it counts as cancelled: {names}.", names=names)
-    yield from _released(action, found.waiting)
+        yield tell("Its batch counts it as cancelled: {names}.", names=names)
+    yield from released(action, found.waiting)
     if found.in_place and action == "replay":
-        yield tell("With an ordering key it runs again in its own place in the line.")
+        yield tell("A row with an ordering key runs again in its own place in the line.")
     n = f"{found.behind.count:,}"
     if found.behind.more:
         yield tell(
-            "Rows that stand behind it in the line of its key, and go on after it: at least {n}.",
+            "Rows behind it in the line of its ordering key, which continue after it: at "
+            "least {n}.",
             n=n,
         )
     elif found.behind.count:
         yield tell(
-            "Rows that stand behind it in the line of its key, and go on after it: {n}.", n=n
+            "Rows behind it in the line of its ordering key, which continue after it: {n}.", n=n
         )
     if action == "replay" and table == "commands" and not found.in_place:
-        yield tell("A new row runs and takes its place; the old one goes to history.")
+        yield tell("A new row takes its place and runs; the old one moves to history.")
 
 
-def _released(action: Action, waiting: OthersTouched) -> Iterator[Sentence]:
-    """What becomes of rows that wait for it."""
+def released(action: Action, waiting: OthersTouched) -> Iterator[Sentence]:
+    """The effect on rows that wait for these."""
     n = f"{waiting.count:,}"
     if action == "replay" and waiting.more:
         yield tell("Rows that wait for it, and are released when it succeeds: at least {n}.", n=n)
@@ -168,7 +174,7 @@ def _released(action: Action, waiting: OthersTouched) -> Iterator[Sentence]:
 
 async def _do(table: HotTable, action: Action, visit: ActionVisit) -> ActionTold:
     done = await operations.act(
-        visit.session, table, action, _ids(visit.about), expected=visit.expected, **visit.by
+        visit.session, table, action, row_ids(visit.about), expected=visit.expected, **visit.by
     )
     path = _back(table, visit.about)
     if action == "replay" and len(done) == 1 and "to" not in visit.about:
@@ -185,7 +191,7 @@ def _told(action: Action, done: Done) -> Sentence:
         return tell("Dismissed: {n}.", n=len(done))
     if done.requested:
         return tell(
-            "Cancelled: {n}. Asked to end, since they run: {asked}.",
+            "Cancelled: {n}. Running, and asked to stop: {asked}.",
             n=len(done.ids),
             asked=len(done.requested),
         )
@@ -193,7 +199,7 @@ def _told(action: Action, done: Done) -> Sentence:
 
 
 async def _ask_when(table: HotTable, visit: ActionVisit) -> Question:
-    ids = _ids(visit.about)
+    ids = row_ids(visit.about)
     seen = await operations.movable(
         visit.session, table, "reschedule", ids, operations.ExpectedRows(visit.visitor.tenants)
     )
@@ -202,37 +208,30 @@ async def _ask_when(table: HotTable, visit: ActionVisit) -> Question:
         button=_TITLES["reschedule"],
         does=[
             tell(
-                "It runs at another time, at once if that has passed. What has begun is left alone."
+                "It runs at the given time, or at once if that has passed. Rows that have "
+                "started are left as they are."
             )
         ],
         follows=[
-            tell("In the line of an ordering key the order stays: it runs after those before it.")
+            tell("The order of an ordering key stays: a row still runs after the rows before it.")
         ],
-        fields=[
-            AskedField(
-                name="at",
-                title=tell("When"),
-                hint="now, 2h, 2026-01-31T08:00Z",
-                value=visit.typed.get("at", ""),
-                required=True,
-            )
-        ],
+        fields=[due_field(visit.typed.get("at", ""), required=True)],
         seen=seen,
         command=_command(table, "reschedule", ids, " --at 2h"),
     )
 
 
 async def _do_when(table: HotTable, visit: ActionVisit) -> ActionTold:
-    when = read_until(visit.typed.get("at", ""))
+    when = read_until(visit.typed.get("at", ""), UTC)
     done = await operations.reschedule(
-        visit.session, table, _ids(visit.about), when, expected=visit.expected, **visit.by
+        visit.session, table, row_ids(visit.about), when, expected=visit.expected, **visit.by
     )
     told = tell("Rescheduled to {time}: {n}.", time=f"{when:%Y-%m-%d %H:%M:%S %Z}", n=len(done))
     return ActionTold(_back(table, visit.about), told)
 
 
 async def _ask_priority(visit: ActionVisit) -> Question:
-    ids = _ids(visit.about)
+    ids = row_ids(visit.about)
     seen = await operations.movable(
         visit.session, "commands", "prioritize", ids, operations.ExpectedRows(visit.visitor.tenants)
     )
@@ -240,7 +239,10 @@ async def _ask_priority(visit: ActionVisit) -> Question:
         title=_title("commands", ids),
         button=_TITLES["prioritize"],
         does=[
-            tell("It gets another priority: of what is due in its queue, the smallest runs first.")
+            tell(
+                "Its priority changes: of the due commands in its queue, the one with the "
+                "smallest priority runs first."
+            )
         ],
         fields=[
             AskedField(
@@ -264,7 +266,7 @@ async def _do_priority(visit: ActionVisit) -> ActionTold:
     except ValueError:
         raise UsageError(f"{text[:20]!r} is not a valid priority: give a whole number") from None
     done = await operations.prioritize(
-        visit.session, _ids(visit.about), priority, expected=visit.expected, **visit.by
+        visit.session, row_ids(visit.about), priority, expected=visit.expected, **visit.by
     )
     told = tell("Priority {priority}: {n}.", priority=priority, n=len(done))
     return ActionTold(_back("commands", visit.about), told)

@@ -1,8 +1,8 @@
-"""Schedules that are added, changed and removed while workers run.
+"""Adds, changes and removes schedules while workers run.
 
-Promises that what a worker declares stays as it is declared, and that whoever sees a payload is in
-the audit where that is wanted.
-Known limit: one of whose payload something is hidden is changed on a terminal.
+Promises that schedules declared by workers stay as they are declared, and that viewing a payload is
+in the audit, if the settings ask for that.
+Known limit: a schedule whose payload has hidden parts can only be changed on a terminal.
 *See:* `operations/schedules.py`; `lanes.py`, which runs and pauses any of them.
 """
 
@@ -42,15 +42,15 @@ from inboxd.settings import Settings
 
 _MOST_BODY: Final = 2 * 1024 * 1024
 _PAGE: Final = "/schedules"
-_WHAT_FOLLOWS: Final = (tell("Any worker sends it, from now on and until it is removed."),)
+_WHAT_FOLLOWS: Final = (tell("Any worker sends it from now on, until it is removed."),)
 _KINDS: Final = (("command", tell("A command")), ("event", tell("An event")))
 _MISSED: Final = (
-    ("once", tell("One is made up for")),
-    ("skip", tell("None is made up for")),
-    ("all", tell("Each is made up for")),
+    ("once", tell("Run once for all of them")),
+    ("skip", tell("Skip them")),
+    ("all", tell("Run each of them")),
 )
 _TEXTS: Final[Mapping[str, Sentence]] = {
-    "time_field": tell("The payload's field that gets the time of the run"),
+    "time_field": tell("Field of the payload for the time of the run"),
     "tenant": tell("Tenant"),
     "title": tell("Title"),
     "description": tell("Description"),
@@ -68,7 +68,7 @@ async def _ask_add(visit: ActionVisit) -> Question:
             AskedField(name="name", title=tell("Name"), value=typed.get("name", ""), required=True),
             AskedField(
                 name="kind",
-                title=tell("What it sends"),
+                title=tell("Sends"),
                 kind="choice",
                 choices=_KINDS,
                 value=typed.get("kind", "command"),
@@ -97,10 +97,9 @@ async def _ask_change(visit: ActionVisit) -> Question:
     schedule = await added_schedule(visit.session, name)
     if await hides_some_of(visit, schedule.kind, schedule.type, schedule.payload):
         raise Conflict(
-            f"of the payload of schedule {name!r} something is hidden on the screens, as "
-            "redact_keys or hidden_types of [admin], or its handler, want it: change it on a "
-            "terminal, "
-            f"inboxd schedules change {shell(name)}"
+            f"a part of the payload of schedule {name!r} is hidden on the screens by redact_keys "
+            "or hidden_types of [admin], or by its handler: on a terminal, run "
+            f"`inboxd schedules change {shell(name)}`"
         )
     await note_look(visit, f"schedule {name}")
     shown = {
@@ -110,8 +109,8 @@ async def _ask_change(visit: ActionVisit) -> Question:
     return Question(
         title=tell("Schedule {name}", name=name),
         button=tell("Change"),
-        does=[tell("What it sends, and when, is changed at once.")],
-        follows=[tell("Its next run stays when it is, unless its times change.")],
+        does=[tell("The changes take effect at once.")],
+        follows=[tell("Its next run does not change, unless its times do.")],
         fields=_fields({**shown, **visit.typed}),
         seen=digest(schedule),
         command=f"inboxd schedules change {shell(name)} --cron '0 3 * * *'",
@@ -137,8 +136,8 @@ async def _ask_remove(visit: ActionVisit) -> Question:
     return Question(
         title=tell("Schedule {name}", name=name),
         button=tell("Remove"),
-        does=[tell("It is sent no more.")],
-        follows=[tell("What it has sent stays.")],
+        does=[tell("The schedule sends nothing any more.")],
+        follows=[tell("Rows that it has sent stay.")],
         seen=digest(schedule),
         command=f"inboxd schedules remove {shell(name)}",
         final=True,
@@ -152,7 +151,7 @@ async def _do_remove(visit: ActionVisit) -> ActionTold:
 
 
 def _fields(typed: Mapping[str, str]) -> list[AskedField]:
-    """What can be changed of each."""
+    """The fields that can be changed."""
     return [
         AskedField(
             name="cron",
@@ -178,7 +177,7 @@ def _fields(typed: Mapping[str, str]) -> list[AskedField]:
         ),
         AskedField(
             name="lane",
-            title=tell("Topic of an event, queue of a command; empty: where its type goes"),
+            title=tell("Topic of an event, queue of a command; empty: that of its type"),
             value=typed.get("lane", ""),
         ),
         AskedField(
@@ -195,7 +194,7 @@ def _fields(typed: Mapping[str, str]) -> list[AskedField]:
 
 
 def _said(typed: Mapping[str, str], lane: str) -> dict[str, Any]:
-    """What a form says, as fields of a schedule. Raises UsageError."""
+    """The input of the form as fields of a schedule. Raises UsageError."""
     said: dict[str, Any] = {
         name: typed[name].strip()
         for name in ("cron", "zone", "missed", *_TEXTS)
@@ -206,7 +205,7 @@ def _said(typed: Mapping[str, str], lane: str) -> dict[str, Any]:
     try:
         said["priority"] = int(typed.get("priority", "0"))
     except ValueError:
-        raise UsageError("a priority is a whole number from -32768 to 32767") from None
+        raise UsageError("the priority must be a whole number from -32768 to 32767") from None
     return said
 
 

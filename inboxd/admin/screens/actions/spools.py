@@ -1,10 +1,10 @@
-"""The spool of this host: drained now, what is set apart inserted or discarded, a folder discarded.
+"""Actions on the spool of this host: drain, insert or discard a receipt, discard a folder.
 
-Promises that only the host is acted on that the page was of; that who discards says why, and types
-a word, since those who sent it were answered 2xx and will not send it again.
-Known limit: screens whose process does not receive have no spool at hand; they tell which command
-does it on which host.
-*See:* `inboxd/inbound/spool/tending.py`, which does it, as for the command line.
+Promises that an action only touches the host that the page showed; that discarding needs a reason
+and a typed word, since the senders got an answer 2xx and will not send again.
+Known limit: a process that does not receive has no spool; its screens name the command and the
+host.
+*See:* `inboxd/inbound/spool/tending.py`, which acts, also for the command line.
 """
 
 import re
@@ -32,25 +32,23 @@ from inboxd.admin.screens.roles import Role
 from inboxd.errors import Conflict, UsageError
 from inboxd.model.wording import size
 
-# What is typed to confirm that something is lost.
+# Typed to confirm that something is lost.
 WORD: Final = "discard"
-# Seconds that a drain gets, and those that are left for the answer.
-_DRAIN: Final = 10.0
-_ANSWER: Final = 3.0
+# For a drain, and then for the answer.
+_DRAIN_SECONDS: Final = 10.0
+_ANSWER_SECONDS: Final = 3.0
 _SEEN: Final = re.compile(r"([0-9]{1,12}) ([0-9]{1,12})", re.ASCII)
-_LOST: Final = tell(
-    "There is no way back. Its senders were answered 2xx: they will not send it again."
-)
+_LOST: Final = tell("This cannot be undone. The senders got an answer 2xx and will not send again.")
 
 
 def _spool(visit: ActionVisit, command: str) -> HostSpool:
-    """The spool that the address is about. Raises RequestRefused where it is another host's."""
+    """The spool of the host in the address. Raises RequestRefused, if that is not this host."""
     host, spool = visit.named("host"), visit.spool
     if spool is None or spool.host != host:
-        here = "has no spool at hand" if spool is None else f"is on {spool.host}"
+        here = "has no spool" if spool is None else f"is on {spool.host}"
         detail = (
-            f"nothing was done: this process {here}; on the host {host[:100]!r}, as its receiver's "
-            f"user, run `{command}`"
+            f"nothing was changed: this process {here}; run `{command}` on the host "
+            f"{host[:100]!r}, as its receiver's user"
         )
         raise RequestRefused(HTTPStatus.CONFLICT, detail)
     return spool
@@ -68,14 +66,14 @@ async def _ask_drain(visit: ActionVisit) -> Question:
         title=_title(spool),
         button=tell("Drain now"),
         does=[
-            tell("What waits is written to the database now, the oldest first, each receipt once.")
+            tell("Waiting receipts are written to the database now, the oldest first, each once.")
         ],
         follows=[
             tell(
-                "A receiver that lives drains by itself as soon as the database answers; this "
-                "tries now. If it is at it already, nothing is done here."
+                "A running receiver drains its spool as soon as the database answers; this "
+                "tries now. If the receiver is draining already, nothing is done here."
             ),
-            tell("What the database refuses is set apart, with the reason."),
+            tell("Receipts that the database refuses are set apart, with the reason."),
         ],
         command="inboxd spool drain",
     )
@@ -84,8 +82,11 @@ async def _ask_drain(visit: ActionVisit) -> Question:
 async def _do_drain(visit: ActionVisit) -> ActionTold:
     spool = _spool(visit, "inboxd spool drain")
     if not _waits(await spool.listed()):
-        raise Conflict(f"nothing waits in the spool of {spool.host}: nothing was done")
-    within = min(_DRAIN, anyio.current_effective_deadline() - anyio.current_time() - _ANSWER)
+        raise Conflict(f"nothing waits in the spool of {spool.host}: nothing was changed")
+    within = min(
+        _DRAIN_SECONDS,
+        anyio.current_effective_deadline() - anyio.current_time() - _ANSWER_SECONDS,
+    )
     drained, apart, ended = await spool.drain(visit.session, within, **visit.by)
     told = (
         tell("Drained: {n}. Set apart: {m}.", n=drained, m=apart)
@@ -101,16 +102,16 @@ async def _do_drain(visit: ActionVisit) -> ActionTold:
 
 
 def _waits(listed: Mapping[str, Any]) -> bool:
-    """Whether there is anything to drain: receipts, damaged places, or marks that have to go."""
+    """Whether there is anything to drain: receipts, damaged frames, or files that mark sources."""
     of_folders = (each[of] for each in listed["folders"] for of in ("waiting", "damaged"))
-    # None: more than was read.
+    # None: there are more than were read.
     return bool(listed["sources"]) or any(count is None or count for count in of_folders)
 
 
 def _facts(item: Mapping[str, Any]) -> list[Sentence]:
     known = (
         tell(
-            "It is the receipt {id} of {source}, which came at {time}: {size}.",
+            "It is the receipt {id} of {source}, received at {time}: {size}.",
             id=item["receipt_id"],
             source=item["source"],
             time=f"{item['received_at']:%Y-%m-%d %H:%M:%S} UTC",
@@ -128,16 +129,18 @@ async def _ask_insert(visit: ActionVisit) -> Question:
     spool = _spool(visit, command)
     item = await spool.apart(name)
     if not item["receipt_id"]:
-        raise Conflict(f"{item['name']} is no receipt: it can be discarded, not inserted")
+        raise Conflict(
+            f"{item['name']} cannot be read as a receipt: it can be discarded, but not inserted"
+        )
     return Question(
         title=_title(spool),
         button=tell("Insert it"),
-        does=[tell("It is written to the database once more, on your word."), *_facts(item)],
+        does=[tell("It is written to the database again, at your request."), *_facts(item)],
         follows=[
             tell("If the database refuses it again, it stays set apart."),
             tell(
-                "One that is older than the database's memory of receipts may be there already: "
-                "then its events are written twice."
+                "A receipt that is older than the database's memory of receipts may be stored "
+                "already: then its events are written twice."
             ),
         ],
         command=command,
@@ -161,11 +164,11 @@ def _word(visit: ActionVisit) -> AskedField:
 
 
 def _confirmed(visit: ActionVisit) -> None:
-    """Raise UsageError for who has not said why, or has not typed the word."""
+    """Raise UsageError, if the reason or the typed word is missing."""
     if not visit.reason:
-        raise UsageError("say why: what is discarded is lost, and the audit keeps the reason")
+        raise UsageError("give a reason: discarded receipts are lost, and the audit keeps it")
     if visit.typed.get("word", "").strip() != WORD:
-        raise UsageError(f"what is discarded is lost: type {WORD!r} to confirm it")
+        raise UsageError(f"discarded receipts are lost: type {WORD!r} to confirm it")
 
 
 async def _ask_discard(visit: ActionVisit) -> Question:
@@ -176,7 +179,10 @@ async def _ask_discard(visit: ActionVisit) -> Question:
     return Question(
         title=_title(spool),
         button=tell("Discard it"),
-        does=[tell("It is removed from the disk; the audit has it first."), *_facts(item)],
+        does=[
+            tell("Its audit entry is written first; then it is removed from the disk."),
+            *_facts(item),
+        ],
         follows=[_LOST],
         fields=[_word(visit)],
         command=command,
@@ -198,21 +204,21 @@ async def _ask_discard_folder(visit: ActionVisit) -> Question:
     spool = _spool(visit, command)
     folder = await spool.folder(name)
     if folder["owner"] == "alive":
-        raise Conflict(f"a process lives that owns the folder {name[:40]!r}: end it first")
+        raise Conflict(f"a running process owns the folder {name[:40]!r}: stop it first")
     if folder["waiting"] is None:
-        detail = f"{size(folder['bytes'])} are too much to be counted here"
+        detail = f"the folder has {size(folder['bytes'])}, too much to be counted here"
         raise RequestRefused(HTTPStatus.CONFLICT, f"{detail}: on {spool.host}, run `{command}`")
     return Question(
         title=_title(spool),
         button=tell("Discard the folder"),
         does=[
             tell(
-                "The folder {name} is removed from the disk, with all that is in it; the audit has "
-                "it first.",
+                "The audit entry is written first; then the folder {name} is removed from the "
+                "disk with all its contents.",
                 name=folder["folder"],
             ),
             tell(
-                "Receipts that wait there: {n}; set apart: {m}; all of them are lost.",
+                "Receipts that wait in it: {n}; set apart: {m}. All of them are lost.",
                 n=folder["waiting"],
                 m=folder["set_apart"],
             ),

@@ -1,7 +1,7 @@
 """The pages, a module for each subject; `SCREENS` has all of them.
 
-A module's `SCREENS` are its own. What a page shows is read by `inboxd.operations`, as the command
-line reads it.
+A module's `SCREENS` are its own. `inboxd.operations` reads the contents of a page, as for the
+command line.
 """
 
 from typing import Final

@@ -1,6 +1,6 @@
-"""The audit: who did what, when, why, and to how many rows.
+"""The audit: the actions of operators, with actor, time, reason and number of rows.
 
-Promises that a filter looks at some thousand entries at most, and tells how far that was.
+Promises that a filter searches at most some thousand entries, and that the page shows how far.
 
 *See:* `operations/audit.py`, which the command line's `audit` prints too.
 """

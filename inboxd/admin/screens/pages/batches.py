@@ -1,37 +1,42 @@
 """Batches and workflows: lists with totals and filters, and one in full with its members.
 
-Promises that nothing of a batch is counted by walking over its members: it counts them itself.
-Known limits: totals are counted as far as a bound, and told with a `+` beyond; they are those of a
-type and a tenant, whatever else is filtered.
-*See:* `operations/batch_details.py`, `store/batch_listing.py`.
+Promises that no number of a batch is counted from its members: the batch's row has it.
+Known limit: totals and charts follow only the filters by type and tenant.
+*See:* `operations/batch_details.py`, `operations/recent_batches.py`, `operations/totals.py`.
 """
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC
 from functools import partial
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, cast
 
 from inboxd import operations
 from inboxd.admin.screens import addresses
-from inboxd.admin.screens.charts import Slice
+from inboxd.admin.screens.charts import Curve, Slice, top_of
+from inboxd.admin.screens.formatting import NOTHING, in_utc, moment
+from inboxd.admin.screens.pages.chart_rows import ChartRows
+from inboxd.admin.screens.pages.markers import markers_of
+from inboxd.admin.screens.pages.matches import matching_batches
 from inboxd.admin.screens.pages.origins import origin_shown
-from inboxd.admin.screens.pages.queries import given, is_set, page_size, row_number, texts
+from inboxd.admin.screens.pages.queries import given, is_set, one_of, page_size, row_number, texts
 from inboxd.admin.screens.pages.steps import steps_shown
 from inboxd.admin.screens.pages.titles import titles_of, titles_of_rows
+from inboxd.admin.screens.pages.type_slices import type_slices
 from inboxd.admin.screens.screen import Elsewhere, PageVisit, Screen, ScreenPage
 from inboxd.errors import UsageError
 from inboxd.model.moments import read_since
 from inboxd.model.row_id import read_row_id
-from inboxd.operations.totals import Exactness, Number
-from inboxd.store import batch_listing
+from inboxd.operations.lately import SPANS, Span
+from inboxd.operations.recent_batches import recent_batches
+from inboxd.operations.totals import Number, add, count_batches
 from inboxd.store.batch_listing import BatchFilter
-from inboxd.store.listing import COUNTED
 
 Kind = Literal["batch", "workflow"]
 
-_TOTALS: Final = 10.0
+_TOTALS_SECONDS, _FIGURES_SECONDS = 10.0, 10.0
 _STATUSES: Final = ("waiting", "pending", "running", "succeeded", "failed", "cancelled")
-_FILTERS: Final = ("name", "type", "tenant", "since")
+_FILTERS: Final = ("name", "type", "tenant", "since", "until")
 _TILES: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
     ("Total", "", ()),
     ("Pending", "pending", ("waiting", "pending")),
@@ -39,7 +44,7 @@ _TILES: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
     ("Failed", "failed", ("failed",)),
     ("Succeeded", "succeeded", ("succeeded",)),
 )
-# How members end, as a batch counts them, and how that looks.
+# The outcomes of members that a batch counts, and their looks.
 _ENDS: Final = (
     ("succeeded", "good"),
     ("failed", "bad"),
@@ -47,7 +52,7 @@ _ENDS: Final = (
     ("skipped", "idle"),
 )
 
-# What is another status of a member.
+# Statuses of members, where they differ from the outcome.
 _MEMBERS: Final = {"skipped": "cancelled"}
 
 
@@ -60,8 +65,10 @@ async def _list(kind: Kind, visit: PageVisit) -> ScreenPage:
         tenant=named["tenant"],
         name=named["name"],
         type=named["type"],
-        since=None if named["since"] is None else read_since(named["since"]),
+        since=None if named["since"] is None else read_since(named["since"], UTC),
+        until=None if named["until"] is None else read_since(named["until"], UTC),
         open=is_set(query, "open") or None,
+        above=row_number(query, "above"),
         below=row_number(query, "below"),
         limit=limit,
     )
@@ -69,10 +76,13 @@ async def _list(kind: Kind, visit: PageVisit) -> ScreenPage:
     totals = await visit.shared.get(
         visit.session,
         ("batches", kind, wanted.type, wanted.tenant),
-        _TOTALS,
-        partial(batch_listing.totals, visit.session, wanted),
+        _TOTALS_SECONDS,
+        partial(count_batches, visit.session, kind, type_=wanted.type, tenant=wanted.tenant),
     )
     names = await visit.tenants.names(visit.session, (row["tenant"] for row in rows))
+    filters = (*_FILTERS, "status", "open")
+    is_first = wanted.above is None and wanted.below is None
+    whole = len(rows) if is_first and next_ is None else None
     shown = {
         "kind": kind,
         "what": what,
@@ -80,13 +90,16 @@ async def _list(kind: Kind, visit: PageVisit) -> ScreenPage:
         "limit": limit,
         "statuses": _STATUSES,
         "chosen": wanted.statuses,
-        "filtered": any(query.get(name) for name in (*_FILTERS, "status", "open")),
+        "filtered": any(query.get(name) for name in filters),
+        "matches": await matching_batches(visit, wanted, filters, whole),
         "tenant_names": names,
         "tiles": _tiles(what, totals, wanted),
         "address": partial(addresses.with_query, f"/{what}", query.multi_items()),
         "command": _command(what, visit),
+        **await _figures(kind, visit, wanted),
     }
-    document = {what: rows, "totals": totals, "next": next_}
+    told = {status: number.document() for status, number in (totals or {}).items()}
+    document = {what: rows, "totals": told or None, "next": next_}
     return ScreenPage("batches.html", document, shown)
 
 
@@ -100,33 +113,76 @@ def _status(text: str) -> str:
     return text
 
 
-def _tiles(what: str, totals: dict[str, int] | None, wanted: BatchFilter) -> list[dict[str, Any]]:
+def _tiles(
+    what: str, totals: dict[str, Number] | None, wanted: BatchFilter
+) -> list[dict[str, Any]]:
     of = [("type", wanted.type or ""), ("tenant", wanted.tenant or "")]
     tiles = []
     for title, look, statuses in _TILES:
         pairs = [*of, *(("status", status) for status in statuses)]
+        counted = None if totals is None else [totals[each] for each in statuses or _STATUSES]
         tiles.append(
             {
                 "title": title,
                 "look": look,
-                "number": None if totals is None else _sum(totals, statuses or _STATUSES),
+                "number": None if counted is None else add(counted),
                 "address": addresses.with_query(f"/{what}", pairs),
             }
         )
     return tiles
 
 
-def _sum(totals: dict[str, int], statuses: tuple[str, ...]) -> Number:
-    counts = [totals.get(status, 0) for status in statuses]
-    how = Exactness.AT_LEAST if max(counts) >= COUNTED else Exactness.EXACT
-    return Number(sum(counts), how)
+async def _figures(kind: Kind, visit: PageVisit, wanted: BatchFilter) -> dict[str, Any]:
+    """The values for the charts: batches by the time of their creation, and by type."""
+    span = cast("Span", one_of(visit.query, "span", SPANS))
+    found = await visit.shared.get(
+        visit.session,
+        ("recent batches", kind, span, wanted.type, wanted.tenant),
+        _FIGURES_SECONDS,
+        partial(
+            recent_batches,
+            *(visit.session, kind, span),
+            type_=wanted.type,
+            tenant=wanted.tenant,
+        ),
+    )
+    if found is None:
+        return {"curves": None, "span": span, "spans": SPANS}
+    steps, what = found.steps, _list_of(kind)
+    moments, ids = [step.at for step in steps], [step.ids for step in steps]
+    curves = [
+        Curve("All created", "idle dashed", [step.created for step in steps], rows={}),
+        Curve(
+            *("Succeeded", "good", [step.succeeded for step in steps]),
+            filled=True,
+            rows={"status": "succeeded"},
+        ),
+        Curve("Failed", "bad", [step.failed for step in steps], rows={"status": "failed"}),
+    ]
+    address = partial(addresses.with_query, f"/{what}", visit.query.multi_items())
+    of_the_span: dict[str, object] = dict.fromkeys(("status", "until", "below", "span"))
+    of_the_span |= {
+        "since": moment(moments[0]),
+        "above": min((ends[0] for ends in ids if ends), default=1) - 1,
+    }
+    titles = {type_: type_ or NOTHING for type_, _ in found.types}
+    return {
+        "curves": curves,
+        "markers": await markers_of(visit, moments[:-1]),
+        "rows_of": ChartRows(moments, {what: address}, None, ids),
+        "top": top_of(curves),
+        "moments": moments,
+        "span": found.span,
+        "spans": SPANS,
+        **type_slices(found.types, titles, partial(address, **of_the_span)),
+    }
 
 
 def _command(what: str, visit: PageVisit) -> str:
-    """The command line that lists the same."""
+    """The command line for the same list."""
     told = {name: f"--{name}" for name in (*_FILTERS, "status", "limit")} | {"below": "--after"}
     options = [
-        f"{told[name]} {shlex.quote(value)}"
+        f"{told[name]} {shlex.quote(in_utc(value) if name == 'since' else value)}"
         for name, value in visit.query.multi_items()
         if value and name in told
     ]
@@ -182,7 +238,7 @@ def _members(address: Callable[..., str], end: str) -> str:
 def _types(
     row: dict[str, Any], members: operations.Members, steps: Sequence[Mapping[str, Any]]
 ) -> set[str]:
-    """The types of commands that the page names."""
+    """The types of all commands on the page."""
     rows = (*members.rows, *steps, *row["failures"], *row["waiting"])
     return {each["type"] for each in rows if each["type"]}
 

@@ -1,4 +1,4 @@
-"""Breakers: which targets are down, since when and why, and what waits for them.
+"""Breakers: the targets that are down, since when and why, and the lanes that need them.
 
 *See:* `store/breakers.py`, which the command line's `breakers` prints too.
 """

@@ -1,6 +1,6 @@
-"""Bulk actions: what is done to all rows that match, and how far it is.
+"""Bulk actions: actions on all rows that match, and their progress.
 
-Promises that who may see certain tenants sees the actions on their rows alone.
+Promises that visitors of certain tenants see only the actions on their tenants' rows.
 
 *See:* `operations/bulk_orders.py`, which the command line's `actions` prints too.
 """
@@ -27,7 +27,7 @@ async def _list(visit: PageVisit) -> ScreenPage:
 async def _one(visit: PageVisit) -> ScreenPage:
     number = read_row_id(visit.path["id"])
     if not isinstance(number, int):
-        raise UsageError("a bulk action is called by its number")
+        raise UsageError("the address of a bulk action must have its number")
     row = await operations.one_order(visit.session, number, tenants=visit.visitor.tenants)
     return ScreenPage("action.html", row, {"row": row})
 

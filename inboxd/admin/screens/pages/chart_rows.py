@@ -1,11 +1,10 @@
-"""Where the rows of a chart are: of each of its moments, and of each number of its table.
+"""Links from a chart to its rows: for each step, and for each number of its table.
 
-Promises that an address names the moment and what was counted in it, so that its list looks for
-these rows, whatever else a table has. Known limits: what was done is counted by the minute in which
-a worker saw it end, so a row at the edge of one may be in the next; attempts that failed are one
-list, whether they were the last or not, of a row that failed often the newest 50; a row is listed
-once.
-*See:* `charts.py`, which draws; `store/finding.py`, whose filter says what happened when.
+Promises that an address has the time of the step and the filter for the counted rows, so that its
+list shows just these. Known limits: a row counts for the minute in which a worker saw it end, so a
+row at the edge of a minute may be listed in the next; failed attempts are one list, whether they
+were the last or not, with at most the newest 50 attempts of a row; a row is listed once.
+*See:* `charts.py`, which draws; `store/finding.py`, which has the filters by time.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,11 +16,11 @@ from inboxd.admin.screens.charts import Curve
 from inboxd.admin.screens.formatting import moment, number
 from inboxd.store.finding import When
 
-# Of a list: its path and query, with some values changed.
+# Makes the address of a list, with some values of its query changed.
 Address = Callable[..., str]
 
-# How a list is asked for what a number counts: successes, attempts that failed, what stood there,
-# and dead letters, those that are dead still.
+# Filters for the rows that a number counts: successes, failed attempts, waiting rows, and rows that
+# are still dead letters.
 DONE: Final[Mapping[str, str | None]] = {"by": "ended", "status": "succeeded"}
 FAILED: Final[Mapping[str, str | None]] = {"by": "failed"}
 WAITING: Final[Mapping[str, str | None]] = {"by": "waiting"}
@@ -30,14 +29,19 @@ DEAD: Final[Mapping[str, str | None]] = {"by": "ended", "status": "failed", "sin
 
 @dataclass(frozen=True, slots=True)
 class ChartRows:
-    """The rows of one chart. of: the address of each list that they may be in; by: of a moment."""
+    """Links of one chart. of: an address for each list (events, commands). by: for whole steps.
+
+    ids: of each step, the smallest and the largest id of its rows, for lists that are not found by
+    time; None: it has no rows.
+    """
 
     steps: Sequence[datetime]
     of: Mapping[str, Address]
-    by: When = "done"
+    by: When | None = "done"
+    ids: Sequence[tuple[int, int] | None] = ()
 
     def at(self, place: int, curves: Sequence[Curve]) -> str:
-        """Those of a moment: where there are several lists, the one with the most."""
+        """The address of a step's rows; of two lists, the one with more of them."""
 
         def counted(table: str) -> float:
             values = (curve.of[table][place] for curve in curves if table in curve.of)
@@ -47,7 +51,7 @@ class ChartRows:
         return self._address(table, place, {"by": self.by})
 
     def numbers(self, curve: Curve, place: int) -> list[tuple[str, str, str]]:
-        """Those that one number counts, list by list: the number, the list, its address."""
+        """The links of one number, for each list: the number, the list, the address."""
         if curve.rows is None or curve.values[place] is None:
             return []
         if len(self.of) == 1:
@@ -64,6 +68,8 @@ class ChartRows:
     def _address(self, table: str, place: int, wanted: Mapping[str, str | None]) -> str:
         since = self.steps[place]
         until = since + (self.steps[1] - self.steps[0])
-        changed: dict[str, Any] = dict.fromkeys(("status", "by", "below", "span"))
+        changed: dict[str, Any] = dict.fromkeys(("status", "by", "above", "below", "span"))
         changed |= {"since": moment(since), "until": moment(until), **wanted}
+        if self.ids and (ends := self.ids[place]):
+            changed |= {"above": ends[0] - 1, "below": ends[1] + 1}
         return self.of[table](**changed)

@@ -1,8 +1,10 @@
-"""The doctor: what is wrong with the inbox, and what to do.
+"""The doctor: problems of the inbox, and their remedies.
 
-Promises that an examination is shared by all visitors of a process for `_FRESH` seconds, and is cut
-off after `_SECONDS`; the page says how old it is, and what was not looked at.
-Known limit: what waits on the disks of receivers is for `inboxd doctor` on their hosts.
+Promises that all visitors of a process share an examination for `_FRESH_SECONDS`, and that it stops
+after `_MOST_SECONDS`; the page shows its age, and the groups that were not examined. The overview,
+which must not fail because of the doctor, has a shorter examination of its own, or none if too much
+of its time is over.
+Known limit: spools on the disks of receivers need `inboxd doctor` on their hosts.
 *See:* `operations/doctor/`, which the command line's `doctor` prints too.
 """
 
@@ -12,39 +14,55 @@ from functools import partial
 from time import monotonic
 from typing import Any, Final
 
+import anyio
+
 from inboxd.admin.screens.screen import PageVisit, ScreenPage
 from inboxd.admin.screens.whole_inbox import whole_inbox
 from inboxd.errors import DatabaseError
 from inboxd.operations import doctor
 from inboxd.operations.doctor import GROUPS, Finding, Verdict
 
-_FRESH: Final = 30.0
-# For all of it, and for each statement: a page has to be there within five.
-_SECONDS: Final = 3.0
-_STATEMENT: Final = 1.0
+_FRESH_SECONDS: Final = 30.0
+# For the whole examination, and for each statement: a page has five seconds in all.
+_MOST_SECONDS: Final = 3.0
+_STATEMENT_SECONDS: Final = 1.0
+# For the overview, which begins an examination only if this much of its time is left.
+_BRIEF_SECONDS: Final = 1.5
+_LEFT_SECONDS: Final = 4.0
 
 
 @dataclass(frozen=True, slots=True)
 class Examination:
-    """One of the inbox. left: groups that were not looked at, or not to their end."""
+    """One examination. left: groups that were not examined, or only in part."""
 
     document: dict[str, Any]
     at: float
     took: float
     left: list[str]
 
+    @property
+    def age(self) -> float:
+        """Its age in seconds, from its end on."""
+        return monotonic() - self.at
+
+    def at_least(self, verdict: Verdict) -> list[dict[str, Any]]:
+        """The findings with this verdict or a graver one, the gravest first."""
+        findings = self.document["findings"]
+        found = [each for each in findings if each["verdict"].rank >= verdict.rank]
+        return sorted(found, key=lambda each: -each["verdict"].rank)
+
 
 async def _doctor(visit: PageVisit) -> ScreenPage:
-    own = await visit.shared.get(visit.session, "doctor", _FRESH, partial(_examine, visit))
+    read = partial(_examine, visit, _MOST_SECONDS)
+    own = await visit.shared.get(visit.session, "doctor", _FRESH_SECONDS, read)
     if own is None:
-        raise DatabaseError("the database was lost while it was looked at: try again in a while")
+        raise DatabaseError("the examination lost the database: try again in a moment")
     findings = own.document["findings"]
-    bad = [each for each in findings if each["verdict"] != Verdict.OK]
     shown = {
-        "age": monotonic() - own.at,
+        "age": own.age,
         "took": own.took,
         "left": own.left,
-        "bad": sorted(bad, key=lambda each: -each["verdict"].rank),
+        "bad": own.at_least(Verdict.NOTICE),
         "groups": {
             group: [each for each in findings if each["group"] == group]
             for group in dict.fromkeys(each["group"] for each in findings)
@@ -58,14 +76,26 @@ def _count(findings: list[dict[str, Any]], verdict: Verdict) -> int:
     return sum(each["verdict"] == verdict for each in findings)
 
 
-async def _examine(visit: PageVisit) -> Examination:
+async def examined_briefly(visit: PageVisit) -> Examination | None:
+    """The shared examination for the overview; None: there was no time, or it failed."""
+
+    async def read() -> Examination | None:
+        left = anyio.current_effective_deadline() - anyio.current_time()
+        return await _examine(visit, _BRIEF_SECONDS) if left >= _LEFT_SECONDS else None
+
+    return await visit.shared.get(visit.session, "brief doctor", _FRESH_SECONDS, read)
+
+
+async def _examine(visit: PageVisit, most: float) -> Examination:
     begun = monotonic()
     found: list[tuple[str, Finding]] = []
     left: list[str] = []
-    async with aclosing(doctor.examine(visit.session, visit.settings, _STATEMENT)) as findings:
+    async with aclosing(
+        doctor.examine(visit.session, visit.settings, _STATEMENT_SECONDS)
+    ) as findings:
         async for group, finding in findings:
             found.append((group, finding))
-            if monotonic() - begun >= _SECONDS:
+            if monotonic() - begun >= most:
                 groups = list(GROUPS)
                 left = groups[groups.index(group) :]
                 break

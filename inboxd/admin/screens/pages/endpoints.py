@@ -1,4 +1,4 @@
-"""Endpoints: who gets our webhooks, whether they take them, and what was delivered. Never a secret.
+"""Endpoints: their URLs and states, and their deliveries. Never a secret.
 
 *See:* `operations/endpoints.py`, which the command line's `endpoints` prints too.
 """
@@ -60,7 +60,7 @@ async def _one(visit: PageVisit) -> ScreenPage:
 
 
 def _seen(visit: PageVisit, row: Mapping[str, Any]) -> dict[str, Any]:
-    """What a visitor may see of it: a URL may hold what only those know who may post there."""
+    """The endpoint without its URL and error for viewers: a URL may have a secret in it."""
     document = endpoint_document(row)
     if visit.visitor.may(Role.READER):
         return document

@@ -15,12 +15,12 @@ from inboxd.admin.screens.screen import PageVisit, ScreenPage
 from inboxd.admin.screens.whole_inbox import database_now, whole_inbox
 from inboxd.errors import DatabaseError
 from inboxd.operations import Group, failures
-from inboxd.operations.failures import FIRST, document, rows_of, spread_of
+from inboxd.operations.failures import FIRST, document, rows_of, spread_of, trends_of
 from inboxd.store import listing
 
-# Seconds that what is declared counts as new.
-_FRESH: Final = 60.0
-# The path of the group of what has no fingerprint.
+# How long declarations are used again.
+_FRESH_SECONDS: Final = 60.0
+# The name of the group of dead letters without a fingerprint, in its path.
 UNNAMED = "-"
 
 
@@ -30,11 +30,16 @@ async def _list(visit: PageVisit) -> ScreenPage:
     found = [group for group in every if bool(group.archived) is archived]
     groups = [asdict(group) for group in found]
     part = part_of(groups, _key, visit.query, _words)
+    on_page = {_key(row) for row in part.rows}
+    trends = await trends_of(
+        visit.session, (group for group in found if _key(asdict(group)) in on_page)
+    )
     shown = {
         "part": part,
         "now": now,
         "on": {_key(asdict(group)) for group in found if group.goes_on(now)},
         "key": _key,
+        "trends": {f"{kind} {name}": hours for (kind, name), hours in trends.items()},
         "total": sum(group.count for group in found),
         "archived": archived,
         "others": len(every) - len(found),
@@ -80,7 +85,7 @@ async def _group(visit: PageVisit) -> ScreenPage:
 
 
 async def _shown(visit: PageVisit, group: Group, after: int, limit: int) -> dict[str, Any]:
-    """Rows of a group that has no name cannot be told from others."""
+    """The values for one group; a group without a fingerprint has no list of rows."""
     rows: list[dict[str, Any]] = []
     if group.fingerprint is not None:
         rows = await rows_of(visit.session, group, above=after, limit=limit)
@@ -100,11 +105,11 @@ async def _shown(visit: PageVisit, group: Group, after: int, limit: int) -> dict
 
 
 async def _secret_keys(visit: PageVisit, kind: str) -> list[str]:
-    """What handlers declare as secrets, of any type; read once in a while for all visitors."""
+    """The keys that handlers declare as secrets, of all types; shared by all visitors."""
     read = partial(listing.secret_keys, visit.session, kind)
-    found = await visit.shared.get(visit.session, f"secret keys of {kind}s", _FRESH, read)
+    found = await visit.shared.get(visit.session, f"secret keys of {kind}s", _FRESH_SECONDS, read)
     if found is None:
-        raise DatabaseError("what is hidden cannot be read just now: try again in a moment")
+        raise DatabaseError("the list of secret keys cannot be read now: try again in a moment")
     return found
 
 

@@ -1,4 +1,4 @@
-"""Whatever somebody has in hand, found by one field; what is one thing is shown at once.
+"""Finds a row or a name by one field; a single hit is opened at once.
 
 *See:* `operations/lookup.py`.
 """
@@ -56,7 +56,7 @@ def _address(hit: Hit) -> str:
 
 
 def _filters(text: str) -> list[tuple[str, str, str]]:
-    """Lists that may have it: of which table, by what, and where they are."""
+    """Lists to look in: the table, the title of the filter, and the address."""
     return [
         (table, title, addresses.with_query(f"/{table}", [(name, text)]))
         for title, name in _FILTERS

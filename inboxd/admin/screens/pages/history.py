@@ -1,4 +1,4 @@
-"""History: the partitions, how large they are, when they go, and which are counted.
+"""History: its partitions, their sizes, which are removed next, and which are counted.
 
 *See:* `operations/history.py`, which the command line's `history` prints too; `store/census.py`.
 """
@@ -40,12 +40,12 @@ def _order(row: dict[str, Any]) -> tuple[Any, str]:
 
 
 def _is_dull(row: dict[str, Any]) -> bool:
-    """Nothing is in it, and nothing happens to it."""
+    """Whether a partition is empty and nothing happens to it."""
     return bool(row["empty"]) and row["state"] == "attached" and not row["due"]
 
 
 def _sums(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Of each table: its partitions with rows, their bytes, the oldest, and what is due."""
+    """For each table: partitions with rows, bytes, the oldest, and partitions to be removed."""
     found: dict[str, dict[str, Any]] = {}
     for row in rows:
         sums = found.setdefault(row["table"], {"days": 0, "bytes": 0, "oldest": None, "due": 0})

@@ -1,4 +1,4 @@
-"""Queues and topics: what waits, how fast it goes, what holds it up.
+"""Queues and topics: their waiting rows, their throughput, and their blocked keys.
 
 *See:* `operations/lanes.py`, which the command line prints too.
 """
@@ -36,7 +36,7 @@ from inboxd.store.statistics import FigureFilter, Figures, Lately
 Place = Literal["queue", "topic"]
 
 _KINDS: Mapping[Place, Literal["event", "command"]] = {"queue": "command", "topic": "event"}
-# Keys that stand still, and chunks.
+# Blocked keys, or chunks, on a page.
 _KEYS = 50
 
 
@@ -107,9 +107,9 @@ async def _topic(visit: PageVisit) -> ScreenPage:
 
 @dataclass(frozen=True, slots=True)
 class LaneDone:
-    """What was done in a queue or topic, in a span and in the last hour.
+    """The executions in a queue or topic, in a span and in the last hour.
 
-    used: somebody used it lately, or everybody may.
+    used: rows used it in the time for which statistics are kept, or it is `default`.
     """
 
     name: str
@@ -138,14 +138,14 @@ async def _done(visit: PageVisit, place: Place, name: str) -> LaneDone:
 async def _shown(
     visit: PageVisit, place: Place, done: LaneDone, document: dict[str, Any], sample: Sample | None
 ) -> dict[str, Any]:
-    """What is shown beside the document: how it went, and what holds it up."""
+    """Further values for the template: charts, figures, pauses and open breakers."""
     name, span, now, figures = done.name, done.span, done.now, done.figures
     found, steps = await overview(visit), rates.steps(span, now)
     by_type = {each.type or "": rates.told(each, span, now) for each in rates.by_type(figures)}
     throughput = [
         Curve("Done", "good", _over(steps, figures, ("succeeded",)), filled=True, rows=DONE),
         Curve(
-            *("Failed or tried again", "bad", _over(steps, figures, ("failed", "retried"))),
+            *("Failed or retried", "bad", _over(steps, figures, ("failed", "retried"))),
             rows=FAILED,
         ),
     ]
@@ -177,7 +177,7 @@ async def _shown(
 
 
 def _failed_counted_to(document: dict[str, Any], sample: Sample | None) -> int:
-    """How far dead letters are counted, which may be less far than the rest."""
+    """The bound up to which dead letters are counted; a sample may have a smaller one."""
     to: int = document["counted_to"]
     return to if sample is None else sample.counts["failed_counted_to"]
 
@@ -196,7 +196,7 @@ def _over(
 async def _backlog(
     session: Session, lane: tuple[str, str, str | None], steps: Sequence[datetime]
 ) -> list[Curve]:
-    """Steps without a row are those in which nothing waited, or nobody looked."""
+    """Curves of waiting rows and dead letters; a step without a sample counts as 0."""
     step = steps[1] - steps[0]
     rows = await samples.lane_series(session, lane, steps[0], steps[-1] + step, len(steps))
     waiting: list[float | None] = [0] * len(steps)
@@ -213,7 +213,7 @@ async def _backlog(
 
 
 async def _trends(session: Session, kind: str, now: datetime) -> dict[str, list[int]]:
-    """What waited in each place in the last hour, minute by minute, of all its types."""
+    """The waiting rows of each queue or topic in the last hour, by minute, of all types."""
     minutes = rates.steps("hour", now)
     found: dict[str, list[int]] = {}
     for row in await samples.lanes_series(session, minutes[0]):

@@ -1,8 +1,8 @@
-"""What happened while a chart goes: acts of operators, breakers, releases, each at its place.
+"""Markers in charts: acts of operators, breakers and releases, each at its time.
 
-Promises that visitors of certain tenants see none of them: they tell of all. One reading serves
-all charts and all visitors for some seconds.
-*See:* `operations/markers.py`; `charts.py`, which draws; `templates/parts.html`, which tells them.
+Promises that visitors of certain tenants see no markers, since these concern all tenants. All
+charts and visitors share one reading of each length for `_FRESH_SECONDS`.
+*See:* `operations/markers.py`; `charts.py`, which draws; `templates/parts.html`, their texts.
 """
 
 from collections.abc import Sequence
@@ -15,31 +15,33 @@ from inboxd.admin.screens.screen import PageVisit
 from inboxd.operations.markers import happened
 from inboxd.store.markers import Marker
 
-# Seconds that a reading counts as new; and how far it goes back: as far as any chart.
-_FRESH: Final = 10.0
-_BACK: Final = timedelta(hours=26)
+_FRESH_SECONDS: Final = 10.0
+# How far back markers are read: as far as the first of these that is as long as the chart.
+_BACK: Final = (timedelta(hours=26), timedelta(days=8), timedelta(days=92))
 
 
 @dataclass(frozen=True, slots=True)
 class PlacedMarker:
-    """One of a chart; place: from 0, its first moment, to 1, its last."""
+    """A marker of a chart. place: from 0, its first step, to 1, its last."""
 
     place: float
     told: Marker
 
 
 async def markers_of(visit: PageVisit, steps: Sequence[datetime]) -> list[PlacedMarker]:
-    """Those within a chart over these steps, in the order of time; none if they are unknown."""
+    """The markers within these steps, the oldest first; none, if they could not be read."""
     if visit.visitor.tenants is not None:
         return []
+    covered = steps[-1] - steps[0] + 2 * (steps[1] - steps[0])
+    back = next((each for each in _BACK if each >= covered), _BACK[-1])
     found = await visit.shared.get(
-        visit.session, "markers", _FRESH, partial(happened, visit.session, _BACK)
+        visit.session, ("markers", back), _FRESH_SECONDS, partial(happened, visit.session, back)
     )
     return placed(found or [], steps)
 
 
 def placed(markers: Sequence[Marker], steps: Sequence[datetime]) -> list[PlacedMarker]:
-    """Where they are: a step's values stand at its beginning."""
+    """Place markers in a chart, which draws the values of a step at the step's beginning."""
     first, last, step = steps[0], steps[-1], steps[1] - steps[0]
     return [
         PlacedMarker(min((each["at"] - first) / (last - first), 1.0), each)

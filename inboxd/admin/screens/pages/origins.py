@@ -1,4 +1,4 @@
-"""The row that another came from, as pages name it."""
+"""The origin of a row, as pages show it."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -10,9 +10,9 @@ from inboxd.admin.screens.screen import PageVisit
 
 
 async def origin_shown(visit: PageVisit, row: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Kind, id and title of what a row came from; without a title if that is not kept any more.
+    """Kind, id and title of a row's origin; without a title, if the origin was deleted.
 
-    None: it came from no row.
+    None: the row has no other row as its origin.
     """
     kind, id_ = row["origin_kind"], row["origin_id"]
     if kind not in ("event", "command", "batch") or id_ is None:

@@ -1,9 +1,8 @@
-"""The first page: how all is, at one look.
+"""The first page: the state of the whole inbox.
 
 *See:* `operations/overview.py`, whose document the command line prints too.
 """
 
-from datetime import timedelta
 from functools import partial
 from typing import Any, Final
 
@@ -12,28 +11,30 @@ from inboxd.admin.screens import addresses
 from inboxd.admin.screens.charts import Curve, top_of
 from inboxd.admin.screens.lately import Hour, last_hour, rate
 from inboxd.admin.screens.pages.chart_rows import FAILED, ChartRows
+from inboxd.admin.screens.pages.doctor import examined_briefly
 from inboxd.admin.screens.pages.markers import markers_of
 from inboxd.admin.screens.pages.titles import labels_of
 from inboxd.admin.screens.screen import Elsewhere, PageVisit, Screen, ScreenPage
 from inboxd.model.wording import LINES
+from inboxd.operations.doctor import Verdict
 
 _LANES: Final = 40
 _GROUPS: Final = 6
 _WORKERS: Final = 12
 _RATE_MINUTES: Final = 5
+# Subjects of the doctor's findings that have banners of their own.
+_OWN_BANNERS: Final = ("breakers", "paused")
 _LISTS: Final = {
     table: partial(addresses.with_query, f"/{table}", ()) for table in ("commands", "events")
 }
 
 
 async def _overview(visit: PageVisit) -> ScreenPage | Elsewhere:
-    if visit.visitor.tenants is not None:  # it tells of all
+    if visit.visitor.tenants is not None:  # the overview shows all tenants
         return Elsewhere("/events")
     seen = await visit.snapshot.seen()
     found = seen.document
-    sample = found["sample"]
-    now = sample["at"] + timedelta(seconds=sample["age"] + seen.age)
-    hour = await last_hour(visit.session, now)
+    hour = await last_hour(visit.session, seen.now)
     groups = [each for each in await operations.failures(visit.session) if not each.archived]
     shown = {
         "hour": hour,
@@ -59,20 +60,25 @@ async def _overview(visit: PageVisit) -> ScreenPage | Elsewhere:
             for kind in ("event", "command")
         },
     }
+    # Last, when the page itself is read.
+    examined = await examined_briefly(visit)
+    grave = [] if examined is None else examined.at_least(Verdict.WARNING)
+    shown["examined"] = examined
+    shown["problems"] = [each for each in grave if each["subject"] not in _OWN_BANNERS]
     return ScreenPage("overview.html", found, shown)
 
 
 def _throughput(hour: Hour) -> list[Curve]:
-    """Of its numbers only failures are links: those of all, of two lists, would weigh too much."""
+    """The curves of the throughput. Only failures have links: more would make the page heavy."""
     return [
         Curve("Arrived", "idle dashed", hour.arrived),
         Curve("Done", "good", hour.done, filled=True, of=hour.of("done")),
-        Curve("Failed or tried again", "bad", hour.failed, rows=FAILED, of=hour.of("failed")),
+        Curve("Failed or retried", "bad", hour.failed, rows=FAILED, of=hour.of("failed")),
     ]
 
 
 def _sums(found: dict[str, Any]) -> dict[str, Any]:
-    """All lanes together; `cut`: some of them were not counted to their end."""
+    """Sums over all lanes. `…_cut`: a lane was only counted up to a bound."""
     lanes, to = found["lanes"], found["counted_to"]
     failed_to = found["sample"]["failed_counted_to"]
     late = [
@@ -92,7 +98,7 @@ def _sums(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def _lanes(found: dict[str, Any], hour: Hour) -> list[dict[str, Any]]:
-    """Those first that stand still, then the fullest; each with what waited in it."""
+    """The lanes with most dead letters first, then the fullest; each with its waiting rows."""
     lanes = []
     for lane in found["lanes"]:
         place = lane["topic"] if lane["kind"] == "event" else lane["queue"]

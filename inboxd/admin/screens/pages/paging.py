@@ -1,7 +1,7 @@
-"""Parts of lists: what of it a page shows, and how it goes on.
+"""Divides a list into pages.
 
-Promises at most 100 rows a page. Known limit: of a list that changed so that the last row of a
-page is gone, the next page is the first.
+Promises at most 100 rows per page. Known limit: if the last row of a page has disappeared
+meanwhile, the next page is the first one.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ _ROWS: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class ListPart:
-    """Some rows of a list. after: what the next part begins behind; None: there is none."""
+    """One page of a list. after: the key of its last row; None: it is the last page."""
 
     rows: list[dict[str, Any]]
     after: str | None
@@ -30,10 +30,10 @@ Key = Callable[[dict[str, Any]], str]
 def part_of(
     rows: Sequence[dict[str, Any]], key: Key, query: QueryParams, words: Key | None = None
 ) -> ListPart:
-    """The part that the query asks for, by `q`, `after` and `limit`.
+    """The page that `q`, `after` and `limit` of the query select. Raises UsageError.
 
-    key: of a row, its own. words: in which `q` is looked for, unless that is the key. Raises
-    UsageError.
+    key: gives the unique key of a row. words: gives the text in which `q` is searched, if that is
+    not the key.
     """
     wanted, words = (query.get("q") or "").casefold(), words or key
     found = [row for row in rows if wanted in words(row).casefold()]

@@ -1,12 +1,14 @@
-"""One event or command in full: where it came from, what became of it, what it brought about.
+"""One event or command in full: its origin, its outcome, and the rows that it created.
 
-Promises that payloads are shown on request alone (`application.py` knows who may ask), and at most
-`_SHOWN` bytes of each, without what the settings want to be left out. Known limit: numbers that no
-double holds lose digits, as in JSON anywhere.
-*See:* `operations/details.py`, `admin/redaction.py`.
+Promises that payloads are shown on request alone (`application.py` checks the role), at most
+`_SHOWN_BYTES` of each, and without the secrets that settings hide; and that the acts of operators
+on the row are shown to visitors who may open the audit alone. Known limit: numbers with more digits
+than a double holds lose digits, as in JSON anywhere.
+*See:* `operations/details.py`, `operations/audit.py`, `admin/redaction.py`.
 """
 
 from collections.abc import Collection
+from datetime import datetime
 from functools import partial
 from typing import Any, Final
 
@@ -18,12 +20,16 @@ from inboxd.admin.screens.pages.titles import labels_of, titles_of_rows
 from inboxd.admin.screens.rendering import json_text
 from inboxd.admin.screens.roles import Role
 from inboxd.admin.screens.screen import Elsewhere, PageVisit, Screen, ScreenPage
+from inboxd.admin.screens.states import state_of
 from inboxd.model.row_id import read_row_id
+from inboxd.operations.audit import ActsOnRow
 from inboxd.store.wakeups import HotTable
 
-_SHOWN: Final = 64 * 1024
+_SHOWN_BYTES: Final = 64 * 1024
+# How long the acts on a row are used again while the row does not change.
+_ACTS_SECONDS: Final = 15.0
 _CONTENTS = ("payload", "headers", "result")
-# What is shown in a place of its own, or only the daemon reads.
+# Fields with their own place on the page, and fields for the daemon alone.
 _APART = {
     *("id", "event_id", "command_id", "type", "title", "description", "status", "topic", "queue"),
     *("tenant", "tenant_name", "names_missing", "attempts", "created_at", "occurred_at"),
@@ -57,36 +63,62 @@ async def _show(table: HotTable, visit: PageVisit) -> ScreenPage | Elsewhere:
         "row": row,
         "origin": await origin_shown(visit, row) if own is None else None,
         "titles": await titles_of_rows(visit, row["children"]),
+        "state": state_of(
+            kind,
+            row["status"],
+            in_line=_is_in_line(row),
+            is_settled=row.get("finished_at") is not None,
+        ),
         "contents": _contents(row) if payload else None,
         "hidden": hidden,
         "can_read": visit.visitor.may(Role.READER) and "content" not in visit.session.withheld,
         "skipped": row["status"] == "cancelled" and not row.get("cancel_requested"),
         "more": {key: row[key] for key in sorted(row.keys() - _APART) if row[key] is not None},
         "attempts": _attempts(row["errors"] or ()),
+        "acts": await _acts(table, visit, row) if own is None else None,
     }
     return ScreenPage("row.html", row, shown)
 
 
+def _is_in_line(row: dict[str, Any]) -> bool:
+    """Whether the row is one of those that wait in lines."""
+    if "mode" in row:
+        return row["mode"] in ("sequential", "batch")
+    return row.get("ordering_key") is not None
+
+
+async def _acts(table: HotTable, visit: PageVisit, row: dict[str, Any]) -> ActsOnRow | None:
+    """The acts of operators on the row; None: the audit could not be read."""
+    finished_at = row.get("finished_at")
+    read = partial(
+        operations.acts_on,
+        *(visit.session, table, row["id"], datetime.fromisoformat(row["created_at"])),
+        None if finished_at is None else datetime.fromisoformat(finished_at),
+    )
+    key = ("acts", table, row["id"], row["status"], row["updated_at"])
+    return await visit.shared.get(visit.session, key, _ACTS_SECONDS, read)
+
+
 def _contents(row: dict[str, Any]) -> list[dict[str, Any]]:
-    """Payload, headers and result as text, each as far as it is shown."""
+    """Payload, headers and result as text, each cut after `_SHOWN_BYTES`."""
     found = []
     for name in _CONTENTS:
         if row.get(name) is None:
             continue
         text = json_text(row[name])
         size = len(text.encode())
-        cut = text.encode()[:_SHOWN].decode(errors="ignore") if size > _SHOWN else text
-        found.append({"name": name, "text": cut, "size": size, "cut": size > _SHOWN})
+        cut = text.encode()[:_SHOWN_BYTES].decode(errors="ignore") if size > _SHOWN_BYTES else text
+        found.append({"name": name, "text": cut, "size": size, "cut": size > _SHOWN_BYTES})
     return found
 
 
 def _attempts(errors: Collection[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What went wrong, the newest first; an error is told by its first line, the rest folded."""
+    """The errors, the newest first; the first line is shown, the rest folded."""
     found = []
     for error in reversed(list(errors)):
         first, _, rest = str(error.get("error", "")).partition("\n")
         whole = "\n".join(filter(None, (rest, str(error.get("traceback") or ""))))
-        found.append({**error, "first": first, "rest": whole[:_SHOWN]})
+        found.append({**error, "first": first, "rest": whole[:_SHOWN_BYTES]})
     return found
 
 

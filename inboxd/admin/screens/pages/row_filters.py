@@ -1,10 +1,11 @@
-"""Which rows a query of an address asks for: of the lists, and of the admin API.
+"""Reads filters of rows from the query of an address, for the lists and the admin API.
 
-Promises that a filter means what it means at the command line, and that none lets be guessed what
-is hidden.
+Promises that a filter means the same as on the command line, except that a time without a zone is
+UTC; and that hidden values cannot be guessed with filters.
 *See:* `operations/filters.py`, which reads them; `admin/redaction.py`.
 """
 
+from datetime import UTC
 from http import HTTPStatus
 from typing import Final
 
@@ -19,30 +20,31 @@ from inboxd.store.finding import Filter
 from inboxd.store.session import Session
 from inboxd.store.wakeups import HotTable
 
-# Beside a lane and what may be given several times.
+# Filters with one value, besides the lane.
 FILTERS: Final = ("type", "tenant", "since", "until", "by", "error", "entity", "payload")
 
 
 def lane_of(table: HotTable) -> str:
-    """What a lane is called."""
+    """The name of the parameter for the lane."""
     return "topic" if table == "events" else "queue"
 
 
 def read_query(table: HotTable, query: QueryParams, **instead: str | None) -> Filter:
-    """The filter that is asked for; `instead`: what was decided otherwise. Raises UsageError."""
+    """The filter of a query. instead: values that replace those of the query. Raises UsageError."""
     named = texts(query, *FILTERS, lane_of(table))
     named["lane"] = named.pop(lane_of(table))
     return operations.read_filter(
         {**named, **instead},
         statuses=given(query, "status"),
         commands=given(query, "commands") if table == "events" else (),
+        zone=UTC,
     )
 
 
 async def refuse_guesses(
     session: Session, settings: Admin, table: HotTable, wanted: Filter
 ) -> None:
-    """Raise RequestRefused for a filter that would let be guessed what is hidden."""
+    """Raise RequestRefused for a filter by which hidden values could be guessed."""
     if not wanted.payload:
         return
     types = None if wanted.type is None else [wanted.type]
@@ -50,7 +52,7 @@ async def refuse_guesses(
     by_type = wanted.type is not None and redaction.hides_type(wanted.type)
     if by_type or redaction.hides_some(wanted.payload):
         detail = (
-            "redact_keys and hidden_types of [admin], or the type's handlers, hide here what this "
-            f"filter looks for: use `inboxd {table} list --payload`"
+            "this filter searches values that redact_keys or hidden_types of [admin], or the "
+            f"type's handlers, hide here: use `inboxd {table} list --payload`"
         )
         raise RequestRefused(HTTPStatus.FORBIDDEN, detail)

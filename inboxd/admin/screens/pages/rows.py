@@ -1,8 +1,8 @@
-"""Lists of events and commands: five totals, figures, filters, and rows as far as was looked.
+"""Lists of events and commands: five totals, charts, filters, and rows.
 
-Promises that a filter means what it means at the command line. Known limit: totals are those of a
-type and a tenant, whatever else is filtered, and some seconds old. Who may see certain tenants
-sees them one by one, and nothing of the rows that theirs enqueued.
+Promises that a filter means the same as on the command line; that visitors of certain tenants see
+the rows of one tenant at a time, without the commands that events enqueued.
+Known limit: totals follow only the filters by type and tenant, and are some seconds old.
 *See:* `operations/finding.py`, `operations/totals.py`, `operations/lately.py`.
 """
 
@@ -15,13 +15,15 @@ from typing import Any, Final, cast
 from inboxd import operations
 from inboxd.admin.answers import RequestRefused
 from inboxd.admin.screens import addresses
-from inboxd.admin.screens.charts import Curve, Slice, top_of
-from inboxd.admin.screens.formatting import moment
+from inboxd.admin.screens.charts import Curve, top_of
+from inboxd.admin.screens.formatting import in_utc, moment
 from inboxd.admin.screens.pages.chart_rows import DONE, FAILED, ChartRows
 from inboxd.admin.screens.pages.markers import markers_of
+from inboxd.admin.screens.pages.matches import matching_rows
 from inboxd.admin.screens.pages.queries import one_of, page_size, row_number, texts
 from inboxd.admin.screens.pages.row_filters import FILTERS, lane_of, read_query, refuse_guesses
 from inboxd.admin.screens.pages.titles import labels_of, titles_of
+from inboxd.admin.screens.pages.type_slices import MOST, type_slices
 from inboxd.admin.screens.roles import Visitor
 from inboxd.admin.screens.screen import PageVisit, Screen, ScreenPage
 from inboxd.model.lifecycle import Status
@@ -32,11 +34,9 @@ from inboxd.store.finding import Filter, When
 from inboxd.store.names import Names, declared
 from inboxd.store.wakeups import HotTable
 
-# Seconds that what is shared counts as new.
-_TOTALS, _FIGURES, _NAMES = 5.0, 10.0, 60.0
-# Types that have a part of the donut to themselves.
-_TYPES: Final = 7
-# What each of the five totals is of, in the order of a row's life.
+# How long shared values are used again.
+_TOTALS_SECONDS, _FIGURES_SECONDS, _NAMES_SECONDS = 5.0, 10.0, 60.0
+# The five totals, in the order of a row's life: title, field, statuses.
 _TILES: Final[tuple[tuple[str, str, tuple[Status, ...]], ...]] = (
     ("Total", "total", ()),
     ("Pending", "pending", (Status.PENDING, Status.WAITING)),
@@ -44,14 +44,15 @@ _TILES: Final[tuple[tuple[str, str, tuple[Status, ...]], ...]] = (
     ("Failed", "errors", (Status.FAILED,)),
     ("Succeeded", "successes", (Status.SUCCEEDED,)),
 )
-# What `since` and `until` may be of.
+# The times of a row that `since` and `until` may refer to.
 _TIMES: Final[tuple[tuple[When, str], ...]] = (
-    ("created", "they were created"),
-    ("ended", "they ended, or became dead letters"),
-    ("failed", "an attempt failed"),
-    ("done", "they ended, or an attempt failed"),
-    ("waiting", "they were there, and had not ended"),
+    ("created", "creation"),
+    ("ended", "the end, also as a dead letter"),
+    ("failed", "a failed attempt"),
+    ("done", "the end, or a failed attempt"),
+    ("waiting", "waiting or running"),
 )
+_TIME_FILTERS: Final = ("since", "until")
 _LOOKS = {
     "total": "",
     "pending": "pending",
@@ -72,6 +73,8 @@ async def _list(table: HotTable, visit: PageVisit) -> ScreenPage:
     await operations.mark_replayed(visit.session, table, found.rows)
     names = await _declared(visit) if own is None else None
     silent = not found.rows and own is None
+    filters = {*FILTERS, lane_of(table), "status", "commands"}
+    whole = len(found.rows) if found.next is None and not query.get("below") else None
     shown: dict[str, Any] = {
         "table": table,
         "lane": lane_of(table),
@@ -83,8 +86,8 @@ async def _list(table: HotTable, visit: PageVisit) -> ScreenPage:
         "times": _TIMES,
         "chosen": wanted.statuses,
         "chosen_commands": wanted.commands,
-        "filtered": any(query.get(name) for name in (*FILTERS, "topic", "queue", "status"))
-        or bool(wanted.commands),
+        "filtered": any(query.get(name) for name in filters),
+        "matches": await matching_rows(visit, table, wanted, filters, whole),
         "enqueued": None,
         "declared": {kind: sorted(each) for kind, each in (names or {}).items()},
         "doubts": await _doubts(table, visit, wanted, names) if silent else [],
@@ -102,29 +105,29 @@ async def _list(table: HotTable, visit: PageVisit) -> ScreenPage:
 
 def _filter(table: HotTable, visit: PageVisit) -> Filter:
     if visit.visitor.tenants is not None and "commands" in visit.query:
-        detail = "commands of events may be of any tenant: they are for those who may see all"
+        detail = "commands of events may be of any tenant, and you may see certain tenants only"
         raise RequestRefused(HTTPStatus.FORBIDDEN, detail)
     tenant = _tenant(visit.visitor, texts(visit.query, "tenant")["tenant"])
     return read_query(table, visit.query, tenant=tenant)
 
 
 def _tenant(visitor: Visitor, asked: str | None) -> str | None:
-    """Whose rows are listed: who may see certain tenants sees one after the other."""
+    """The tenant whose rows are listed; a visitor of certain tenants sees one at a time."""
     own = visitor.tenants
     if own is None or asked in own:
         return asked
     if asked is not None:
-        detail = f"you may see rows of these tenants alone: {', '.join(sorted(own))}"
+        detail = f"you may only see rows of these tenants: {', '.join(sorted(own))}"
         raise RequestRefused(HTTPStatus.FORBIDDEN, detail)
     return min(own)
 
 
 def _command(table: HotTable, visit: PageVisit) -> str:
-    """The command line that lists the same."""
+    """The command line for the same list."""
     names = {*FILTERS, "status", "commands", "limit", lane_of(table)}
     told = {"below": "after"}
     options = [
-        f"--{told.get(name, name)} {shlex.quote(value)}"
+        f"--{told.get(name, name)} {shlex.quote(in_utc(value) if name in _TIME_FILTERS else value)}"
         for name, value in visit.query.multi_items()
         if value and (name in names or name in told)
     ]
@@ -132,11 +135,11 @@ def _command(table: HotTable, visit: PageVisit) -> str:
 
 
 async def _tiles(table: HotTable, visit: PageVisit, wanted: Filter) -> list[dict[str, Any]]:
-    """The five totals, each with the rows that it counts."""
+    """The five totals, each with the address of its rows."""
     totals = await visit.shared.get(
         visit.session,
         ("totals", table, wanted.type, wanted.tenant),
-        _TOTALS,
+        _TOTALS_SECONDS,
         partial(count_all, visit.session, table, type_=wanted.type, tenant=wanted.tenant),
     )
     of = [("type", wanted.type or ""), ("tenant", wanted.tenant or "")]
@@ -156,12 +159,12 @@ async def _tiles(table: HotTable, visit: PageVisit, wanted: Filter) -> list[dict
 
 
 async def _figures(table: HotTable, visit: PageVisit, wanted: Filter) -> dict[str, Any]:
-    """What was done lately, for the charts."""
+    """The figures of a span, for the charts."""
     span = cast("Span", one_of(visit.query, "span", SPANS))
     figures = await visit.shared.get(
         visit.session,
         ("figures", table, span, wanted.type, wanted.tenant),
-        _FIGURES,
+        _FIGURES_SECONDS,
         partial(
             operations.done_lately,
             *(visit.session, table, span),
@@ -171,7 +174,7 @@ async def _figures(table: HotTable, visit: PageVisit, wanted: Filter) -> dict[st
     )
     if figures is None:
         return {"curves": None, "span": span, "spans": SPANS}
-    units, types = figures.units, await _types(table, visit, figures)
+    units = figures.units
     curves = [
         Curve("Succeeded", "good", [unit.succeeded for unit in units], filled=True, rows=DONE),
         Curve("Failed", "bad", [unit.failed for unit in units], rows=FAILED),
@@ -187,18 +190,13 @@ async def _figures(table: HotTable, visit: PageVisit, wanted: Filter) -> dict[st
         "moments": moments,
         "span": figures.span,
         "spans": SPANS,
-        "types": types,
-        "slices": [
-            Slice(each["title"], each["look"], each["count"], each["rows"]) for each in types
-        ],
+        **await _types(table, visit, figures),
     }
 
 
-async def _types(table: HotTable, visit: PageVisit, figures: SpanFigures) -> list[dict[str, Any]]:
-    """The commonest types, and the others together."""
-    common = figures.types[:_TYPES]
-    titles = await titles_of(visit, table.removesuffix("s"), [type_ for type_, _ in common])
-    others = sum(count for _, count in figures.types[_TYPES:])
+async def _types(table: HotTable, visit: PageVisit, figures: SpanFigures) -> dict[str, Any]:
+    """The values for the donut: rows that ended in the span, by type."""
+    common = [type_ for type_, _ in figures.types[:MOST]]
     ended = partial(
         addresses.with_query,
         f"/{table}",
@@ -207,31 +205,20 @@ async def _types(table: HotTable, visit: PageVisit, figures: SpanFigures) -> lis
         since=moment(figures.units[0].at),
         by="ended",
     )
-    found: list[dict[str, Any]] = [
-        {
-            "type": type_,
-            "title": titles[type_],
-            "look": f"hue-{place}",
-            "count": count,
-            "rows": ended(type=type_),
-        }
-        for place, (type_, count) in enumerate(common, start=1)
-    ]
-    rest = {"type": None, "title": "…", "look": f"hue-{_TYPES + 1}", "count": others}
-    rest["rows"] = ended()
-    return [*found, rest] if others else found
+    titles = await titles_of(visit, table.removesuffix("s"), common)
+    return type_slices(figures.types, titles, ended)
 
 
 async def _declared(visit: PageVisit) -> Names | None:
-    """The names that are declared: they are offered where one is typed."""
+    """The declared names, which the fields of filters suggest."""
     read = partial(declared, visit.session.connection, visit.session.sql)
-    return await visit.shared.get(visit.session, "declared", _NAMES, read)
+    return await visit.shared.get(visit.session, "declared", _NAMES_SECONDS, read)
 
 
 async def _doubts(
     table: HotTable, visit: PageVisit, wanted: Filter, names: Names | None
 ) -> list[str]:
-    """Remarks on names that nobody declared."""
+    """Remarks on undeclared names in the filters."""
     settings, seen = visit.settings, await visit.snapshot.seen()
     known = KnownNames(names, seen.document["lanes"])
     also: dict[str, Collection[str]] = {"topic": settings.topics, "queue": settings.queues}

@@ -1,4 +1,4 @@
-"""Schedules: what is sent when, and whether it is.
+"""Schedules: their times, the rows that they send, and their pauses.
 
 *See:* `store/schedules.py`, which the command line's `schedules` prints too.
 """

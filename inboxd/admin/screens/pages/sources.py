@@ -1,16 +1,17 @@
-"""Sources: what comes in, by webhooks and from brokers; who receives it; what waits on disks.
+"""Sources of webhooks and of messages, their receivers, and the spools on disks.
 
-Known limit: a spool is on its receiver's host; of those elsewhere, this page has what the receiver
-told the database.
+Known limit: a spool is on its receiver's host; of other hosts, the page shows what their receivers
+last reported to the database.
 *See:* `store/receivers.py`, `operations/messages.py`, which the command line prints too.
 """
 
+from functools import partial
 from typing import Any
 
 from inboxd.admin.screens.pages.paging import part_of
 from inboxd.admin.screens.screen import PageVisit, ScreenPage
 from inboxd.admin.screens.whole_inbox import overview, whole_inbox
-from inboxd.operations.messages import streams, streams_read
+from inboxd.operations.messages import has_positions, streams, streams_read
 from inboxd.store import receipts, receivers
 
 _MOST = 1000
@@ -30,9 +31,13 @@ async def _sources(visit: PageVisit) -> ScreenPage:
     document = {"webhooks": part.rows, "receivers": receiving, **told}
     if part.after is not None:
         document["next"] = part.after
-    return ScreenPage(
-        "sources.html", document, {"part": part, "messages": streamed, "paused": paused}
-    )
+    shown = {
+        "part": part,
+        "messages": streamed,
+        "paused": paused,
+        "has_positions": partial(has_positions, visit.settings),
+    }
+    return ScreenPage("sources.html", document, shown)
 
 
 def _webhooks(
@@ -41,7 +46,7 @@ def _webhooks(
     held: dict[str, dict[str, Any]],
     paused: dict[str, dict[str, Any]],
 ) -> list[dict[str, Any]]:
-    """A row for each source of webhooks: of these settings, of receivers, or held."""
+    """A row for each source of webhooks: in these settings, in receivers, paused, or held."""
     names = {*visit.settings.inbound.webhooks, *held, *(n for r in receiving for n in r["sources"])}
     names |= paused.keys() - visit.settings.inbound.messages.keys()
     return [
@@ -62,7 +67,7 @@ async def _spools(visit: PageVisit) -> ScreenPage:
     rows = [row for row in there if row["spooled"] or row["broken"]]
     here = None if visit.spool is None else visit.spool.host
     shown = {
-        "silent": len(there) - len(rows),  # they tell of nothing on their disks
+        "silent": len(there) - len(rows),  # they report nothing on their disks
         "elsewhere": sorted({row["host"] for row in rows} - {here})[:_MOST_HOSTS],
         "here": here,
     }

@@ -1,4 +1,4 @@
-"""The daily statement: what was received on a day, what became of it, and whether that adds up.
+"""The daily statement: the events received on a day, their outcomes, and the differences.
 
 *See:* `operations/daily_statement.py`, which the command line's `statement` prints too.
 """
@@ -24,7 +24,7 @@ async def _statement(visit: PageVisit) -> ScreenPage:
         "command": _command(document["day"], source),
     }
     if document["day"] is not None:
-        # Of a day that is not over there may be findings, and no statement that a link could show.
+        # A day that is not over may have findings, but it has no statement to link to.
         beside = await store.beside(visit.session, date.fromisoformat(document["day"]))
         shown |= {name: beside[name] for name in ("before", "after")}
         shown["newest"] = str(beside["newest"])

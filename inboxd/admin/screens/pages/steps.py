@@ -1,7 +1,7 @@
-"""The steps of a workflow on its page: drawn, and as a table of those that are chosen.
+"""The steps of a workflow on its page: a drawing, and a table of the chosen steps.
 
-Promises that the page stays as light with a thousand steps as with a hundred: nodes are folded, and
-the table has pages.
+Promises that the page is as light with 1,000 steps as with 100: nodes are folded, and the table has
+pages.
 *See:* `model/step_graph.py`, for the drawing.
 """
 
@@ -19,13 +19,13 @@ from inboxd.model.step_graph import StepNode, draw, edges_of, layers_of
 from inboxd.operations.batch_details import STEPS
 
 _PAGE: Final = 50
-# What chooses steps, in an address; with where their table goes on.
+# Parameters that choose steps; and the one with the first step of the table's page.
 CHOICES: Final = ("layer", "to_layer", "step_status", "step_type")
 _FROM: Final = "from_step"
 
 
 async def steps_shown(visit: PageVisit, row: Mapping[str, Any]) -> dict[str, Any]:
-    """What the template needs of a workflow's steps; nothing for a batch."""
+    """Values for the template about a workflow's steps; empty for a batch."""
     steps: Sequence[Mapping[str, Any]] = row["steps"]
     if not steps:
         return {"graph": None, "steps": (), "step_choice": {}}
@@ -48,7 +48,7 @@ async def steps_shown(visit: PageVisit, row: Mapping[str, Any]) -> dict[str, Any
 
     more = begin + _PAGE < len(found)
     return {
-        # In a thread: many steps that wait for many others are some tenths of a second.
+        # In a thread: many steps with many conditions take some tenths of a second.
         "graph": await to_thread.run_sync(draw, steps),
         "leads": leads,
         "steps": found[begin : begin + _PAGE],
@@ -64,14 +64,14 @@ async def steps_shown(visit: PageVisit, row: Mapping[str, Any]) -> dict[str, Any
 def _chosen(
     steps: Sequence[Mapping[str, Any]], chosen: Mapping[str, str]
 ) -> list[Mapping[str, Any]]:
-    """Those of some layers, of a status, of a type."""
+    """The steps of the chosen layers, status and type. Raises UsageError."""
     if not chosen:
         return list(steps)
     try:
         first = int(chosen.get("layer", 0))
         last = int(chosen.get("to_layer", chosen.get("layer", len(steps))))
     except ValueError:
-        raise UsageError("layer and to_layer are numbers: layers are counted from 0") from None
+        raise UsageError("layer and to_layer must be numbers; the first layer is 0") from None
     layers = layers_of(edges_of(steps))
     return [
         step

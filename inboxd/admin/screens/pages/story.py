@@ -1,7 +1,7 @@
-"""The story of a row: what it came from, and all that came from it, as a tree and over time.
+"""The story of a row: its ancestors and all their descendants, as a tree and over time.
 
-Known limit: a large story is cut; the story of a row that is left out shows the rest.
-*See:* `operations/story.py`; `bars.py`, what draws the times.
+Known limit: a large story is cut; the story of a row at the cut shows the rest.
+*See:* `operations/story.py`; `bars.py`, which draws the times.
 """
 
 from collections.abc import Iterable
@@ -25,8 +25,8 @@ _ROWS: Final = 200
 _EACH: Final = 10
 _MOST_OF_EACH: Final = 100
 _HAPPENED: Final = "happened"
-# Times as long as all that has happened: then that is hard to see.
-_MUCH: Final = 3
+# If the time since the last change is longer than this many times the story, bars are too small.
+_MANY_TIMES: Final = 3
 
 
 async def _story(visit: PageVisit) -> ScreenPage | Elsewhere:
@@ -47,7 +47,7 @@ async def _story(visit: PageVisit) -> ScreenPage | Elsewhere:
         for kind in ("event", "command")
     }
     document = found.document()
-    # Up to now, unless somebody asks for what has happened alone.
+    # The axis ends now, unless the query asks for one that ends with the last change.
     happened = visit.query.get("axis") == _HAPPENED
     fall = found.waterfall(to_now=not happened)
     shown = {
@@ -80,9 +80,9 @@ def _text(lines: Iterable[str]) -> str:
 
 
 def _other_axis(happened: Waterfall, *, chosen: bool) -> bool:
-    """Whether the time may be drawn otherwise: what has happened is a small part of it."""
+    """Whether to offer the other axis: the story is a small part of the time up to now."""
     since_then = (happened.now - happened.until).total_seconds()
-    return chosen or (happened.goes_on and since_then > _MUCH * max(happened.seconds, 1.0))
+    return chosen or (happened.goes_on and since_then > _MANY_TIMES * max(happened.seconds, 1.0))
 
 
 SCREENS = (Screen("/story/{kind}/{id}", _story, texts=("md", "mmd")),)

@@ -1,4 +1,4 @@
-"""What types are called by people, on pages: read once in a while for all visitors."""
+"""Titles of types on pages; all visitors share one reading for `_FRESH_SECONDS`."""
 
 from collections.abc import Collection, Mapping
 from functools import partial
@@ -9,16 +9,15 @@ from inboxd.admin.screens.screen import PageVisit
 from inboxd.operations.labels import Label, LabelsOf, label
 from inboxd.store.session import Session
 
-# Seconds that what is declared counts as new.
-_FRESH: Final = 60.0
+_FRESH_SECONDS: Final = 60.0
 
 
 def labels_of(visit: PageVisit) -> LabelsOf:
-    """What labels are taken from: all that are declared, as all visitors share them."""
+    """A function that finds labels among the declared ones, which all visitors share."""
 
     async def found(session: Session, kind: str, types: Collection[str]) -> Mapping[str, Label]:
         read = partial(operations.declared_labels, session)
-        known = await visit.shared.get(session, "labels", _FRESH, read) if types else None
+        known = await visit.shared.get(session, "labels", _FRESH_SECONDS, read) if types else None
         declared = known or {}
         return {type_: declared.get((kind, type_)) or label(type_) for type_ in types}
 

@@ -1,4 +1,4 @@
-"""Types of events and commands: what they are for, who handles them, how they go.
+"""Types of events and commands: their descriptions, their workers, their figures.
 
 *See:* `operations/types.py`.
 """
@@ -44,7 +44,7 @@ async def _types(visit: PageVisit) -> ScreenPage:
 
 
 def _waiting(found: dict[str, Any]) -> set[tuple[str, str]]:
-    """The types of which rows wait."""
+    """The types with waiting rows."""
     return {(lane["kind"], lane["type"]) for lane in found["lanes"] if lane["type"] != LINES}
 
 
@@ -55,7 +55,7 @@ def _key(row: dict[str, Any]) -> str:
 async def _type(visit: PageVisit) -> ScreenPage:
     kind, type_ = visit.path["kind"], visit.path["type"]
     if kind not in _KINDS:
-        raise NotFound(f"there is no kind {kind!r}: types are those of an event or of a command")
+        raise NotFound(f"{kind!r} is not a kind of type: use event or command")
     now, found = await database_now(visit), await overview(visit)
     lanes = [lane for lane in found["lanes"] if lane["kind"] == kind and lane["type"] == type_]
     waiting = _waiting(found)

@@ -1,4 +1,4 @@
-"""Workers: who is there, who leads, how much each has in flight, and who ended.
+"""Workers: the living ones, the leader, the rows in flight, and ended workers.
 
 *See:* `store/listing.py`, which the command line's `workers` prints too.
 """

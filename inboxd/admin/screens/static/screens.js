@@ -1,18 +1,18 @@
-// What the screens do beyond links and forms: keep a page up to date, keys, times, theme, copying.
-// Without this file every page can be read, and everything on it done.
+// Extras of the screens: refreshing an open page, loading, keyboard shortcuts, times, looks, copying.
+// Every page and action works without this file.
 
 const body = document.body, root = document.documentElement, page = () => document.getElementById("page");
 const reduce = matchMedia("(prefers-reduced-motion: reduce)").matches;
 
 // ------------------------------------------------------------------------------------------ times
-// Ages come from the server's clock: the browser's own is only asked how long ago something was.
-const serverThen = Date.parse(body.dataset.now), loadedAt = performance.now();
-const serverNow = () => serverThen + performance.now() - loadedAt;
+// The database's clock; the browser's clock only measures the time since the page was loaded.
+const databaseThen = Date.parse(body.dataset.now), loadedAt = performance.now();
+const databaseNow = () => databaseThen + performance.now() - loadedAt;
 let readAt = performance.now() - 1000 * (body.dataset.age ?? 0);
 
 const units = [["d", 86400], ["h", 3600], ["m", 60], ["s", 1]];
 const short = (n) => (n >= 10 ? n.toFixed(0) : n.toFixed(1).replace(/\.0$/, ""));
-function span(seconds) { // as inboxd.model.wording.span
+function span(seconds) { // the same as inboxd.model.wording.span
   if (seconds < 1) return seconds > 0 ? `${short(seconds * 1000)}ms` : "0s";
   const whole = Math.round(seconds);
   if (whole < 60) return `${short(seconds)}s`;
@@ -27,15 +27,16 @@ const ago = new Intl.RelativeTimeFormat(root.lang, { numeric: "auto" });
 const long = [["day", 86400], ["hour", 3600], ["minute", 60], ["second", 1]];
 function told(time, how) {
   const at = new Date(time.dateTime), clock = `${two(at.getHours())}:${two(at.getMinutes())}`;
+  if (time.classList.contains("dated")) return `${two(at.getMonth() + 1)}-${two(at.getDate())} ${clock} ${zone(at)}`;
   if (time.classList.contains("clock")) return `${clock} ${zone(at)}`;
   if (how === "local") return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())} ${clock}:${two(at.getSeconds())} ${zone(at)}`;
-  const seconds = (at - serverNow()) / 1000;
+  const seconds = (at - databaseNow()) / 1000;
   const [unit, size] = long.find(([, each]) => Math.abs(seconds) >= each) ?? long[3];
   return ago.format(Math.trunc(seconds / size), unit);
 }
 function showTimes(within) {
   const how = body.dataset.times;
-  if (how === "utc") return;
+  if (how === "utc" || (how === "relative" && Number.isNaN(databaseThen))) return;
   for (const time of within.querySelectorAll("time[datetime]")) {
     time.title ||= time.textContent;
     set(time, told(time, how));
@@ -47,7 +48,7 @@ function showAges(within) {
 }
 const set = (element, text) => { if (element.textContent !== text) element.textContent = text; };
 
-// What a script adds to a page before it is shown: the same to each new version of it.
+// Additions to a page before it is shown; every new version of the page gets the same.
 function prepare(within) {
   for (const table of within.querySelectorAll("table:has(thead)")) {
     const heads = [...table.tHead.rows[0].cells].map((cell) => cell.textContent.trim());
@@ -71,7 +72,7 @@ function prepare(within) {
   showAges(within);
 }
 
-// What is wider or higher than its place can be scrolled by keyboard.
+// Make boxes with overflow focusable, so that the keyboard can scroll them.
 function reach() {
   for (const box of page().querySelectorAll("pre, .scroll, .tabs, .numbers table, .happened ul"))
     if (box.scrollWidth > box.clientWidth || box.scrollHeight > box.clientHeight) box.tabIndex = 0;
@@ -79,8 +80,8 @@ function reach() {
 }
 
 // ----------------------------------------------------------------------------------------- morph
-// Make `old` like `fresh` with as few changes as there are, so that focus, typed text, open parts
-// and selections stay where they were.
+// Turn `old` into `fresh` with as few changes as possible, so that focus, typed text, open parts and
+// selections stay.
 const name = (node) => node.id || (/^(TR|LI)$/.test(node.nodeName) && node.querySelector("a[href]")?.getAttribute("href")) || null;
 const owned = (node, attribute) => attribute === "tabindex" || (attribute === "open" && node.nodeName === "DETAILS");
 export function morph(old, fresh) {
@@ -111,19 +112,19 @@ export function morph(old, fresh) {
 }
 
 // ------------------------------------------------------------------------------------------- live
-const live = document.getElementById("live"), every = 2000, longest = 30000;
-let revision = body.dataset.revision, isLive = Boolean(revision), failures = 0, timer, heardAt = performance.now() - 1000 * (body.dataset.age ?? 0);
+const live = document.getElementById("live"), every = 2000, longest = 30000, slow = 1000;
+let revision = body.dataset.revision, isLive = Boolean(revision), failures = 0, isSlow = false, timer, heardAt = performance.now() - 1000 * (body.dataset.age ?? 0);
 
 function schedule() {
   clearTimeout(timer);
   if (isLive && !document.hidden) timer = setTimeout(poll, Math.min(every * 2 ** failures, longest));
 }
 async function poll() {
-  const asked = location.href;
+  const asked = location.href, waiting = setTimeout(() => { isSlow = true; tell(); }, slow);
   try {
     const answer = await fetch(asked, { headers: { "x-revision": revision, accept: "text/html" }, signal: AbortSignal.timeout(8000) });
     if (!isLive || asked !== location.href) return;
-    // Somebody else answers, such as a page to log in: only a whole page can show it.
+    // The answer is not a page of the screens, but a login, for example: only a reload can show it.
     if (answer.redirected || answer.status === 401 || answer.status === 403) { location.reload(); return; }
     if (!answer.ok) throw new Error(`answered ${answer.status}`);
     failures = 0;
@@ -131,6 +132,9 @@ async function poll() {
     if (answer.status === 200) swap(await answer.text(), answer.headers);
   } catch (error) {
     failures += 1;
+  } finally {
+    clearTimeout(waiting);
+    isSlow = false;
   }
   tell();
   schedule();
@@ -152,7 +156,7 @@ function tell() {
   const away = document.getElementById("trouble");
   live.classList.toggle("offline", failures > 0 || Boolean(away));
   live.setAttribute("aria-pressed", String(isLive));
-  set(live.querySelector(".word"), failures ? live.dataset.offline : away ? live.dataset.away : isLive ? live.dataset.live : live.dataset.still);
+  set(live.querySelector(".word"), failures ? live.dataset.offline : away ? live.dataset.away : isSlow ? live.dataset.loading : isLive ? live.dataset.live : live.dataset.still);
   set(live.querySelector(".age"), live.dataset.ago.replace("{age}", span(Math.round((performance.now() - heardAt) / 1000))));
 }
 function toggleLive() {
@@ -175,14 +179,36 @@ setInterval(() => {
   if (body.dataset.times === "relative") showTimes(page());
 }, 1000);
 
+// ---------------------------------------------------------------------------------------- loading
+// A page that does not come at once shows a bar; a download, after which the page stays, ends it.
+let arrives = [];
+function arrived() {
+  arrives.forEach(clearTimeout);
+  body.removeAttribute("data-loading");
+  page().removeAttribute("aria-busy");
+}
+function leave() {
+  arrived();
+  const show = () => { body.dataset.loading = ""; page().setAttribute("aria-busy", "true"); };
+  arrives = [setTimeout(show, 400), setTimeout(arrived, 15000)];
+}
+addEventListener("click", (event) => {
+  const link = event.target.closest("a[href]");
+  if (!link || event.defaultPrevented || event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey || link.getAttribute("target")) return;
+  const to = new URL(link.getAttribute("href"), location);
+  if (!to.hash || to.pathname + to.search !== location.pathname + location.search) leave();
+});
+addEventListener("submit", (event) => { if (!event.defaultPrevented && event.target.method !== "dialog") leave(); });
+addEventListener("pageshow", arrived);
+
 // ------------------------------------------------------------------------------------ preferences
 const display = document.getElementById("display");
 const keep = (choice) => fetch(`${display.action}?${new URLSearchParams(choice)}`, { redirect: "manual" });
 display.querySelector("[type=submit]").hidden = true;
 display.addEventListener("change", ({ target }) => {
-  if (target.name !== "theme") return display.requestSubmit();
-  root.dataset.theme = target.value;
-  return keep({ theme: target.value });
+  if (!(target.name in root.dataset)) return display.requestSubmit();
+  root.dataset[target.name] = target.value;
+  return keep({ [target.name]: target.value });
 });
 function toggleTheme() {
   const dark = root.dataset.theme === "dark" || (root.dataset.theme === "system" && matchMedia("(prefers-color-scheme: dark)").matches);
@@ -199,7 +225,7 @@ document.addEventListener("click", async ({ target }) => {
   const source = button.parentElement.querySelector("code, pre, output") ?? button.parentElement;
   try {
     await navigator.clipboard.writeText(source.textContent);
-  } catch { // not over HTTPS: what is selected can be copied
+  } catch { // there is no clipboard without HTTPS: copy the selection instead
     getSelection().selectAllChildren(source);
     document.execCommand("copy");
   }
@@ -218,8 +244,12 @@ function step(by) {
   link?.focus({ preventScroll: true });
   link?.scrollIntoView({ block: "nearest", behavior: reduce ? "auto" : "smooth" });
 }
+function choose() {
+  const box = document.activeElement.closest?.("tr, li")?.querySelector("input[type=checkbox]");
+  box?.click();
+}
 const keys = {
-  "/": () => find?.focus(), j: () => step(1), k: () => step(-1), r: toggleLive, t: toggleTheme, "?": () => help.showModal(),
+  "/": () => find?.focus(), j: () => step(1), k: () => step(-1), x: choose, r: toggleLive, t: toggleTheme, "?": () => help.showModal(),
   g: () => { afterG = performance.now(); },
 };
 document.addEventListener("keydown", (event) => {

@@ -1,7 +1,7 @@
--- How far a bulk action has come, in the transaction that changes the rows.
--- parameters: $1 bigint id, $2 text status, $3 bigint ids done with, $4 integer rows done, $5 integer rows left out,
---             $6 bigint[] canary rows more, $7 interval until it goes on, from $8 timestamptz, $9 text note (of one that is
---             paused by this), $10 bigint[] rows that are passed over
+-- Record a bulk action's progress, in the transaction that changes the rows.
+-- parameters: $1 bigint id, $2 text status, $3 bigint last finished id, $4 integer rows done, $5 integer rows left out,
+--             $6 bigint[] further canary rows, $7 interval until it goes on, from $8 timestamptz, $9 text note (the reason,
+--             if it is paused by this), $10 bigint[] rows that are passed over
 -- returns: nothing
 -- locks: its row (held already)
 UPDATE {schema}.actions

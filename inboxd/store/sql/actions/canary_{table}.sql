@@ -1,4 +1,4 @@
--- What has become of the first rows of a bulk action.
+-- The statuses of a bulk action's first rows.
 -- parameters: $1 bigint[] ids
 -- returns: id, status (null: it is gone)
 -- locks: nothing

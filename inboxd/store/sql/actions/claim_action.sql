@@ -1,4 +1,4 @@
--- Take up the bulk action whose turn it is, of those that nobody works on: for one transaction.
+-- Lock the bulk action that is due first, of those that no other transaction has locked.
 -- parameters: none
 -- returns: the action, and now; or nothing
 -- locks: its row, until the transaction ends

@@ -1,4 +1,4 @@
--- How many bulk actions have not ended.
+-- The number of bulk actions that have not ended.
 -- parameters: $1 text actor
 -- returns: own (of this actor), whole (of all)
 -- locks: nothing

@@ -1,4 +1,4 @@
--- A transaction of a bulk action went wrong: it is tried again later, and paused after some tries.
+-- Record that a transaction of a bulk action failed: it is retried later, and after some failures paused.
 -- parameters: $1 bigint id, $2 text why, $3 integer tries until it is paused, $4 interval until the next
 -- returns: status
 -- locks: its row

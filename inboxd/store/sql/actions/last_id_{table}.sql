@@ -1,4 +1,4 @@
--- The largest id there is: what comes later is above it.
+-- The largest id; rows that are inserted later have larger ones.
 -- parameters: none
 -- returns: the id (0: there is no row)
 -- locks: nothing

@@ -1,7 +1,7 @@
 -- Bulk actions, the newest first.
--- parameters: $1 text[] tenants: only those that meet rows of these alone (null: all), $2 bigint ids below (null: from the
---             newest), $3 integer limit
--- returns: each, without how it goes on; selection and note: null where they are withheld
+-- parameters: $1 text[] tenants: only actions that are limited to some of these (null: all), $2 bigint ids below (null:
+--             from the newest), $3 integer limit
+-- returns: each, without goes_on_as; selection and note: null where they are withheld
 -- locks: nothing
 SELECT id, kind, verb, run_at, priority, {content jsonb: a.selection} AS selection, tenants, actor, reason, status,
        {content text: a.note} AS note, starts_at, rate, canary, above, first_id, last_id, counted, whole, done, left_out,

@@ -1,4 +1,4 @@
--- Hold one bulk action: whoever works on it comes to the end of a transaction first.
+-- Lock a bulk action; waits for the transaction of a worker that works on it.
 -- parameters: $1 bigint id
 -- returns: the action, and now; or nothing
 -- locks: its row, until the transaction ends

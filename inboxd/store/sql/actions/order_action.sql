@@ -1,8 +1,8 @@
--- A bulk action that somebody orders; its line of the audit is written already.
+-- Insert a bulk action; its audit entry exists already.
 -- parameters: $1 text kind, $2 text verb, $3 timestamptz run_at, $4 smallint priority, $5 text selection (JSON), $6 text[]
---             tenants, $7 text actor, $8 text reason, $9 bigint line of the audit, $10 interval until it starts, $11 real
---             rate, $12 integer canary, $13 bigint first id, $14 bigint last id, $15 bigint rows counted, $16 boolean: that
---             many, $17 uuid of the form (null: none)
+--             tenants, $7 text actor, $8 text reason, $9 bigint audit entry, $10 interval until it starts, $11 real
+--             rate, $12 integer canary, $13 bigint first id, $14 bigint last id, $15 bigint rows counted, $16 boolean: the
+--             count is exact, $17 uuid of the form (null: none)
 -- returns: id; no row when this form has ordered one already
 -- locks: the new row
 INSERT INTO {schema}.actions

@@ -1,4 +1,4 @@
--- Let a bulk action wait until it is resumed.
+-- Pause a bulk action.
 -- parameters: $1 bigint id, $2 text why
 -- returns: nothing
 -- locks: its row (held already)

@@ -1,5 +1,5 @@
--- Until the transaction ends, statements are planned for what is asked, as an operator's are: a filter decides which
--- index serves it.
+-- Until the transaction ends, plan each statement for its parameters, as for operators: the filter decides which index
+-- fits.
 -- parameters: none
 -- returns: nothing
 -- locks: nothing

@@ -1,4 +1,4 @@
--- Remove bulk actions that ended long ago; the audit has its own age.
+-- Delete bulk actions that ended long ago; audit entries have their own age.
 -- parameters: $1 interval age, $2 integer limit
 -- returns: how many
 -- locks: those rows

@@ -1,4 +1,4 @@
--- A transaction of a bulk action met a lock that somebody has: it is tried again later, as if it had not been tried.
+-- Postpone a bulk action whose transaction met a lock; this does not count as a failure.
 -- parameters: $1 bigint id, $2 interval until the next, $3 text why
 -- returns: nothing
 -- locks: its row

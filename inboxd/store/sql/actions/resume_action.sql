@@ -1,4 +1,4 @@
--- Let a bulk action go on; one that had not begun begins at its time.
+-- Resume a paused bulk action, at its start time at the earliest.
 -- parameters: $1 bigint id
 -- returns: nothing
 -- locks: its row (held already)

@@ -1,6 +1,6 @@
 -- One bulk action.
 -- parameters: $1 bigint id
--- returns: the action, without how it goes on; selection and note: null where they are withheld; or nothing
+-- returns: the action, without goes_on_as; selection and note: null where they are withheld; or nothing
 -- locks: nothing
 SELECT id, kind, verb, run_at, priority, {content jsonb: a.selection} AS selection, tenants, actor, reason, status,
        {content text: a.note} AS note, starts_at, rate, canary, above, first_id, last_id, counted, whole, done, left_out,

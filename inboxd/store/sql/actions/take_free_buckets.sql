@@ -1,6 +1,6 @@
--- Take the buckets of the lines in which these events are, but not those that somebody has: nothing is waited for.
+-- Lock the buckets of the lines of these events, if they are free; waits for nothing.
 -- parameters: $1 bigint[] ids
--- returns: id of each event that is there and in no line, or in a bucket that was free
+-- returns: id of each event that exists and is in no line, or whose bucket was free
 -- locks: those buckets, exclusively, until the transaction ends
 WITH own AS MATERIALIZED (
     SELECT given.id, e.topic, e.bucket, e.mode FROM unnest($1::bigint[]) AS given(id)

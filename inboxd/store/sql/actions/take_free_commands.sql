@@ -1,4 +1,4 @@
--- Hold the commands among these that nobody has in hand: nothing is waited for. In the order of ids.
+-- Lock those of these commands that are free, in the order of ids; waits for nothing.
 -- parameters: $1 bigint[] ids
 -- returns: id, status
 -- locks: the rows, FOR UPDATE SKIP LOCKED

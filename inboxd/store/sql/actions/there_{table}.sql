@@ -1,4 +1,4 @@
--- Which of these rows are there still, and not in history.
+-- The ids among these that are in the hot table.
 -- parameters: $1 bigint[] ids
 -- returns: id
 -- locks: nothing

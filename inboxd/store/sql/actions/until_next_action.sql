@@ -1,5 +1,5 @@
--- When the next bulk action goes on.
+-- The time until the next bulk action is due.
 -- parameters: none
--- returns: the time until then; null: none does by itself
+-- returns: interval; null: no action continues by itself
 -- locks: nothing
 SELECT min(next_at) - clock_timestamp() FROM {schema}.actions WHERE status IN ('scheduled', 'canary', 'running')

@@ -1,5 +1,5 @@
--- Until the transaction ends, a lock is waited for only briefly: for less time than the server takes to find a deadlock, so
--- that rows which were taken in whatever order end nobody else's transaction.
+-- Until the transaction ends, wait only briefly for locks: for less time than the server needs to detect a deadlock, so
+-- that no other transaction is aborted because of the order in which this one locks rows.
 -- parameters: none
 -- returns: nothing
 -- locks: nothing

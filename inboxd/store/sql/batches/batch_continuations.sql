@@ -1,4 +1,4 @@
--- What waits for a batch still.
+-- Commands and batches that still wait for a batch.
 -- parameters: $1 uuid batch, $2 integer limit
 -- returns: condition, id, type, status
 -- locks: nothing

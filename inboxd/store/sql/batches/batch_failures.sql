@@ -1,4 +1,4 @@
--- The dead letters in a batch, the first of them.
+-- The first dead letters in a batch.
 -- parameters: $1 bigint batch, $2 integer limit
 -- returns: id, type, attempts, error (the newest, shortened)
 -- locks: nothing

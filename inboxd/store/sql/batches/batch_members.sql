@@ -1,10 +1,10 @@
--- Commands in a batch, of some statuses, by ascending id: among as many unsettled ones as are looked at, in that order,
--- and among as many settled ones, in any order.
+-- Commands in a batch, of some statuses, by ascending id: among $5 unsettled ones, in that order, and among $5 settled
+-- ones, in any order.
 -- parameters: $1 bigint batch, $2 text[] statuses (null: any), $3 bigint ids above, $4 integer rows, $5 integer rows
 --             looked at of each, $6 timestamptz when the batch was created
--- returns: settled (how many of these were looked at), high (up to which id unsettled ones were looked at, null: all), id,
---          type, status, attempts, created_at, finished_at, duration, error (the newest, shortened); one row without
---          an id, if none is found
+-- returns: settled (how many settled ones were looked at), high (the last unsettled id that was looked at, null: all
+--          were), id, type, status, attempts, created_at, finished_at, duration, error (the newest, shortened); one row
+--          without an id if none is found
 -- locks: nothing
 WITH unsettled AS MATERIALIZED (
     SELECT c.id, c.type, c.status, c.attempts, c.created_at, NULL::timestamptz AS finished_at, NULL::interval AS duration,

@@ -1,11 +1,11 @@
--- Steps of a workflow: how each is, what it waited for when it was made, and what it still waits for. They are read as
--- the members of a batch that they are, so that of history no day is asked for each of them; what is not found so, since
--- it runs or is a batch, is looked for by its uuid. Names meet members by sorting both: a join of two lists of a thousand
+-- Steps of a workflow: their states, their dependencies when they were made, and those that are still unmet. They are
+-- read as members of the batch, so that no probe of each day of history is needed per step; the others (running ones and
+-- batches) are searched by uuid. Names and members are matched by sorting both: a nested join of two lists of a thousand
 -- would be a million comparisons.
 -- parameters: $1 bigint workflow, $2 integer steps at most, by name, $3 timestamptz when the workflow was created
 -- returns: name, member (uuid), kind, id, type, status, attempts, finished_at, error (the newest, shortened; or that it was
---          skipped), after (text[]: names with conditions; null: not kept), waits (text[]: uuids with conditions; what has
---          come is no more among them); in the order in which they were made
+--          skipped), after (text[]: names with conditions; null: not kept), waits (text[]: uuids of unmet dependencies with
+--          conditions); in the order in which the steps were made
 -- locks: nothing
 WITH named AS MATERIALIZED (
     SELECT s.name, s.member, s.after FROM {schema}.steps s WHERE s.batch_id = $1::bigint ORDER BY s.batch_id, s.name LIMIT $2::integer

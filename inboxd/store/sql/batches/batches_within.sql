@@ -1,4 +1,4 @@
--- A batch and all that are nested in it.
+-- A batch and all batches nested in it.
 -- parameters: $1 uuid batch_id (null: by number), $2 bigint number
 -- returns: id
 -- locks: nothing

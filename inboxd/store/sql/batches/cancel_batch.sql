@@ -1,4 +1,4 @@
--- Let a batch end: folds cancel its members, page by page, and remove what it waited for.
+-- Mark a batch as cancelled: folds cancel its members page by page; its own dependencies no longer count.
 -- parameters: $1 bigint id
 -- returns: nothing
 -- locks: the row

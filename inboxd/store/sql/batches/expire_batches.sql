@@ -1,7 +1,7 @@
--- Mark open batches that were abandoned: their time is up, they take no more members.
+-- Mark abandoned open batches as expired: their expires_at has passed, and they accept no more members.
 -- parameters: none
 -- returns: id, batch_id, name, size, expires_at of each
--- locks: the rows; those that somebody adds to or folds just now are left for the next time
+-- locks: the rows; those that another transaction adds to or folds are skipped until the next call
 UPDATE {schema}.batches b
    SET expired_at = clock_timestamp(), updated_at = clock_timestamp()
   FROM (SELECT id FROM {schema}.batches

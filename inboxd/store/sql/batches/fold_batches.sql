@@ -1,11 +1,11 @@
--- Fold batches, one after the other: count what happened, judge, release what waited.
--- A folder's commit waits for no flush, so that it holds the batch's row for a moment only. Should the server
--- crash before the flush, what was folded waits to be folded again: the lines are back, and nothing that
--- came of them can have been flushed without it, a claim of what was released least of all.
--- parameters: $1 bigint[] ids, $2 text how long a folder waits for a lock (null: whoever asks is no folder,
---             and waits, for locks and for the flush, as its session says)
--- returns: for each batch that is there: id, status, unsettled, more (fold it again), parent (fold it next)
--- locks: each batch FOR NO KEY UPDATE; what is released FOR NO KEY UPDATE
+-- Fold batches, one after the other: count ended members, decide the batch's end, release waiting rows.
+-- A folder's commit does not wait for the WAL flush, so that it locks the batch's row only for a moment. If the server
+-- crashes before the flush, the progress rows are back and are folded again; nothing that depends on the fold, such as a
+-- claim of a released row, can have been flushed without it.
+-- parameters: $1 bigint[] ids, $2 text lock_timeout of a folder (null: the caller is not a folder, and waits for locks
+--             and for the flush as its session is set)
+-- returns: for each existing batch: id, status, unsettled, more (fold it again), parent (fold it next)
+-- locks: each batch FOR NO KEY UPDATE; released rows FOR NO KEY UPDATE
 WITH folder AS MATERIALIZED (
     SELECT set_config('lock_timeout', coalesce($2::text, current_setting('lock_timeout')), true) AS patience,
            set_config('synchronous_commit',

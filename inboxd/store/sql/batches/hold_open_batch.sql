@@ -1,6 +1,6 @@
--- Keep an open batch from being closed until this transaction ends, and note what it gets.
+-- Keep an open batch from being closed until this transaction ends, and count its new members.
 -- parameters: $1 uuid batch, $2 bigint members that this transaction adds
--- returns: id, waits (its members wait with it); it raises when nothing may be added
+-- returns: id, waits (its members have to wait as well); it raises if no members may be added
 -- locks: the batch FOR KEY SHARE
 WITH held AS MATERIALIZED (
     SELECT id, status FROM {schema}.hold_open_batch($1::uuid)

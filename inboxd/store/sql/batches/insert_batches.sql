@@ -1,7 +1,7 @@
--- Insert batches that handlers made, members of no batch or of batches that are there already.
--- An empty one is noted as something to fold, in case nobody comes to fold it after the commit.
+-- Insert batches that handlers made, as members of no batch or of existing batches.
+-- An empty one gets a progress row, in case its creator dies before the fold that follows the commit.
 -- parameters: arrays, one entry a batch: $1 uuid[] ids, $2 text[] kinds, $3 text[] names,
---             $4 bigint[] the batches that they are members of (null: none), $5 text[] tenants,
+--             $4 bigint[] the batches of which they are members (null: none), $5 text[] tenants,
 --             $6 bigint[] sizes, $7 integer[] unmet prerequisites, $8 boolean[] awaited,
 --             $9 double precision[] seconds until an open one expires (null: it is closed),
 --             $10 text[] origin kinds, $11 bigint[] origin ids, $12 text[] correlation ids,

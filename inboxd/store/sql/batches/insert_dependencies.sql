@@ -1,4 +1,4 @@
--- Insert what waits for what, of rows that the same transaction inserts.
+-- Insert dependencies between rows that the same transaction inserts.
 -- parameters: arrays, one entry an edge: $1 uuid[] needed, $2 uuid[] waiting, $3 text[] conditions
 -- returns: nothing
 -- locks: the new rows

@@ -1,4 +1,4 @@
--- Insert the names of workflows' members, and what each waits for.
+-- Insert the steps of workflows: their names, members and dependencies.
 -- parameters: arrays, one entry a step: $1 bigint[] workflows, $2 text[] names, $3 uuid[] members, $4 text[] names with
 --             conditions, as a JSON array of text
 -- returns: nothing

@@ -1,4 +1,4 @@
--- The batches and workflows that are members of a batch, some of them.
+-- Some of the batches and workflows that are members of a batch.
 -- parameters: $1 bigint batch, $2 integer limit
 -- returns: id, kind, name, status, size, unsettled
 -- locks: nothing

@@ -1,6 +1,6 @@
--- What a step of a command's workflow came to: the nearest workflow around a batch.
+-- The result of a step, in the nearest workflow around a command's batch.
 -- parameters: $1 bigint batch of the command, $2 text name of the step
--- returns: no row when the batch is in no workflow; else workflow, member (null: no such step),
+-- returns: no row if the batch is in no workflow; else workflow, member (null: no such step),
 --          is_batch, status (null: its row is not kept), result (JSON)
 -- locks: none
 WITH RECURSIVE up AS (

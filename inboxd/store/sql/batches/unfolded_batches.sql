@@ -1,5 +1,5 @@
--- Batches with something that nobody has folded yet.
--- parameters: $1 double precision seconds that it has been there
+-- Batches with progress that is not folded yet.
+-- parameters: $1 double precision seconds that the progress has waited, at least
 -- returns: batch_id
 -- locks: none
 WITH RECURSIVE touched(batch_id, since) AS (

@@ -1,4 +1,4 @@
--- The payloads of rows whose body is stored apart.
+-- The payloads of rows with a body.
 -- parameters: $1 bigint[] body ids, $2 timestamptz[] when each was stored (finds the partition)
 -- returns: id, payload
 -- locks: nothing

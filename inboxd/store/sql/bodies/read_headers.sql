@@ -1,4 +1,4 @@
--- The headers that a claim left out, since they are large.
+-- The headers that a claim omitted, since they are large.
 -- parameters: $1 bigint[] ids
 -- returns: id, headers (JSON text) of each, in no order
 -- locks: nothing: the caller has the rows

@@ -1,7 +1,7 @@
--- Close a breaker after its probes, if nobody changed it meanwhile, and note it for charts; workers are notified by a
--- trigger.
--- parameters: $1 text name, $2 bigint the version that is known
--- returns: version; no row when somebody changed it
+-- Close a breaker after its probes, if its version is unchanged, and record the change for charts; a trigger notifies
+-- workers.
+-- parameters: $1 text name, $2 bigint the known version
+-- returns: version; no row if it has changed
 -- locks: the row
 WITH closed AS (
     UPDATE {schema}.breakers

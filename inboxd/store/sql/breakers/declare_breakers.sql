@@ -1,5 +1,5 @@
--- Write down that breakers exist, and what needs them; what others declared stays.
--- parameters: $1 text[] names, $2 text[] what needs the breaker of the same place, one use each, null: nothing
+-- Record breakers, and the types and topics that need them; earlier declarations stay.
+-- parameters: $1 text[] names, $2 text[] a use of each of them, such as 'command mail.send' (null: none)
 -- returns: nothing
 -- locks: the rows that change
 INSERT INTO {schema}.breakers AS old (name, uses)

@@ -1,4 +1,4 @@
--- Forget that breakers opened and closed more than two weeks ago, some thousand at a time.
+-- Delete changes of breakers that are older than two weeks, 10,000 at a time.
 -- parameters: none
 -- returns: nothing
 -- locks: the rows

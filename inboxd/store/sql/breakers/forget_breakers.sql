@@ -1,5 +1,5 @@
--- Forget breakers that only a handler's code named, and of which nothing has changed for a week: they are closed, or
--- nobody has called them, and so nobody tried them, since their break was over.
+-- Delete breakers that no worker declared and that have not changed for a week: they are closed, or nothing has called
+-- them since their break ended.
 -- parameters: none
 -- returns: nothing
 -- locks: the rows

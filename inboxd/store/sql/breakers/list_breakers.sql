@@ -1,4 +1,4 @@
--- All breakers, or one, or those that any of some things needs, as operators see them.
+-- Breakers for operators: all, or one, or those that any of some uses needs.
 -- parameters: $1 text name (null: all), $2 text[] uses, such as 'command mail.send' (null: all)
 -- returns: name, mode, state, opens, open_until, rest (seconds until the break ends), prober (the worker that probes,
 --   by name), reason, actor, forced_for, uses, changed_at

@@ -1,8 +1,8 @@
--- Open a breaker, if nobody changed it meanwhile; workers are notified by a trigger. The first of breaks in a row is
--- noted, for charts.
--- parameters: $1 text name, $2 bigint the version that is known (0: none), $3 float8 seconds of the break,
+-- Open a breaker, if its version is unchanged; a trigger notifies workers. The first of several breaks in a row is
+-- recorded for charts.
+-- parameters: $1 text name, $2 bigint the known version (0: none), $3 float8 seconds of the break,
 --   $4 int breaks in a row, this one included, $5 text why
--- returns: version; no row when somebody changed it
+-- returns: version; no row if it has changed
 -- locks: the row
 WITH opened AS (
     INSERT INTO {schema}.breakers AS old (name, state, opens, open_until, reason, version)

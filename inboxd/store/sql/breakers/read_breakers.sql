@@ -1,6 +1,6 @@
 -- All breakers, with times in seconds from now.
--- parameters: $1 uuid the worker that asks (null: nobody)
--- returns: name, mode, state, opens, rest (until the break ends), probed (until the probe is nobody's), mine (whether
+-- parameters: $1 uuid the worker that asks (null: none)
+-- returns: name, mode, state, opens, rest (until the break ends), probed (until the probe expires), mine (whether
 --   the probe is this worker's), version
 -- locks: nothing
 SELECT name, mode, state, opens,

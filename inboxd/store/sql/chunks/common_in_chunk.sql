@@ -1,8 +1,8 @@
--- Whether all events of a stretch of a line have the story and the tenant of one of them; where the second one
--- is another's already, nothing more is read.
+-- Whether all events of a stretch of a line have the same story and tenant as one of them; reading stops at the first
+-- event that differs.
 -- parameters: $1 text topic, $2 text ordering key, $3 and $4 bigint first and last position, $5 text correlation
 --             id, $6 text tenant
--- returns: correlation_id and tenant: what was given, if all have it
+-- returns: correlation_id and tenant: the given value if all have it, else null
 -- locks: nothing
 SELECT CASE WHEN $5::text IS NULL THEN NULL WHEN NOT EXISTS (
            SELECT FROM {schema}.events e

@@ -1,14 +1,13 @@
--- Let lines that are full, or that have an event of each expected type, be due now: the head says so, so
--- that whoever comes next knows it. A head that was given another time since it was written (a retry, a
--- deferral, an operator) goes on waiting. Of a line, its first
--- 1,000 events are asked for their types.
--- parameters: $1 text topic, $2 text[] ordering keys, $3 integer: so many are a full chunk (null: any number),
---             $4 text[] expected types (none: no set is expected)
+-- Make lines due now that are full, or that have an event of each expected type, by their heads' run_at, which any later
+-- visitor sees. A head whose time was changed since it was written (a retry, a deferral, an operator) keeps it. Only the
+-- first 1,000 events of a line are searched for types.
+-- parameters: $1 text topic, $2 text[] ordering keys, $3 integer events of a full chunk (null: any number),
+--             $4 text[] expected types (empty: no set is expected)
 -- returns: nothing (the command tag counts the lines)
 -- locks: the heads; the caller has the buckets
--- A line's head is looked up by itself (LIMIT), and the heads are changed by their ids (ARRAY), not joined:
--- a server that has no statistics, or planned while the table was empty, would join by reading the heads
--- of all lines, or all events. What others changed meanwhile is not changed again.
+-- A line's head is looked up by itself (LIMIT), and the heads are changed by their ids (ARRAY), not joined: without
+-- statistics, or with a plan for an empty table, the server would join by reading the heads of all lines, or all events.
+-- The conditions are repeated, so that a head which another transaction changed meanwhile is not changed again.
 UPDATE {schema}.events e SET run_at = clock_timestamp()
  WHERE CASE WHEN e.head THEN e.status = 'waiting' END AND e.attempts = 0 AND e.updated_at <= e.created_at
    AND e.run_at > clock_timestamp() AND e.id = ANY (ARRAY(

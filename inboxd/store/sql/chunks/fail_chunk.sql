@@ -1,4 +1,4 @@
--- Let a stretch of a line become dead letters, all for one reason; they leave the line.
+-- Turn a stretch of a line into dead letters, all for the same reason; they leave the line.
 -- parameters: $1 text topic, $2 text ordering key, $3 and $4 bigint first and last position, $5 text error (a JSON
 --             object), $6 text fingerprint, $7 integer crashes
 -- returns: nothing (the command tag counts the rows)

@@ -1,7 +1,7 @@
--- Let the chunks of a batch topic that wait be due now.
+-- Make the waiting chunks of a batch topic due now.
 -- parameters: $1 text topic, $2 text ordering key (null: all of the topic), $3 integer most
 -- returns: the ordering keys
--- locks: the heads; those that others hold are passed over, since they are being run
+-- locks: the heads; those that others have locked are skipped, since they are running
 WITH heads AS MATERIALIZED (
     SELECT h.id FROM {schema}.events h
      WHERE h.head AND h.status = 'waiting' AND h.topic = $1 AND h.mode = 'batch'

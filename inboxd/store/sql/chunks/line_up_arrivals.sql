@@ -1,15 +1,15 @@
--- Give arrivals of a batch topic their positions at the ends of their lines, each with its own due time as
--- run_at, so that whichever becomes the head says by itself when its chunk is due. What was a dead letter
--- before (it has errors, and was replayed) comes in front of its line, and is due now. What no chunk of any
--- living worker takes goes to its lane, where it is kept, instead of waiting for a chunk.
--- What was written while the topic was sequential is of its chunks from now on.
+-- Give arrivals of a batch topic their positions at the ends of their lines, each with its own due time as run_at, so
+-- that any of them, once it is the head, has the time when its chunk is due. A replayed dead letter (it has errors) goes
+-- to the front of its line, and is due now. An event whose type no chunk of a living worker takes goes to its lane, where
+-- it is kept, instead of waiting for a chunk.
+-- Events that were written while the topic was sequential get the mode batch.
 -- parameters: $1 text topic, $2 smallint bucket, $3 bigint cursor, $4 bigint bound, $5 integer rows,
 --             $6 interval after which an event's chunk is due, $7 timestamptz[] ends of periods, ascending
---             (none: there are no periods); rows behind the last one are left for the next time;
+--             (empty: there are no periods); rows after the last one are left for the next call;
 --             $8 text[] types that the caller's chunks take
--- returns: ordering_key of each line that has grown (NULL: of what went to its lane), rows (how many in
---          all), last (the largest id)
--- locks: the rows, and heads in front of which something comes; the caller has the bucket since an earlier
+-- returns: ordering_key of each line that has grown (NULL: of events that went to their lanes), rows (their total
+--          number), last (the largest id)
+-- locks: the rows, and heads before which a row is put; the caller has the bucket since an earlier
 --        statement
 WITH arrived AS MATERIALIZED (
     SELECT e.id, e.ordering_key, e.created_at, e.errors IS NOT NULL AS again,

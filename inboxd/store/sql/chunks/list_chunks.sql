@@ -1,9 +1,8 @@
--- The chunks of a batch topic that wait, the one that is due first first.
--- parameters: $1 text topic, $2 integer limit, $3 interval after which a chunk is due that waits for its
---             count alone
--- returns: key, events (by positions, so those that an operator took out are counted), since (when the oldest
---          was written), due_at (null: it waits for its count alone), attempts (of the chunk), and the number
---          of events that are not lined up yet (arrived, counted to 10,000), the same in each row
+-- The waiting chunks of a batch topic, the one that is due first comes first.
+-- parameters: $1 text topic, $2 integer limit, $3 interval after which a chunk is due that waits only for its count
+-- returns: key, events (by positions, so events that an operator took out are counted), since (when the oldest
+--          was written), due_at (null: it waits only for its count), attempts (of the chunk), and arrived (the number
+--          of events that are not lined up yet, counted to 10,000, the same in each row)
 -- locks: nothing
 WITH arrived AS MATERIALIZED (
     SELECT count(*)::integer AS rows FROM (

@@ -1,5 +1,5 @@
--- Let the events of a stretch of a line be due now: a shorter chunk is tried, and whichever of the others comes
--- to be the head must not wait for its own time.
+-- Make the events of a stretch of a line due now: a shorter chunk is tried, and whichever other event becomes the head
+-- must not wait for its own time.
 -- parameters: $1 text topic, $2 text ordering key, $3 and $4 bigint first and last position
 -- returns: nothing (the command tag counts the rows)
 -- locks: the rows; the caller has the bucket

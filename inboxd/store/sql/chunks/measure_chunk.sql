@@ -1,7 +1,7 @@
--- How far a chunk reaches in its line, and how many events it has.
--- parameters: $1 text topic, $2 text ordering key, $3 bigint its first position, $4 and $5 timestamptz: what was
---             written before the one, or from the other on, belongs to another chunk (null: all belong to this
---             one), $6 integer most events
+-- The last position of a chunk in its line, and its number of events.
+-- parameters: $1 text topic, $2 text ordering key, $3 bigint its first position, $4 and $5 timestamptz: events that
+--             were written before $4, or from $5 on, belong to another chunk (null: all belong to this one),
+--             $6 integer most events
 -- returns: size, last (position)
 -- locks: nothing
 SELECT count(*)::integer AS size, max(member.position) AS last

@@ -1,4 +1,4 @@
--- When the first of the events was written that have just arrived in a bucket, behind a cursor.
+-- When the first arrival of a bucket after a cursor was written.
 -- parameters: $1 text topic, $2 smallint bucket, $3 bigint cursor, $4 bigint bound
 -- returns: created_at, now (the database's clock)
 -- locks: nothing

@@ -1,8 +1,8 @@
--- The lines among these that are due, the one that is due longest first; whoever asks has their buckets.
--- parameters: $1 text topic, $2 text[] ordering keys, $3 integer lines, $4 boolean: also what is not due
+-- The lines among these that are due, the one that has been due longest first; the caller has their buckets.
+-- parameters: $1 text topic, $2 text[] ordering keys, $3 integer lines, $4 boolean: also lines that are not due
 -- returns: key, id and position of the head, last (the last position of the line), attempts, crashes,
---          created_at and run_at of the head, now (the database's clock), postponed (the head was given
---          another time since it was written)
+--          created_at and run_at of the head, now (the database's clock), postponed (the head's time was changed
+--          since it was written)
 -- locks: nothing
 SELECT h.ordering_key AS key, h.id, h.position, lined_up.position AS last, h.attempts, h.crashes, h.created_at,
        h.run_at, clock_timestamp() AS now, h.attempts > 0 OR h.updated_at > h.created_at AS postponed

@@ -1,4 +1,4 @@
--- Let the events of a stretch of a line be run alone, from their lanes: one of them may kill its worker.
+-- Let the events of a stretch of a line run one by one, from their lanes: one of them may kill its worker.
 -- parameters: $1 text topic, $2 text ordering key, $3 and $4 bigint first and last position
 -- returns: nothing (the command tag counts the rows)
 -- locks: the rows; the caller has the bucket

@@ -1,5 +1,5 @@
--- Let events of a batch topic that nobody serves go to their lanes, where they are kept for who runs them alone.
--- parameters: $1 text topic, $2 integer rows, $3 interval: only what was written so long ago
+-- Move events of a batch topic that no worker serves to their lanes, where they are kept for a worker that runs them alone.
+-- parameters: $1 text topic, $2 integer rows, $3 interval: only events that are older than this
 -- returns: nothing (the command tag counts the rows)
 -- locks: the rows; the caller has all buckets of the topic
 WITH stranded AS MATERIALIZED (

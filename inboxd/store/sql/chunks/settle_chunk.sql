@@ -1,5 +1,5 @@
--- Move a stretch of a line, whose chunk its handler finished, into history. What was requeued from it has
--- left the line before. The bucket, which the caller has, is the fence.
+-- Move a stretch of a line into history after its chunk's handler has finished. Requeued events have left the line
+-- before. The caller's lock of the bucket is the fence.
 -- parameters: $1 text topic, $2 text ordering key, $3 and $4 bigint first and last position, $5 double precision
 --             seconds that each event took, $6 uuid worker
 -- returns: type, tenant, rows

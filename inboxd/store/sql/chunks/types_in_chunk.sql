@@ -1,4 +1,4 @@
--- Which of these types a stretch of a line has.
+-- The types among these that occur in a stretch of a line.
 -- parameters: $1 text topic, $2 text ordering key, $3 and $4 bigint first and last position, $5 text[] types
 -- returns: type
 -- locks: nothing

@@ -1,4 +1,4 @@
--- The ordering keys of what has come into a queue's lines since a moment, and of what is due again.
+-- The ordering keys of rows that have come into a queue's lines since a moment, and of rows that are due again.
 -- parameters: $1 text queue, $2 text[] types, $3 double precision[] and $4 bigint[] cursors as in
 --             claim_commands.sql, $5 integer rows of each type
 -- returns: type, key, run_at (seconds since the epoch), id of each row; run_at null: it is due again

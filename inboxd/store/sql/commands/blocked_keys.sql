@@ -1,10 +1,10 @@
--- The ordering keys of a queue that are held while others stand behind, as in count_blocked.sql: the
--- holders, and how many are behind each, those first whose line has waited longest.
+-- The ordering keys of a queue that are held while other commands wait behind, as in count_blocked.sql: the holders,
+-- and the number of commands behind each; the key whose commands have waited longest comes first.
 -- parameters: $1 text queue, $2 integer keys, $3 integer holders of each kind that are looked at,
 --             $4 boolean: dead letters hold their keys, $5 boolean: retries do,
---             $6 integer: count those behind no further than this
--- returns: key, held_by (dead letter, retry), id, command_id, type, status, attempts, next_at (null: not by
---          itself), behind, oldest (seconds that the first one behind has been due)
+--             $6 integer: the most commands behind a key that are counted
+-- returns: key, held_by (dead letter, retry), id, command_id, type, status, attempts, next_at (null: it does not run
+--          again by itself), behind, oldest (seconds that the first one behind has been due)
 -- locks: nothing
 WITH RECURSIVE again(type) AS (
     (SELECT c.type FROM {schema}.commands c

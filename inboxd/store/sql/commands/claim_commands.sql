@@ -1,12 +1,12 @@
 -- Lease a page of due commands for a live worker: queue by queue, and lane by lane within a queue,
--- each from its cursor, never more of a queue than it has room for.
+-- each from its cursor, and of each queue at most its room.
 -- FOR KEY SHARE on the worker's own row: this claim cannot commit after the worker was declared dead.
--- The picked rows are materialized: inlined, the planner may run the locking subquery twice.
+-- The picked rows are materialized: an inlined locking subquery may run twice.
 -- parameters: $1 uuid worker, $2 text[] queues, $3 integer[] room in each, lanes (in order of
 --             preference): $4 text[] queues, $5 text[] types, $6 smallint[] priorities,
 --             $7 double precision[] and $8 bigint[] cursors (claim_events.sql), $9 integer rows
 -- returns: the rows in NO order (sort by lane, run_at, id); lane = its position in the arrays, from 1;
---          texts that no producer may write are cut
+--          texts that are longer than producers may write are cut
 -- locks: the worker's row FOR KEY SHARE, the rows; rows that others hold are skipped
 WITH alive AS MATERIALIZED (
     SELECT id FROM {schema}.workers WHERE id = $1::uuid AND state = 'running' FOR KEY SHARE

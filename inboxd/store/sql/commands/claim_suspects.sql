@@ -1,7 +1,7 @@
 -- Lease the due commands of one group of suspects (ADR 20), as far as there is room: those without an ordering
 -- key, of queues without a limit over all workers.
 -- parameters: $1 uuid worker, $2 uuid group, $3 text[] types, $4 text[] queues, $5 integer[] room in each,
---             $6 integer rows, $7 boolean: nothing else runs on this worker
+--             $6 integer rows, $7 boolean: no other command runs on this worker
 -- returns: as claim_commands.sql, lane = 0
 -- locks: the worker's row FOR KEY SHARE, the rows; rows that others hold are skipped
 WITH alive AS MATERIALIZED (

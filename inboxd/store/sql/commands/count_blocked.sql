@@ -1,9 +1,9 @@
--- How many ordering keys are held by a dead letter, or by a command that waits for its retry, while
--- others stand behind it; queue by queue. So many holders of a queue and kind are looked at, the first ones.
--- parameters: $1 integer holders of each queue and kind, $2 text[] queues where no dead letter holds its
---             key, $3 text[] queues where nothing does
--- returns: queue, held_by (dead letter, retry), keys, oldest (seconds that the one behind it that is due
---          longest has waited, of all these keys)
+-- The number of ordering keys, queue by queue, that a dead letter holds, or a command that waits for its retry, while
+-- others stand behind it. Only the first $1 holders of a queue and kind are looked at.
+-- parameters: $1 integer holders of each queue and kind, $2 text[] queues whose dead letters hold no key,
+--             $3 text[] queues in which no command holds its key
+-- returns: queue, held_by (dead letter, retry), keys, oldest (seconds that the longest due one behind has waited,
+--          over all these keys)
 -- locks: nothing
 WITH RECURSIVE dead(queue) AS (
     (SELECT queue FROM {schema}.commands WHERE status LIKE 'failed' AND (line_at IS NULL)::integer = 0

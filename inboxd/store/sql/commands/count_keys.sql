@@ -1,5 +1,5 @@
--- How many ordering keys have rows in line, queue by queue, counted no further than a limit. A probe for
--- each key, however long the lines are.
+-- The number of ordering keys with rows in line, queue by queue; each count stops at a limit. One probe per key, however
+-- long its line is.
 -- parameters: $1 integer limit of each count
 -- returns: queue, keys
 -- locks: nothing

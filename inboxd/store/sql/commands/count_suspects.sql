@@ -1,8 +1,8 @@
--- How many commands are suspects, because they ran on a worker when it died (ADR 20), and in how many groups.
--- parameters: $1 integer: count no further than this
+-- The numbers of suspects, commands that ran on a worker when it died (ADR 20), and of their groups.
+-- parameters: $1 integer: where counting stops
 -- returns: waiting (rows that wait to run), running, alone (rows that run alone, or are to), groups,
---          oldest (seconds that the first of those that might run has waited, since it was taken back or due;
---          null: none might; what is paused is late with nobody)
+--          oldest (seconds that the first due one that is not paused has waited, since it was taken back or due;
+--          null: none is due)
 -- locks: nothing
 SELECT count(*) FILTER (WHERE status <> 'running') AS waiting,
        count(*) FILTER (WHERE status = 'running') AS running,

@@ -1,5 +1,5 @@
--- A suspect that ran alone has come through it for long enough: others may run beside it, so that a death is
--- no longer its own.
+-- End a suspect's time alone, once it has run alone for long enough: others may run beside it, so a death of the worker
+-- no longer proves that it is the cause.
 -- parameters: $1 bigint id, $2 bigint fence, $3 uuid worker
 -- returns: nothing
 -- locks: the row

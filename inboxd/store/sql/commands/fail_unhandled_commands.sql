@@ -1,8 +1,8 @@
--- Make dead letters of a type's due commands that no live worker serves, a page at a time.
+-- Turn a type's due commands that no live worker serves into dead letters, a page at a time.
 -- parameters: $1 text queue, $2 text type, $3 smallint priority, $4 text error (a JSON object),
 --             $5 integer rows, $6 interval: only rows that have waited this long
 -- returns: id of each
--- locks: the rows; rows that others hold are skipped; then what waits for them (hold_ending)
+-- locks: the rows; rows that others hold are skipped; then the rows that wait for them (hold_ending)
 WITH stranded AS MATERIALIZED (
     SELECT id FROM {schema}.commands
      WHERE status = 'pending' AND crashes = 0 AND queue = $1 AND type = $2 AND priority = $3

@@ -1,9 +1,9 @@
--- Make dead letters of a type's due commands with ordering keys that no live worker serves, a page at a
+-- Turn a type's due commands with ordering keys that no live worker serves into dead letters, a page at a
 -- time: those in line, and those that hold their key.
 -- parameters: $1 text queue, $2 text type, $3 text error (a JSON object), $4 integer rows, $5 interval: only
 --             rows that have waited this long
 -- returns: id of each
--- locks: the rows; rows that others hold are skipped; then what waits for them (hold_ending)
+-- locks: the rows; rows that others hold are skipped; then the rows that wait for them (hold_ending)
 WITH stranded AS MATERIALIZED (
     SELECT id FROM {schema}.commands
      WHERE status LIKE 'waiting' AND needs = 0 AND ordering_key IS NOT NULL AND line_at IS NULL

@@ -1,8 +1,8 @@
--- Make dead letters of a type's due suspects (crashes > 0) that no live worker serves, a page at a time.
+-- Turn a type's due suspects (crashes > 0) that no live worker serves into dead letters, a page at a time.
 -- parameters: $1 text queue, $2 text type, $3 text error (a JSON object), $4 integer rows,
 --             $5 interval: only rows that have waited this long
 -- returns: id of each
--- locks: the rows; rows that others hold are skipped; then what waits for them (hold_ending)
+-- locks: the rows; rows that others hold are skipped; then the rows that wait for them (hold_ending)
 WITH stranded AS MATERIALIZED (
     SELECT id FROM {schema}.commands
      WHERE status = 'pending' AND crashes > 0 AND queue = $1 AND type = $2

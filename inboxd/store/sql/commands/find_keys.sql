@@ -1,8 +1,8 @@
--- The ordering keys of a queue that have a line, one after the other, and whether nobody holds them.
--- A probe or two for each, however long the lines are.
+-- The ordering keys of a queue that have a line, in order, and whether they are free. One or two probes per key,
+-- however long its line is.
 -- parameters: $1 text queue, $2 text: after this key (null: from the first), $3 integer keys, $4 text and
---             $5 text: the lowest and the highest status that holds a key, $6 integer: how many of those
---             hold it
+--             $5 text: the lowest and the highest status of rows that hold a key, $6 integer: how many rows
+--             may hold it
 -- returns: key, free
 -- locks: nothing
 WITH RECURSIVE line(key) AS (

@@ -1,5 +1,5 @@
--- The groups of suspects that wait to run, by queue and type (ADR 20): those that were taken back first come first.
--- (What waits in the line of its key may have others in front of it.)
+-- The groups of suspects that wait to run, by queue and type (ADR 20); the group that was taken back first comes first.
+-- A suspect in the line of its key may have to wait for others as well.
 -- parameters: none
 -- returns: group, queue, type, alone (it runs alone), keyed (some have ordering keys), oldest (seconds that its
 --          oldest due row has waited; null: none is due), next (seconds until its next row is due), since

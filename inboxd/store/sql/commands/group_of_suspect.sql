@@ -1,4 +1,4 @@
--- With how many others a suspect runs.
+-- The number of other commands in a suspect's group.
 -- parameters: $1 uuid group, $2 bigint id
 -- returns: others (unsettled commands of its group)
 -- locks: nothing

@@ -1,12 +1,12 @@
--- Take back the commands of a dead worker: a crash each, not an attempt. They are suspects (ADR 20): what was
--- none is a group now, named by the worker; of each group that was, two halves are two groups, so that a few
--- more deaths tell who it is. Who is left alone in a group of those that died together twice runs alone from
--- now on. Only deaths at which nothing else ran on the worker count for a conviction; the last one allowed
--- makes a dead letter.
+-- Take back the commands of a dead worker; each counts a crash, not an attempt. They become suspects (ADR 20): commands
+-- that were no suspects form a new group, named by the worker; each earlier group is halved into two groups, so that a
+-- few more deaths isolate the cause. A command that is alone in its group, after it died with others twice, runs alone
+-- from now on. Only deaths while nothing else ran on the worker count against it; the last one allowed makes it a dead
+-- letter.
 -- parameters: $1 uuid worker, $2 integer such deaths that make a dead letter
 -- returns: id, type, status of each
--- locks: the rows, NOWAIT: somebody who holds one settles it, and a settlement locks its rows in whatever order
---        its plan finds them, so that who waited here could close a circle (55P03, lock_not_available)
+-- locks: the rows, NOWAIT: a transaction that holds one is settling it, and a settlement locks its rows in the order in
+--        which its plan finds them, so waiting here could end in a deadlock (55P03, lock_not_available)
 WITH held AS MATERIALIZED (
     SELECT c.id, c.suspect_group, c.lone_crashes, c.alone_fence = c.fence AS alone FROM {schema}.commands c
      WHERE c.worker_id = $1::uuid AND c.status = 'running' FOR UPDATE NOWAIT

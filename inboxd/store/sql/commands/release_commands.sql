@@ -1,4 +1,4 @@
--- Give back the commands that this worker holds; no attempt is spent, no crash counted.
+-- Release the commands that this worker holds; spends no attempt, counts no crash.
 -- parameters: $1 uuid worker, $2 bigint[] ids to keep
 -- returns: id of each
 -- locks: the rows, in the order of ids

@@ -1,8 +1,7 @@
--- Move ended commands (succeeded, cancelled) into history, as far as this worker's claims still
--- hold them. For commands that never touched the database; the others settle inside their own
--- transaction by the function settle_command, which raises instead. A row with a worker is running
--- (a constraint says so); saying it again would invite the planner to the index of running rows,
--- whose dead entries it would join with every settlement.
+-- Move ended commands (succeeded, cancelled) into history, if this worker's claims still hold them. Used for commands
+-- that did not use the database; the others settle inside their own transaction by the function settle_command, which
+-- raises instead. A row with a worker is running (a constraint guarantees it); a condition on the status would invite the
+-- planner to use the index of running rows, and to read its dead entries at every settlement.
 -- parameters: arrays, one entry a row: $1 bigint[] ids, $2 bigint[] fences, $3 text[] statuses,
 --             $4 double precision[] seconds, $5 text[] results (JSON, null: none; NULL
 --             in place of the array: none throughout), then $6 uuid worker

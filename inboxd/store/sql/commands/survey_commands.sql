@@ -1,11 +1,11 @@
 -- Every lane of pending commands: its oldest due row and its next row that is not due yet.
--- Suspects (crashes > 0) are no lane: see find_suspects.sql. They are few, and come by queue and type,
--- with priority null. A probe for each lane, as for events: under a held snapshot it passes all that
--- is dead before the lane's first row, so there is one, and the claim goes on from where it ended.
+-- Suspects (crashes > 0) are not in lanes: see find_suspects.sql. They are few, and are returned by queue and type,
+-- with priority null. One probe per lane, as for events: under a held snapshot a probe passes all dead entries before
+-- the lane's first row, so there is only one, and the claim continues from where it ended.
 -- parameters: none
 -- returns: queue, type, priority, oldest (seconds that its oldest due row has waited; null: none is due),
 --          next (seconds until its next row is due; null: none), and the place of its first row:
---          run_at (seconds since the epoch), id; of suspects none
+--          run_at (seconds since the epoch), id; both null for suspects
 -- locks: nothing
 WITH RECURSIVE lane(queue, type, priority, run_at, id) AS (
     (SELECT queue, type, priority, run_at, id FROM {schema}.commands

@@ -1,5 +1,5 @@
--- How far running commands have come, as their handlers said. Never waits: a row that is being settled is
--- left alone, so this can be no part of a deadlock.
+-- Write the progress that handlers of running commands reported. Never waits: a row that is being settled is skipped, so
+-- this cannot take part in a deadlock.
 -- parameters: $1 uuid worker; arrays, one entry a command: $2 bigint[] ids, $3 bigint[] fences,
 --             $4 text[] progress (a JSON object)
 -- returns: id of each row whose claim held

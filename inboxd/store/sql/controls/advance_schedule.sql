@@ -1,4 +1,4 @@
--- The next time of a schedule, in the transaction that holds it and sent what was due.
+-- Set the next time of a schedule, in the transaction that locks it and sent the due runs.
 -- parameters: $1 bigint id, $2 timestamptz next time, $3 timestamptz time of the last run (null: none)
 -- returns: nothing
 -- locks: the row (held already)

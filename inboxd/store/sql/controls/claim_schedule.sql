@@ -1,8 +1,7 @@
--- Hold one schedule whose time has come, of those that this worker declares or an operator
--- added, until the transaction ends.
+-- Lock one schedule that is due, of those that this worker declares or an operator added, until the transaction ends.
 -- parameters: $1 text[] declared names, $2 text[] names that are left out
 -- returns: id, name, cron, zone, missed, kind, type, schema_version, lane, priority, tenant, payload,
---          time_field, next_at, now (clock_timestamp()); no row when there is none
+--          time_field, next_at, now (clock_timestamp()); no row if none is due
 -- locks: the row, FOR UPDATE; a row that another worker holds is skipped
 SELECT s.id, s.name, s.cron, s.zone, s.missed, s.kind, s.type, s.schema_version, s.lane, s.priority,
        s.tenant, s.payload, s.time_field, s.next_at, clock_timestamp() AS now

@@ -1,4 +1,4 @@
--- What time it is for the database: schedules know no other clock.
+-- The database's time: schedules use no other clock.
 -- parameters: none
 -- returns: one timestamptz
 -- locks: nothing

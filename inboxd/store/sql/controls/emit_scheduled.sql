@@ -1,4 +1,4 @@
--- Emit events of the daemon's own: of a schedule's runs, in the transaction that moves its next time; of notices.
+-- Emit the daemon's own events: runs of a schedule, in the transaction that moves its next time; and notices.
 -- parameters: $1 text topic (null: those that the type is subscribed to, or default), $2 text type,
 --             $3 smallint schema version, $4 text source, $5 text tenant; arrays, one entry a run:
 --             $6 text[] payloads (JSON), $7 text[] correlation ids, $8 timestamptz[] times

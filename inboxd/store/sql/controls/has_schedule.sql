@@ -1,4 +1,4 @@
--- Whether somebody has declared a schedule.
+-- Whether there is a schedule with this name.
 -- parameters: $1 text name
 -- returns: one boolean
 -- locks: nothing

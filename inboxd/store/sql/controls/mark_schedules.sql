@@ -1,5 +1,5 @@
--- Note since when no living worker declares a schedule, and when one does again; one that an operator added
--- is nobody's to declare.
+-- Record since when no living worker declares a schedule, or that one declares it again; one that an operator added
+-- needs no declaration.
 -- parameters: none
 -- returns: name of each that is marked now
 -- locks: the rows that change

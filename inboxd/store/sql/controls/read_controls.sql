@@ -1,4 +1,4 @@
--- Everything that is paused.
+-- List all pauses.
 -- parameters: none
 -- returns: kind, name, paused_at, actor, reason, mode
 -- locks: nothing

@@ -1,4 +1,4 @@
--- Remove a schedule that an operator added, with its pause, in the transaction that holds it.
+-- Remove a schedule that an operator added, and its pause. Runs in the transaction that has locked the schedule.
 -- parameters: $1 bigint id
 -- returns: nothing
 -- locks: the rows

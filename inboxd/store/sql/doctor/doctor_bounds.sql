@@ -1,5 +1,5 @@
--- Bounds for the looks of this transaction, a search path that shortens no name, and times as PostgreSQL prints them
--- where nobody says how, since what is there is compared with a file.
+-- Set this transaction's time limits, a search path that shortens no name, and PostgreSQL's default formats of times,
+-- since results are compared with a file.
 -- parameters: $1 text time that a statement may take, $2 text time that it may wait for a lock
 -- returns: one row
 -- locks: nothing

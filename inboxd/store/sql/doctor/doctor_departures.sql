@@ -1,10 +1,10 @@
--- The partitions that are on their way out, told by the catalogue: their bounds are not read.
+-- The partitions that are being detached or dropped, by the catalogue: their bounds are not read.
 -- parameters: none
--- returns: parent, part, state (pending: its detaching has begun; detached: retired, to be dropped), at_it (the pid
---          of who is detaching it; null: nobody), behind (text[]: whom that one waits for)
+-- returns: parent, part, state (pending: its detach has begun; detached: retired, to be dropped), at_it (the pid
+--          of the session that detaches it; null: none), behind (text[]: sessions for which that one waits)
 -- locks: nothing
 -- Between its two transactions, DETACH … CONCURRENTLY waits for old readers of the parent with no lock on any
--- table, unlike others that wait for a transaction's end; what it runs is not seen by every role.
+-- table, unlike others that wait for a transaction's end; not every role can see its query.
 SELECT parent.relname AS parent, part.relname AS part, 'pending' AS state, detaching.pid AS at_it,
        ARRAY(SELECT format('pid %s (%s)', b.pid, coalesce(nullif(h.application_name, ''), h.usename, 'no name'))
                FROM unnest(pg_blocking_pids(detaching.pid)) AS b(pid)

@@ -1,5 +1,5 @@
--- Ends of commands that are not added to their batches yet.
--- parameters: $1 integer: count no further than this
+-- Progress of batches that is not folded yet.
+-- parameters: $1 integer: where counting stops
 -- returns: rows, oldest (seconds)
 -- locks: nothing
 SELECT count(*) AS rows, coalesce(extract(epoch FROM clock_timestamp() - min(at)), 0)::double precision AS oldest

@@ -1,6 +1,6 @@
--- What a look at all days of history locks, beside what the server's sessions can lock together.
+-- The locks that reading all days of history needs, and the number of locks for which the server has room.
 -- parameters: none
--- returns: days (tables of days of both histories), locks (of these and their indexes), most (that all sessions share),
+-- returns: days (tables of days of both histories), locks (of these and their indexes), most (shared by all sessions),
 --          each (max_locks_per_transaction)
 -- locks: nothing
 SELECT sum(h.days)::bigint AS days, sum(h.days * (1 + h.indexes))::bigint AS locks,

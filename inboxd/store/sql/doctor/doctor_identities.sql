@@ -1,6 +1,6 @@
--- Tables without a replica identity: where they are published, the server refuses each UPDATE and DELETE of their rows.
+-- Tables without a replica identity: if they are published, the server refuses each UPDATE and DELETE of their rows.
 -- parameters: none
--- returns: name (as SQL wants it), remedy (SQL), published (there is a publication of their updates or deletes)
+-- returns: name (quoted as in SQL), remedy (SQL), published (a publication includes their updates or deletes)
 -- locks: nothing
 SELECT quote_ident(c.relname) AS name,
        format('ALTER TABLE {schema}.%I REPLICA IDENTITY FULL;', c.relname) AS remedy,

@@ -1,6 +1,6 @@
--- Indexes that PostgreSQL does not use, or does not keep up, those of partitions included.
+-- Indexes that PostgreSQL does not use, or does not maintain, including those of partitions.
 -- parameters: none
--- returns: name, on_table, is_unique, is_built (somebody builds it now)
+-- returns: name, on_table, is_unique, is_built (a session is building it now)
 -- locks: nothing
 WITH unused AS MATERIALIZED (  -- by far the fewest: looked for first, since each day of history brings a dozen
     SELECT indexrelid, indrelid, indisunique FROM pg_index WHERE NOT (indisvalid AND indisready AND indislive)

@@ -1,7 +1,7 @@
--- Topics that wait for what is taken into them, and who still writes events.
+-- Topics with an unfinished intake, and the sessions that write events.
 -- parameters: none
--- returns: topic, age (seconds since that was announced), writers (pid and application of each)
--- locks: nothing (the lock manager's, all partitions, for as long as it takes to copy what it has)
+-- returns: topic, age (seconds since the intake was announced), writers (pid and application of each)
+-- locks: nothing (the lock manager's, all partitions, for as long as it takes to copy its entries)
 SELECT held.topic, held.age, CASE WHEN held.age > 1 THEN ARRAY(
            SELECT DISTINCT a.pid || coalesce(' (' || nullif(a.application_name, '') || ')', '')
              FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid

@@ -1,4 +1,4 @@
--- How new rows become known: the flags, who listens, and how full the queue of notifications is.
+-- How new rows become known: the flags, the listening sessions, and the fill of the notification queue.
 -- parameters: $1 text end of the application's name of a listening session
 -- returns: events, commands (the flags: 0 silent, 1 notify, 2 off; null: never set), listeners, usage (0 to 1)
 -- locks: nothing

@@ -1,4 +1,4 @@
--- Who waits for a lock on one of our tables or rows, and for whom.
+-- Sessions that wait for a lock on one of our tables or rows, and the sessions that block them.
 -- parameters: $1 double precision shortest wait in seconds, $2 integer most rows
 -- returns: pid, role, application, waited (seconds), mode, on_table, blockers (pids; 0: a prepared
 --          transaction)

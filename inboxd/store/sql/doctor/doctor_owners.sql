@@ -1,4 +1,4 @@
--- What in the schema belongs to another role than the schema does, and not to a superuser.
+-- Objects in the schema whose owner is neither the schema's owner nor a superuser.
 -- parameters: none
 -- returns: kind, object, name (its owner), remedy (the statement that gives it to the schema's owner)
 -- locks: nothing

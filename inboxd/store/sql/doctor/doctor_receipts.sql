@@ -1,5 +1,5 @@
--- Dead letters of what came over HTTP: contradictions, and bodies of which no event could be made; by source.
--- parameters: $1 text[] their fingerprints, $2 integer rows counted of each at most
+-- Dead letters of webhooks: contradictions, and bodies of which no event could be made; by source.
+-- parameters: $1 text[] their fingerprints, $2 integer rows counted of each fingerprint at most
 -- returns: source, rows, oldest (seconds since the first of them failed), newest (since the last)
 -- locks: nothing
 SELECT e.source, count(*)::bigint AS rows,

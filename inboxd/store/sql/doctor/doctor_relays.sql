@@ -1,7 +1,8 @@
--- The topics of relays, and what their brokers refused and is tried again: the first of a line, which holds up the rest.
--- parameters: $1 integer: count no further than this
+-- The topics of relays, and the events that their brokers refused and that are retried: each is the head of its line, and
+-- holds up the rest.
+-- parameters: $1 integer: where counting stops
 -- returns: name, retried (events), oldest (seconds since the oldest of them was written; null: none), error (of the one
---          that is tried next; null: none)
+--          that is retried next; null: none)
 -- locks: nothing
 SELECT t.name, again.retried, again.oldest, again.errors[1] AS error
   FROM {schema}.topics t

@@ -1,8 +1,7 @@
--- Who runs commands: each holder of running ones, found by a loose index scan, with the one that has
--- run longest.
--- parameters: $1 integer: look at so many of each holder's, $2 double precision a lease in seconds
--- returns: worker (a uuid), name, alive (its row says that it runs, and its last heartbeat is at most a lease old: what a
---          row says is changed by a reaper alone, in the transaction that takes the commands back), silence
+-- The holders of running commands, found by a loose index scan, each with its longest running command.
+-- parameters: $1 integer commands of each holder that are looked at, $2 double precision a lease in seconds
+-- returns: worker (a uuid), name, alive (its row says that it runs, and its last heartbeat is at most a lease old: only a
+--          reaper changes the row's state, in the transaction that takes the commands back), silence
 --          (seconds since its last heartbeat; null: its row is gone), commands, oldest (seconds), id,
 --          type (of the oldest)
 -- locks: nothing

@@ -1,7 +1,7 @@
--- The sequences that number rows, beside the highest number that is there. Of days between two times alone: planned for
--- these, no other one is locked. What a role may not read is left out: bodies of viewers, duplicates of operators too.
+-- The sequences that number rows, with the highest number in use. Only of days between two times, so that the plan locks
+-- no other days. Rows that a role may not read are left out: bodies for viewers, duplicates for operators as well.
 -- parameters: $1 timestamptz, $2 timestamptz: the days of history that are looked at
--- returns: name, last (number that it gave; null: it is missing), highest (0: there is no row)
+-- returns: name, last (number that it gave out; null: it is missing), highest (0: there is no row)
 -- locks: nothing
 SELECT s.name, {schema}.number_given(s.name) AS last, coalesce(s.highest, 0) AS highest
   FROM (VALUES
@@ -21,6 +21,7 @@ SELECT s.name, {schema}.number_given(s.name) AS last, coalesce(s.highest, 0) AS 
               CROSS JOIN LATERAL (SELECT h.position FROM {schema}.held_receipts h WHERE h.source = s.source
                                    ORDER BY h.position DESC LIMIT 1) AS last)),
         ('batches_id_seq', (SELECT max(id) FROM {schema}.batches)),
+        ('batch_changes_id_seq', (SELECT max(id) FROM {schema}.batch_changes)),
         ('schedules_id_seq', (SELECT max(id) FROM {schema}.schedules)),
         ('audit_id_seq', (SELECT max(id) FROM {schema}.audit)),
         ('actions_id_seq', (SELECT max(id) FROM {schema}.actions)),

@@ -1,10 +1,11 @@
 -- The server's settings and counts that decide how safe and how fast inboxd can be.
 -- parameters: none
--- returns: version (number), version_text, role, read_only (a standby, or by the server's, the database's or the role's
---          settings; not by this session's own, as looks have it), autovacuum, track_counts, track_activities, fsync,
+-- returns: version (number), version_text, role, read_only (a standby, or by settings of the server, the database or the
+--          role; not by those of this session), autovacuum, track_counts, track_activities, fsync,
 --          full_page_writes, synchronous_commit, waits_for_standby (commits wait for one), standbys (that
---          answer for commits; null: not to be seen), followers (standbys at all; null: likewise), reads_others (the role sees all sessions), connections,
---          most_connections (for others than superusers), age (of the oldest unfrozen transaction id)
+--          confirm commits; null: not visible), followers (all standbys; null: not visible), reads_others (the role sees
+--          all sessions), connections, most_connections (without those reserved for superusers), age (of the oldest
+--          unfrozen transaction id)
 -- locks: nothing
 SELECT current_setting('server_version_num')::integer AS version, current_setting('server_version') AS version_text,
        current_user::text AS role,

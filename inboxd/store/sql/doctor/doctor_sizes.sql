@@ -1,8 +1,8 @@
--- What history, bodies and the record of keys weigh, by PostgreSQL's estimates: no file is looked at.
+-- The sizes of history, bodies and the record of keys, by PostgreSQL's estimates: no file is read.
 -- parameters: none
 -- returns: name, partitions (0: it has none), rows, bytes (indexes included)
 -- locks: nothing
--- The catalogue is read once, and not looked up for each partition.
+-- The catalogue is read once, instead of a lookup per partition.
 WITH RECURSIVE part(root, oid) AS (
     SELECT c.oid, c.oid FROM pg_class c
      WHERE c.relnamespace = to_regnamespace('{schema}') AND NOT c.relispartition
@@ -17,7 +17,7 @@ WITH RECURSIVE part(root, oid) AS (
       FROM pg_index i JOIN relation x ON x.oid = i.indexrelid GROUP BY i.indrelid
 )
 SELECT r.relname AS name, count(*) FILTER (WHERE c.oid <> r.oid) AS partitions,
-       -- The estimate of a table that nothing has looked at is none, or of a time when it was empty.
+       -- Before the first ANALYZE, reltuples is unknown (-1), or counts the table when it was empty.
        coalesce(sum(greatest(c.reltuples, pg_stat_get_live_tuples(c.oid))), 0)::bigint AS rows,
        (sum(c.pages + coalesce(w.pages, 0)) * current_setting('block_size')::bigint)::bigint AS bytes
   FROM part

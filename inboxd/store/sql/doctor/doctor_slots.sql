@@ -1,6 +1,6 @@
--- Replication slots that nobody reads: the server keeps its WAL for them, until its disk is full.
+-- Replication slots without a reader: the server keeps its WAL for them, until its disk is full.
 -- parameters: none
--- returns: name, bytes (kept; null: none any more)
+-- returns: name, bytes (kept; null: lost)
 -- locks: nothing
 SELECT slot_name::text AS name,
        CASE WHEN NOT pg_is_in_recovery() THEN pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn)::bigint END AS bytes

@@ -1,7 +1,7 @@
--- Who holds the oldest snapshot: dead rows that one of these may still see are kept by every vacuum.
+-- The holders of the oldest snapshots: every vacuum keeps dead rows that one of these may still see.
 -- parameters: $1 integer most rows
--- returns: holder (session, standby, prepared, slot), name (a pid, or the name to end it by), role,
---          application, state, since (seconds; null: not known, or not to be seen), age (transactions)
+-- returns: holder (session, standby, prepared, slot), name (a pid, or the name by which it can be ended), role,
+--          application, state, since (seconds; null: unknown or not visible), age (transactions)
 -- locks: nothing
 SELECT holder, name, role, application, state, since, age FROM (
     SELECT 'session' AS holder, pid::text AS name, usename::text AS role, application_name AS application, state,

@@ -1,9 +1,9 @@
--- How vacuum keeps up with the tables, partitions left out: history is written once.
+-- How well vacuum keeps up with the tables, without partitions: history is written once.
 -- parameters: none
--- returns: name, live, dead (rows, as PostgreSQL estimates), due (dead rows at which autovacuum comes),
+-- returns: name, live, dead (rows, as PostgreSQL estimates), due (dead rows at which autovacuum starts),
 --          off (autovacuum is switched off for it), vacuumed (seconds since it last was; null: never),
---          running (a vacuum is at it now), bytes (the table without its indexes, estimated)
--- locks: nothing; pg_stat_all_tables would gather every partition with its indexes first
+--          running (a vacuum runs on it), bytes (the table without its indexes, estimated)
+-- locks: nothing; pg_stat_all_tables would first collect every partition with its indexes
 SELECT c.relname AS name, pg_stat_get_live_tuples(c.oid) AS live, pg_stat_get_dead_tuples(c.oid) AS dead,
        coalesce(o.threshold, current_setting('autovacuum_vacuum_threshold')::bigint)
            + coalesce(o.scale, current_setting('autovacuum_vacuum_scale_factor')::double precision)

@@ -1,5 +1,5 @@
--- Unique keys of commands that are due far in the future: whatever has such a key until then is not written.
--- parameters: $1 integer: of so many keys, in their order; $2 interval: how far
+-- Unique keys of commands that are due far in the future: until then no other command with such a key is written.
+-- parameters: $1 integer: the most keys to look at, in their order; $2 interval: how far in the future
 -- returns: type, count, unique_key (one of them), due (of that one)
 -- locks: nothing
 SELECT type, count(*) AS count, (array_agg(unique_key ORDER BY unique_key))[1] AS unique_key,

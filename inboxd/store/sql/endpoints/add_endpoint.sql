@@ -1,8 +1,8 @@
--- Add an endpoint; workers are notified by a trigger.
+-- Add an endpoint; a trigger notifies workers.
 -- parameters: $1 text name, $2 text url, $3 text[] types, $4 text secret, $5 text tenant (null: all),
 --   $6 boolean ordered, $7 text rate (null: none), $8 integer concurrency (null: no bound), $9 interval disable after,
---   $10 boolean what is emitted reaches it, too
--- returns: name; no row when there is one of that name
+--   $10 boolean: emitted events are delivered to it, too
+-- returns: name; no row if the name is taken
 -- locks: the new row
 INSERT INTO {schema}.endpoints (name, url, types, secrets, tenant, ordered, rate, concurrency, disable_after, events)
 VALUES ($1, $2, $3::text[],

@@ -1,4 +1,4 @@
--- Which of these commands deliver to an endpoint.
+-- The commands among these that are deliveries to an endpoint.
 -- parameters: $1 text queue, $2 bigint[] ids
 -- returns: id of each
 -- locks: nothing

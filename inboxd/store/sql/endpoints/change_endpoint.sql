@@ -1,7 +1,7 @@
--- Change an endpoint that is no setting; workers are notified by a trigger. How another URL fails says nothing of this one.
+-- Change an endpoint that an operator added; a trigger notifies workers. Failures of the former URL no longer count.
 -- parameters: $1 text name, $2 text what changes: a JSON object of url, types, ordered, events, rate, concurrency (null: none),
---   disable_after
--- returns: name; no row when there is no such endpoint
+--   disable_after; $3 timestamptz: only if it last changed then (null: in any case)
+-- returns: name; no row if there is no such endpoint, or it last changed at another time
 -- locks: the row
 UPDATE {schema}.endpoints
    SET url = coalesce(c.given ->> 'url', url),
@@ -14,5 +14,5 @@ UPDATE {schema}.endpoints
        disable_after = coalesce((c.given ->> 'disable_after')::interval, disable_after),
        version = version + 1, changed_at = clock_timestamp()
   FROM (SELECT $2::text::jsonb AS given) AS c
- WHERE name = $1
+ WHERE name = $1 AND ($3::timestamptz IS NULL OR changed_at = $3)
 RETURNING name

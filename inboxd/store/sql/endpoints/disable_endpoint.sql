@@ -1,6 +1,6 @@
--- Disable an endpoint on an operator's word; workers are notified by a trigger.
--- parameters: $1 text name, $2 text why, $3 timestamptz: only if it was changed then (null: whenever)
--- returns: name; no row when there is no such endpoint, or it is disabled already, or was changed at another time
+-- Disable an endpoint for an operator; a trigger notifies workers.
+-- parameters: $1 text name, $2 text why, $3 timestamptz: only if it last changed then (null: in any case)
+-- returns: name; no row if there is no such endpoint, it is already disabled, or it last changed at another time
 -- locks: the row
 UPDATE {schema}.endpoints
    SET enabled = false, disabled_at = clock_timestamp(), disabled_by = 'operator', disabled_reason = $2,

@@ -1,4 +1,4 @@
--- Disable the endpoints that no living worker's settings have had for an hour; workers are notified by a trigger.
+-- Disable the endpoints that no living worker's settings have had for an hour; a trigger notifies workers.
 -- parameters: none
 -- returns: name of each
 -- locks: the rows

@@ -1,4 +1,4 @@
--- Which of these names are endpoints that an operator added.
+-- The endpoints among these names that an operator added.
 -- parameters: $1 text[] names
 -- returns: name of each
 -- locks: nothing

@@ -1,9 +1,9 @@
--- Write down that an endpoint fails, and since when, if nobody changed it meanwhile, and nobody noted a success since
--- then; workers are notified by a trigger. The time is that of the failure, not of this writing: so a success that
--- another worker had in between is later.
--- parameters: $1 text name, $2 bigint the version that is known, $3 int the answer's status (null: there was none),
---   $4 text what went wrong, $5 double precision seconds since the first failure
--- returns: version; no row when somebody changed it, or noted a success since then
+-- Record that an endpoint fails, and since when, if its version is unchanged and no later success was recorded; a trigger
+-- notifies workers. The time is that of the failure, not of this statement, so that a success of another worker in
+-- between counts as later.
+-- parameters: $1 text name, $2 bigint the known version, $3 int the answer's status (null: there was none),
+--   $4 text the error, $5 double precision seconds since the first failure
+-- returns: version; no row if it has changed, or a success was recorded since then
 -- locks: the row
 UPDATE {schema}.endpoints
    SET failing_since = coalesce(failing_since, statement_timestamp() - make_interval(secs => $5)),

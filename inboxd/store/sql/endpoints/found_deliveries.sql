@@ -1,5 +1,5 @@
--- Deliveries of an endpoint for a list, as found_commands.sql has commands. What is delivered is not returned: of a
--- payload that is stored apart nothing is known here.
+-- Deliveries of an endpoint for a list, as found_commands.sql returns commands. Contents are not returned; for a payload
+-- in bodies, message_id and message_type are null.
 -- parameters: $1 bigint[] ids of unsettled ones, $2 bigint[] ids of settled ones, $3 timestamptz[] their finished_at:
 --             of each of these one partition is read; $4 and $5 timestamptz the earliest and the latest of these
 -- returns: id, command_id, message_id, message_type, status, attempts, run_at, created_at, finished_at, duration,

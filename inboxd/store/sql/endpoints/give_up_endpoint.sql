@@ -1,7 +1,7 @@
--- Disable an endpoint that fails, if nobody changed it meanwhile; workers are notified by a trigger.
--- parameters: $1 text name, $2 bigint the version that is known, $3 text failures or gone, $4 text why, for everybody,
---   $5 int the answer's status (null: there was none), $6 text what went wrong, which may quote the answer
--- returns: version; no row when somebody changed it, or it is disabled already
+-- Disable an endpoint that fails, if its version is unchanged; a trigger notifies workers.
+-- parameters: $1 text name, $2 bigint the known version, $3 text failures or gone, $4 text why, without contents,
+--   $5 int the answer's status (null: there was none), $6 text the error, which may quote the answer
+-- returns: version; no row if it has changed, or the endpoint is already disabled
 -- locks: the row
 UPDATE {schema}.endpoints
    SET enabled = false, disabled_at = clock_timestamp(), disabled_by = $3, disabled_reason = $4,

@@ -1,4 +1,4 @@
--- All endpoints, or one, as operators see them: never a secret.
+-- Endpoints for operators, all or one, without their secrets.
 -- parameters: $1 text name (null: all)
 -- returns: name, url, types, tenant, ordered, events, rate, concurrency, disable_after, managed_by, undeclared_at, enabled,
 --   disabled_at, disabled_by, disabled_reason, failing_since, last_success_at, last_failure_at, last_failure,

@@ -1,4 +1,4 @@
--- Note since when no living worker's settings have an endpoint, and when some have it again; a statement for all.
+-- Record since when no living worker's settings have an endpoint, or that some have it again; one statement for all.
 -- parameters: none
 -- returns: name of each that is marked now
 -- locks: the rows that change

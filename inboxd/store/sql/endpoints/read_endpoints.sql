@@ -1,7 +1,7 @@
--- All endpoints, as workers need them, with the secrets that sign now, the newest first.
+-- All endpoints for workers, with the secrets that sign now, newest first.
 -- parameters: none
 -- returns: name, url, secrets, ordered, rate, concurrency, enabled, failing (seconds; null: it is not), succeeded (seconds
---   since the last success that is noted), disable_after (seconds), version
+--   since the last recorded success), disable_after (seconds), version
 -- locks: nothing
 SELECT name, url,
        ARRAY(SELECT s.value ->> 'secret' FROM jsonb_array_elements(secrets) WITH ORDINALITY AS s(value, place)

@@ -1,7 +1,7 @@
--- Write down that an endpoint fails no more, if nobody changed it meanwhile; workers are notified by a trigger.
--- parameters: $1 text name, $2 bigint the version that is known, $3 int the answer's status (null: as it is noted),
+-- Record that an endpoint works again, if its version is unchanged; a trigger notifies workers.
+-- parameters: $1 text name, $2 bigint the known version, $3 int the answer's status (null: keep the recorded one),
 --   $4 double precision seconds since the success
--- returns: version; no row when somebody changed it
+-- returns: version; no row if it has changed
 -- locks: the row
 UPDATE {schema}.endpoints
    SET failing_since = NULL, last_success_at = greatest(last_success_at, statement_timestamp() - make_interval(secs => $4)),

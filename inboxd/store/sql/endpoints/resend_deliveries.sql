@@ -1,4 +1,4 @@
--- Deliver again what an endpoint took: new commands with the same payload, and so the same message id.
+-- Send settled deliveries again: new commands with the same payload, and so the same message id.
 -- parameters: $1 bigint[] ids, $2 text actor, $3 text reason
 -- returns: old_id, new_id of each
 -- locks: the new rows

@@ -1,6 +1,7 @@
--- Give an endpoint a new secret; the old ones sign for so long still; workers are notified by a trigger.
--- parameters: $1 text name, $2 text secret, $3 interval for which the old ones sign (0: they do not)
--- returns: name; no row when there is no such endpoint
+-- Give an endpoint a new secret; the old ones sign for some time longer; a trigger notifies workers.
+-- parameters: $1 text name, $2 text secret, $3 interval for which the old ones sign (0: not at all),
+--   $4 timestamptz: only if it last changed then (null: in any case)
+-- returns: name; no row if there is no such endpoint, or it last changed at another time
 -- locks: the row
 UPDATE {schema}.endpoints
    SET secrets = jsonb_build_array(jsonb_build_object('secret', $2::text, 'created_at', clock_timestamp()))
@@ -15,5 +16,5 @@ UPDATE {schema}.endpoints
                                     OR (s.value ->> 'expires_at')::timestamptz > clock_timestamp())
                              ORDER BY s.place LIMIT 4) AS old), '[]'),
        version = version + 1, changed_at = clock_timestamp()
- WHERE name = $1
+ WHERE name = $1 AND ($4::timestamptz IS NULL OR changed_at = $4)
 RETURNING name

@@ -1,11 +1,11 @@
--- Write the webhooks that handlers sent, with their lineage, in the handlers' transaction, as producers' are.
+-- Write the webhooks that handlers sent, with their lineage, in the handlers' transaction, in the same way as producers'.
 -- parameters: arrays, one entry a webhook (null: none of them has it): $1 text[] types, $2 text[] payloads (JSON),
 --             $3 text[] message ids, $4 text[] endpoints (null: all whose types match), $5 text[] ordering keys,
 --             $6 text[] tenants, $7 text[] entity types, $8 text[] entity ids, $9 timestamptz[] occurred at,
 --             $10 timestamptz[] run at, $11 text[] correlation ids, $12 uuid[] causation ids,
 --             $13 text[] traceparents, $14 text[] origin kinds, $15 bigint[] origin ids, $16 boolean[] whether it is an
---             event that was emitted
--- returns: how many deliveries there are
+--             emitted event
+-- returns: the number of deliveries
 -- locks: as write_webhooks
 SELECT count(*)
   FROM {schema}.write_webhooks(

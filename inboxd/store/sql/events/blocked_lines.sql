@@ -1,10 +1,9 @@
--- Lines of sequential topics that stand still: behind a dead letter, those first that have for longest,
--- behind an event that nobody handles, and behind a head that waits for its retry while others are lined up
--- behind it.
--- parameters: $1 text topic (null: any), $2 integer lines, and so many of each topic (and type) are looked at
+-- Blocked lines of sequential topics, the longest blocked first: behind a dead letter, behind an event without a handler,
+-- or behind a head that waits for its retry while others are lined up behind it.
+-- parameters: $1 text topic (null: any), $2 integer lines, and how many of each topic (and type) are looked at
 -- returns: topic, key, held_by (dead letter, retry, no handler), id, event_id, type, attempts, length (lined up
---          rows), age (seconds: since the dead letter became one, since the other was written, since what
---          nobody handles was due), next_at (null: not by itself), error
+--          rows), age (seconds: since the dead letter became one, since the retried event was written, since the
+--          unhandled event was due), next_at (null: it does not run again by itself), error
 -- locks: nothing
 WITH RECURSIVE dead(topic) AS (
     (SELECT e.topic FROM {schema}.events e

@@ -1,11 +1,11 @@
--- Take a page of rows that have just arrived in their lines, bucket by bucket, each from its cursor up to
--- the bound below which nothing is missing. The caller holds the buckets since an earlier statement.
+-- Read a page of rows that have just arrived in their lines, bucket by bucket, each from its cursor up to the bound below
+-- which no row is missing. The caller holds the buckets since an earlier statement.
 -- parameters: arrays, one entry a bucket: $1 text[] topics, $2 smallint[] buckets, $3 bigint[] cursors,
 --             $4 bigint[] bounds; then $5 integer rows, $6 integer rows of each bucket
 -- returns: as claim_events.sql; bucket, lane (position in the arrays, from 1), position (null); ready: it is
 --          due; behind: its line has lined-up rows, so it must be lined up behind them;
 --          again: it was a dead letter before
--- locks: nothing: whoever changes the rows has the bucket first
+-- locks: nothing: a transaction that changes the rows locks the bucket first
 SELECT {claimed event},
        e.bucket, e.position, e.run_at <= now() AS ready, head.position IS NOT NULL AS behind, e.errors IS NOT NULL AS again,
        lane.lane

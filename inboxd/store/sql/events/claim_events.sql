@@ -1,13 +1,13 @@
--- Take a page of due events, lane by lane in the order given, each from its cursor.
--- The cursor is held back by 100 ms: producers draw now() in one order and commit in another, and a
+-- Lock a page of due events, lane by lane in the order given, each from its cursor.
+-- The cursor is held back by 100 ms: producers read now() in one order and commit in another, and a
 -- row that commits behind the cursor would wait for the next sweep.
 -- parameters: $1 text[] topics, $2 text[] types, $3 double precision[] (seconds since
 --             the epoch) and $4 bigint[] cursors, both 0: from the beginning, $5 integer rows
 -- returns: the rows, oldest first within a lane; lane = its position in the arrays, from 1; run_at and
---          created_at in seconds since the epoch, exact to the microsecond, since a driver spends more
---          on a timestamp than on all the rest; occurred_at, null: run_at; headers, null if they are large:
---          read_headers.sql brings them, headers_bytes tells how large they may be; texts that no producer
---          may write are cut
+--          created_at in seconds since the epoch, exact to the microsecond, since to a driver a timestamp costs
+--          more than all other columns; occurred_at, null: run_at; headers, null if they are large (then
+--          read_headers.sql reads them, and headers_bytes is the most that they may be); texts that are longer
+--          than producers may write are cut
 -- locks: the rows, FOR UPDATE until the transaction ends; rows that others hold are skipped
 SELECT {claimed event}, lane.lane
   FROM unnest($1::text[], $2::text[], $3::double precision[], $4::bigint[])

@@ -1,9 +1,9 @@
--- Take the lined-up rows of lines whose heads are due, each line from its head on, in the order of positions.
+-- Read the lined-up rows of lines with due heads, each line from its head on, in the order of positions.
 -- The caller holds the buckets since an earlier statement.
 -- parameters: arrays, one entry a line: $1 text[] topics, $2 text[] ordering keys; then $3 integer rows
 -- returns: as claim_events.sql; bucket, lane (position in the arrays, from 1), position; ready: it is due and
---          no dead letter; behind (false)
--- locks: nothing: whoever changes the rows has the bucket first
+--          not a dead letter; behind (false)
+-- locks: nothing: a transaction that changes the rows locks the bucket first
 SELECT {claimed event},
        e.bucket, e.position, e.status = 'waiting' AND e.run_at <= now() AS ready, false AS behind, line.lane
   FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS line(topic, key, lane)

@@ -1,5 +1,5 @@
--- How many lines of each sequential topic stand still, and since when: as blocked_lines.sql.
--- parameters: $1 integer: so many of each topic (and type) are looked at
+-- The number of blocked lines of each sequential topic, and since when: as blocked_lines.sql.
+-- parameters: $1 integer lines of each topic (and type) that are looked at
 -- returns: topic, held_by (dead letter, retry, no handler), lines, oldest (seconds)
 -- locks: nothing
 WITH RECURSIVE dead(topic) AS (

@@ -1,4 +1,4 @@
--- How long the record of dedup keys is, and how long the topics want it kept.
+-- The length of the record of dedup keys, and the windows that topics declare.
 -- parameters: none
 -- returns: blocks, topics (text[]), windows (interval[], as long)
 -- locks: nothing

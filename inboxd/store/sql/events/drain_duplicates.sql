@@ -1,4 +1,4 @@
--- Take what was noted of events that were sent again, oldest first.
+-- Delete and return notes of duplicates, oldest first.
 -- parameters: $1 integer rows
 -- returns: topic, source, key, type, event_id, first_event, conflict, ago (seconds since the sending)
 -- locks: the rows; rows that another worker takes are skipped

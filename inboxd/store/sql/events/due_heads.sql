@@ -1,5 +1,5 @@
--- The heads of lines that are due, lane by lane in the order given, each from its cursor. What is found
--- may change until its bucket is locked: claim_lined_up.sql looks again.
+-- The due heads of lines, lane by lane in the order given, each from its cursor. They may change until their bucket is
+-- locked: claim_lined_up.sql reads them again.
 -- parameters: $1 text[] topics, $2 text[] types, $3 double precision[] (seconds since the epoch) and
 --             $4 bigint[] cursors, both 0: from the beginning, $5 integer heads
 -- returns: topic, bucket, ordering_key, id, run_at (seconds since the epoch), lane (from 1)

@@ -1,4 +1,4 @@
--- Make dead letters of a lane's due events that no live worker handles, a page at a time.
+-- Turn a lane's due events that no live worker handles into dead letters, a page at a time.
 -- parameters: $1 text topic, $2 text type, $3 text error (a JSON object), $4 integer rows,
 --             $5 interval: only rows that have waited this long
 -- returns: id of each

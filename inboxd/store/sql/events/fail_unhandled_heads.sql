@@ -1,6 +1,6 @@
--- Make dead letters of heads of lines that no live worker handles; the caller has their buckets since an
--- earlier statement. Where the topic says `skip`, they leave their line.
--- The conditions are written so that no planner takes them for an invitation to walk over all heads.
+-- Turn heads of lines that no live worker handles into dead letters; the caller has their buckets since an
+-- earlier statement. If the topic's rule is `skip`, they leave their line.
+-- The conditions are written so that no plan walks over all heads.
 -- parameters: $1 bigint[] ids, $2 text error (a JSON object), $3 interval: only heads due for this long
 -- returns: id of each
 -- locks: the rows, and those that become the heads

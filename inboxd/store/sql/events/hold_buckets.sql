@@ -1,5 +1,5 @@
--- Take the buckets of lines for this transaction, waiting for who has them; in one order, so that two who
--- do this do not wait for each other. As try_buckets.sql: what is in them must be read by a later statement.
+-- Lock the buckets of lines for this transaction, waiting for other holders; in one order, so that two transactions do
+-- not wait for each other. As for try_buckets.sql, their rows must be read by a later statement.
 -- parameters: arrays, one entry a bucket: $1 text[] topics, $2 smallint[] buckets
 -- returns: a row for each
 -- locks: those buckets, exclusively, until the transaction ends

@@ -1,5 +1,4 @@
--- Events that nobody handles, and that the settings say to ignore: what would be dead letters is dismissed
--- at once, with the reason.
+-- Dismiss events that no worker handles and that the settings ignore, with the reason.
 -- parameters: $1 bigint[] ids, $2 text error (a JSON object)
 -- returns: nothing (the command tag counts the rows)
 -- locks: the rows (held already: by themselves, or by their buckets)

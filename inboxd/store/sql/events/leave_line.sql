@@ -1,4 +1,4 @@
--- Let dead letters leave their lines, which go on without them (`skip`).
+-- Remove dead letters from their lines, which go on without them (`skip`).
 -- parameters: $1 bigint[] ids
 -- returns: nothing (the command tag counts the rows)
 -- locks: the rows, and those that become the heads; the caller has their buckets

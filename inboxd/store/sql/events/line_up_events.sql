@@ -1,6 +1,6 @@
 -- Give rows that have just arrived, and cannot be processed now, their positions at the ends of their lines,
--- in the order of ids. Where a line was empty, the first one is its head.
--- parameters: $1 bigint[] ids; of a line, all that are given come before all that arrived and are not
+-- in the order of ids. If a line was empty, the first one is its head.
+-- parameters: $1 bigint[] ids, which must be smaller than those of the line's other arrivals
 -- returns: nothing (the command tag counts the rows)
 -- locks: the rows; the caller has their buckets
 WITH met AS MATERIALIZED (

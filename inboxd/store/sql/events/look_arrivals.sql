@@ -1,4 +1,4 @@
--- Which of these lanes have rows that have just arrived behind their cursors.
+-- The lanes among these with arrivals after their cursors.
 -- parameters: arrays, one entry a lane: $1 text[] topics, $2 smallint[] buckets, $3 bigint[] cursors
 -- returns: lane (its position in the arrays, from 1), first (an id), type (of that row)
 -- locks: nothing

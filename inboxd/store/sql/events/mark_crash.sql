@@ -1,5 +1,5 @@
--- Count a crash before an event is run alone, so that poison that kills the process is found, and
--- keep the others off it meanwhile: in the next statement of a later transaction it is claimed by id.
+-- Count a crash before an event runs alone, so that an event which kills the process is found; until $2 is over, workers
+-- do not claim it. The next transaction claims it by id.
 -- parameters: $1 bigint id, $2 interval for how long it is kept
 -- returns: nothing
 -- locks: the row (held already)

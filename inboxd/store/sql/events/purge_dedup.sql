@@ -1,8 +1,8 @@
--- Forget the keys in a few blocks whose window is over: the longer of the topic's and the source's.
+-- Delete the keys in a range of blocks whose window is over: the longer one of the topic's and the source's.
 -- parameters: $1 bigint first block, $2 bigint block after the last, $3 interval default window, arrays:
 --             $4 text[] topics, $5 interval[] their windows, $6 text[] sources, $7 interval[] their windows
--- returns: how many
--- locks: the rows, for as long as the statement runs; who sends such a key again waits so long
+-- returns: the number of keys
+-- locks: the rows, while the statement runs; producers of such a key wait for it
 WITH gone AS (
     DELETE FROM {schema}.dedup
      WHERE ctid = ANY (ARRAY(

@@ -1,14 +1,14 @@
--- How far ids have been drawn, and then who may still have to commit some of them, in which buckets and topics. The order
--- counts: the subquery refers to the sequence's value, so it runs when that has been read; it has a group, so it is not
--- joined in another order.
+-- The newest id, and then the transactions that may still commit earlier ids, with their buckets and topics. The order
+-- matters: the subquery refers to the sequence's value, so it runs after the value was read; it is grouped, so the
+-- planner does not join it in another order.
 --
--- Who has such a lock and writes no events holds up nobody: any login may take any advisory lock. Whoever has drawn an id has
--- had its lock on the table since before `newest` was read.
+-- An advisory lock of a transaction that writes no events is ignored, since any login may take such locks. A transaction
+-- that has drawn an id has had its lock on the table since before `newest` was read.
 -- parameters: none
 -- returns: server (when it was started), newest (the largest id drawn, 0: none), holders (JSON, [transaction, [bucket, …],
---          [topic, …]] of each; null for the topics: any, since one of them is not declared); topics (into which events are
---          taken that waited elsewhere: held, as the declarations stood after `newest` was read)
--- locks: the lock manager's, all partitions, for as long as it takes to copy what it has
+--          [topic, …]] of each; null for the topics: any, since one of them is not declared); topics (those with unfinished
+--          intakes, by the declarations after `newest` was read)
+-- locks: the lock manager's, all partitions, for as long as it takes to copy its entries
 WITH drawn AS MATERIALIZED (
     SELECT coalesce(pg_sequence_last_value('{schema}.events_id_seq'), 0) AS newest
 )

@@ -1,6 +1,6 @@
--- Write what became of events that did not succeed: retry or deferral (pending), dead letter (failed).
--- The last 50 errors are kept, so that a row stays bounded. A row that ran to an outcome did not
--- crash its worker: the crash counted before its run is taken back.
+-- Write the results of events that did not succeed: pending (retry or deferral), failed (dead letter).
+-- The last 50 errors are kept, so that a row stays bounded. A row with a result did not crash its worker, so the crash
+-- that was counted before its run is taken back.
 -- parameters: arrays, one entry a row: $1 bigint[] ids, $2 text[] statuses, $3 integer[] attempts spent,
 --             $4 double precision[] seconds until the next run (null: keep), $5 timestamptz[] run_at
 --             (null: by seconds), $6 text[] errors (a JSON object, null: none), $7 text[] fingerprints,

@@ -1,4 +1,4 @@
--- Move events that their handlers finished from the hot table into history.
+-- Move events that their handlers have finished from the hot table into history.
 -- The rows are those that this transaction claimed: their row locks are the fence.
 -- parameters: $1 bigint[] ids, $2 double precision[] seconds that each took, $3 uuid worker
 -- returns: nothing (the command tag counts the rows)

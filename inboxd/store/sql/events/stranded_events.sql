@@ -1,4 +1,4 @@
--- Due events of a lane, if it is one that nobody handles still, a page at a time.
+-- Due events of a lane, if no worker handles it (still), a page at a time.
 -- parameters: $1 text topic, $2 text type, $3 integer rows, $4 interval: only rows that have waited this long
 -- returns: id of each
 -- locks: the rows; rows that others hold are skipped

@@ -1,7 +1,7 @@
--- Every topic and bucket that has rows which have just arrived in their lines, by a loose index scan.
+-- Every topic and bucket with arrivals in its lines, by a loose index scan.
 -- parameters: none
--- returns: topic, bucket; of the first row: first (its id), mode (that of the events; relay: a
---          relay publishes what is in the topic), type, age (seconds since it was written)
+-- returns: topic, bucket; of the first row: first (its id), mode (of the events; relay: a
+--          relay publishes the topic), type, age (seconds since it was written)
 -- locks: nothing
 WITH RECURSIVE lane(topic, bucket, first, mode, type, created_at) AS (
     (SELECT topic, bucket, id, mode, type, created_at FROM {schema}.events

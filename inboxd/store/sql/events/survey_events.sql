@@ -1,8 +1,8 @@
 -- Every lane of pending events: its oldest due row and its next row that is not due yet.
--- Finds the lanes by a loose index scan, a probe for each, so that a lane of a million rows costs
--- what a lane of one row costs; what nobody handles is seen (and counted as unhandled), never walked over.
--- Under a held snapshot a probe passes all that is dead before the lane's first row, so there is one,
--- and the claim goes on from where it ended.
+-- A loose index scan finds the lanes, with one probe each, so that a lane of a million rows costs as much as a lane of
+-- one row; unhandled rows are seen (and counted as unhandled), but not walked over.
+-- Under a held snapshot a probe passes all dead entries before the lane's first row, so there is only one, and the claim
+-- continues from where it ended.
 -- parameters: none
 -- returns: topic, type, oldest (seconds that its oldest due row has waited; null: none is due),
 --          next (seconds until its next row is due; null: none), and the place of its first row:

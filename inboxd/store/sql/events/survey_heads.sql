@@ -1,4 +1,4 @@
--- Every topic and type of the heads of lines that are to be looked at, as survey_events.sql.
+-- Every topic and type of waiting heads of lines, as survey_events.sql.
 -- parameters: none
 -- returns: topic, type, mode (as survey_arrivals.sql), oldest (seconds that its oldest due head has waited; null: none is due),
 --          next (seconds until its next head is due; null: none)

@@ -1,7 +1,7 @@
--- Which of these topics and types nobody handles, among the living workers.
+-- The topics and types among these that no living worker handles.
 -- parameters: arrays, one entry each: $1 text[] topics, $2 text[] types
--- returns: topic, type of each that nobody handles; visited: a worker that serves the topic has handlers of
---          its own there, or such without a topic (declared for the default one), and so lines up what comes
+-- returns: topic, type of each unhandled one; visited: a worker that serves the topic has handlers of
+--          its own there, or handlers without a topic (declared for the default one), and so lines up arrivals
 -- locks: nothing
 SELECT given.topic, given.type,
        EXISTS (SELECT FROM {schema}.workers w, unnest(w.subscriptions) AS each

@@ -1,14 +1,14 @@
--- Write the events that handlers emitted, with their lineage, in the handlers' transaction, as producers' are.
+-- Write the events that handlers emitted, with their lineage, in the handlers' transaction, in the same way as producers'.
 -- parameters: arrays, one entry an event (null: none of them has it): $1 uuid[] event ids, $2 text[] types,
 --             $3 text[] payloads (JSON), $4 integer[] schema versions, $5 text[] topics (null: those that the
 --             type is subscribed to), $6 text[] sources, $7 text[] tenants, $8 text[] entity types,
 --             $9 text[] entity ids, $10 text[] headers (JSON), $11 text[] correlation ids,
 --             $12 uuid[] causation ids, $13 text[] traceparents, $14 timestamptz[] occurred at,
---             $15 timestamptz[] run at (null, each: now, which is not when the transaction began: a handler's may
+--             $15 timestamptz[] run at (null, each: now, not the transaction's beginning: a handler's may
 --             be minutes old), $16 text[] modes, $17 text[] ordering keys, $18 text[] dedup keys,
 --             $19 text[] origin kinds, $20 bigint[] origin ids, $21 double precision[] delays in seconds, from now, of
 --             those without a run at
--- returns: how many were given
+-- returns: the number of given events
 -- locks: the new rows and their dedup keys; for those of lines, the buckets' locks of producers, shared
 SELECT count(*)
   FROM {schema}.write_events(

@@ -1,15 +1,22 @@
--- Until the transaction ends, looks walk an index, as plan_looks.sql says; and what there is to look at: the days of
--- history, newest first, and whether rows of one type (tenant, entity) are found by an index there.
+-- Make looks walk an index until the transaction ends, as plan_looks.sql; and return the days of history, newest first,
+-- with whether each has the index for rows of one type (tenant, entity), and with its lowest id.
 -- parameters: $1 text events_history or commands_history, $2 text type, tenant, entity, or null
--- returns: one row: now (when the transaction began), filled (how many days have any rows), and of each day, null
---          if there is none: low, high, indexed
+-- returns: one row: now (when the transaction began), filled (the number of days with rows), and arrays of the days, null
+--          if there are none: low, high, indexed, low_id (as the census has it; null: it is not known)
 -- locks: briefly, as every reader
+WITH counted AS MATERIALIZED (
+    SELECT c.part, c.low_id FROM {schema}.census c WHERE c.parent = $1::text AND c.counted_at <= now()
+)
 SELECT now() AS now, set_config('enable_indexscan', 'on', true), set_config('enable_bitmapscan', 'off', true),
        {planned looks},
        count(*) FILTER (WHERE d.filled)::integer AS filled, array_agg(d.low ORDER BY d.low DESC) AS low,
-       array_agg(d.high ORDER BY d.low DESC) AS high, array_agg(d.indexed ORDER BY d.low DESC) AS indexed
+       array_agg(d.high ORDER BY d.low DESC) AS high, array_agg(d.indexed ORDER BY d.low DESC) AS indexed,
+       array_agg(d.low_id ORDER BY d.low DESC) AS low_id
   FROM (SELECT p.low, p.high, p.low <= now() AND pg_relation_size(p.oid) > 0 AS filled,
                coalesce((SELECT i.indisvalid FROM pg_index i
                           WHERE i.indexrelid = to_regclass(format('{schema}.%I', p.part || '_' || coalesce($2::text, '')))),
-                        false) AS indexed
-          FROM {schema}.partitions p WHERE p.parent = $1::text AND NOT p.pending) d
+                        false) AS indexed,
+               c.low_id
+          FROM {schema}.partitions p
+          LEFT JOIN counted c ON c.part = p.part
+         WHERE p.parent = $1::text AND NOT p.pending) d

@@ -1,6 +1,6 @@
--- What events enqueued, a few of each: commands, the newest of those that were replayed, and batches.
+-- The commands and batches of events, a few of each event; of a replayed command only its newest row.
 -- parameters: $1 bigint[] events, $2 uuid[] their event_ids, $3 timestamptz[] when they were created, $4 integer rows of
---             each, $5 interval: of commands that were settled, those that were so long after that
+--             each, $5 interval: only commands that were settled at most that long after their event
 -- returns: event, kind, id, type (the name of a batch), status, by event, kind and id
 -- locks: nothing
 WITH running AS MATERIALIZED (

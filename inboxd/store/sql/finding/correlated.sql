@@ -1,6 +1,6 @@
--- The first of the newest rows that have a correlation id: of so many of each table, hot or settled.
+-- Among the newest $2 rows of each table, hot or settled, the first ones with a correlation id.
 -- parameters: $1 text correlation_id, $2 integer rows looked at of each, $3 integer rows returned, $4 timestamptz since
---             when settled ones were settled
+--             when settled rows were settled
 -- returns: kind, id, type, status, created_at, by created_at
 -- locks: nothing
 SELECT * FROM (

@@ -1,13 +1,13 @@
--- Look through unsettled {table}, from the highest id down, and say which match. The rows that are looked at are
--- limited, not those that match: what is rare costs no more than what is common.
+-- Look through unsettled {table}, from the highest id down, and return those that match. The limit counts the rows that
+-- are looked at, not the matches: a rare match costs no more than a common one.
 -- parameters: each null for any: $1 text type, $2 text[] statuses, $3 text tenant, $4 text {topic or queue},
 --             $5 timestamptz created since, $6 timestamptz until (settled before; of unsettled rows: created),
---             $7 text that the newest error contains, $8 jsonb[] of which the payload contains one,
---             $9 text entity_type, $10 text entity_id, $11 text[] statuses that a command has which the event
---             enqueued, $12 text the time that since and until are of: ended, failed, done, waiting (null: as said
---             there); then $13 bigint ids below, $14 integer rows to look at, $15 integer rows to return
+--             $7 text in the newest error, $8 jsonb[], one of which the payload contains,
+--             $9 text entity_type, $10 text entity_id, $11 text[] statuses, one of which a command of the event has,
+--             $12 text what $5 and $6 refer to instead: ended, failed, done, waiting (null: as stated there);
+--             then $13 bigint ids below, $14 integer rows to look at, $15 integer rows to return
 -- returns: one row: looked (how many rows), high, low (the highest and the lowest id looked at, null: none),
---          low_created_at, ended (the earliest finished_at looked at), blocks (about how many were read for that), ids
+--          low_created_at, ended (the earliest finished_at looked at), blocks (about how many were read), ids
 --          (of the rows that match, descending), finished (their finished_at)
 -- locks: nothing
 WITH looked AS MATERIALIZED (

@@ -1,14 +1,15 @@
--- Look through settled {table} of one tenant, from the highest id down, in days that have the index for it, and say
--- which match. Compared as rows, so that no other index gives the order: with an equality, it is that of the ids.
+-- Look through settled {table} of one tenant, from the highest id down, in days that have the index for it, and return
+-- those that match. The row comparison makes this index the only one that gives the order: after an equality, that of the
+-- ids would do.
 -- parameters: each null for any: $1 text type, $2 text[] statuses, $3 text tenant, $4 text {topic or queue},
 --             $5 timestamptz created since, $6 timestamptz until (settled before; of unsettled rows: created),
---             $7 text that the newest error contains, $8 jsonb[] of which the payload contains one,
---             $9 text entity_type, $10 text entity_id, $11 text[] statuses that a command has which the event
---             enqueued, $12 text the time that since and until are of: ended, failed, done, waiting (null: as said
---             there); then $13 bigint ids below, $14 integer rows to look at, $15 integer rows to return
+--             $7 text in the newest error, $8 jsonb[], one of which the payload contains,
+--             $9 text entity_type, $10 text entity_id, $11 text[] statuses, one of which a command of the event has,
+--             $12 text what $5 and $6 refer to instead: ended, failed, done, waiting (null: as stated there);
+--             then $13 bigint ids below, $14 integer rows to look at, $15 integer rows to return
 --             $16 and $17 timestamptz the days that are read (from, to)
 -- returns: one row: looked (how many rows), high, low (the highest and the lowest id looked at, null: none),
---          low_created_at, ended (the earliest finished_at looked at), blocks (about how many were read for that), ids
+--          low_created_at, ended (the earliest finished_at looked at), blocks (about how many were read), ids
 --          (of the rows that match, descending), finished (their finished_at)
 -- locks: nothing
 WITH looked AS MATERIALIZED (

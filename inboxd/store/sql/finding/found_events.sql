@@ -1,4 +1,4 @@
--- Events of a list, as its page shows them. Nothing of a payload is returned.
+-- Events for a page of a list, without payloads.
 -- parameters: $1 bigint[] ids of unsettled ones, $2 bigint[] ids of settled ones, $3 timestamptz[] their finished_at:
 --             of each of these one partition is read; $4 and $5 timestamptz the earliest and the latest of these
 -- returns: id, event_id, topic, type, status, attempts, tenant, run_at, created_at, finished_at, duration,

@@ -1,7 +1,7 @@
--- An id above which no row was settled before a moment, as low as it is quickly found: between ids that are far apart
--- the settled row is looked at that has the lowest id from the middle on, again and again; at first ever further up.
+-- An id above which no row was settled before a moment, as low as can be found quickly: a binary search by id, which reads
+-- at each probe the first settled row from the middle on; at first the probes go up in growing steps.
 -- parameters: $1 timestamptz the moment, $2 and $3 timestamptz the days in which it may have been settled (from, to),
---             $4 bigint the id that is meant by "none", $5 integer between how many ids it need not be known better
+--             $4 bigint the id that stands for "none", $5 integer the wanted accuracy in ids
 -- returns: one row: id, probes (how many rows were looked at); or nothing: none was settled in these days
 -- locks: nothing
 WITH RECURSIVE search AS (

@@ -1,4 +1,4 @@
--- Unsettled rows that have a key in one of some lanes: of a line, or one that is to be unique.
+-- Unsettled rows that have a key, as ordering key or as unique key, in some lanes.
 -- parameters: $1 text key, $2 text[] topics, $3 text[] queues, $4 text[] types of commands, $5 integer rows of each
 -- returns: kind, id, type, status, what (which key it is), each row once
 -- locks: nothing

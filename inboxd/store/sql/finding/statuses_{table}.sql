@@ -1,4 +1,4 @@
--- What became of {table} that looks found, to count them.
+-- The statuses of {table} that looks found, for counting.
 -- parameters: $1 bigint[] ids of unsettled ones, $2 bigint[] ids of settled ones, $3 timestamptz[] their finished_at:
 --             of each of these one partition is read; $4 and $5 timestamptz the earliest and the latest of these
 -- returns: id, status, created_at, finished_at (null: unsettled), by id descending

@@ -1,4 +1,4 @@
--- Begin a stream of which nothing is stored behind what its broker has: that counts as stored.
+-- Set where a stream begins of which nothing is stored yet: the position counts as stored.
 -- parameters: $1 text source, $2 text stream, $3 bigint fence, $4 bigint position, $5 text identity
 -- returns: fence, or nothing: another reader has opened it, or an operator reset it
 -- locks: its row

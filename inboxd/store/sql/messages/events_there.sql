@@ -1,6 +1,6 @@
--- Which of these events there are: unsettled, or in history.
+-- The events among these that exist, unsettled or in history.
 -- parameters: $1 uuid[] event_ids
--- returns: event_id of each that there is, once for each time that it is given
+-- returns: event_id of each that exists, as often as it is given
 -- locks: nothing
 SELECT u.id AS event_id
   FROM unnest($1::uuid[]) AS u(id)

@@ -1,4 +1,4 @@
--- Forget what workers told that are gone, so that the table stays small.
+-- Delete the reports of workers that are gone, so that the table stays small.
 -- parameters: none
 -- returns: nothing (the command tag counts the rows)
 -- locks: the rows

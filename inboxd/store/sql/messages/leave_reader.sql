@@ -1,4 +1,4 @@
--- A worker leaves, and reads no source any more.
+-- Delete the reports of a worker that leaves.
 -- parameters: $1 uuid worker
 -- returns: nothing
 -- locks: its rows

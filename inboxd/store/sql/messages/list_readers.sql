@@ -1,4 +1,4 @@
--- What living workers tell of the sources of messages that they read, or would read.
+-- The reports of living workers about sources of messages that they read, or would read.
 -- parameters: $1 integer limit
 -- returns: source, worker_id, worker (name), process, host, broker, state, trouble (null too where it may not be read),
 --          lag, since, shown_at

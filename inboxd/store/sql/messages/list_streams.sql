@@ -1,4 +1,4 @@
--- The streams of sources of messages, and up to where each is stored.
+-- The streams of sources of messages, with their stored positions.
 -- parameters: $1 integer limit
 -- returns: source, stream, position (null: nothing is stored, or its broker has none), begins (null: as the settings say),
 --          identity, opened_at, stored_at, reader (uuid of the worker that opened it; null: it was reset since)

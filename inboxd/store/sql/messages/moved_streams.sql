@@ -1,4 +1,4 @@
--- The streams that are not this reader's any more: another one has opened them, or an operator reset them.
+-- The streams that this reader has lost: another one has opened them, or an operator reset them.
 -- parameters: $1 text source, $2 text[] streams, $3 bigint[] fences
 -- returns: stream, reader (null: an operator reset it)
 -- locks: nothing

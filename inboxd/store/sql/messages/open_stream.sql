@@ -1,4 +1,4 @@
--- Open a stream of a source of messages: from now on, what readers before have in their hands is not stored any more.
+-- Open a stream of a source of messages: from now on, earlier readers can store nothing of it.
 -- parameters: $1 text source, $2 text stream, $3 uuid worker
 -- returns: position (null: nothing is stored), identity, begins (null: as the settings say), fence
 -- locks: its row, for which it waits while a page of it is stored

@@ -1,4 +1,4 @@
--- A worker tells of a source of messages that it reads, or would read.
+-- Report the state of a source of messages that a worker reads, or would read.
 -- parameters: $1 text source, $2 uuid worker, $3 text broker, $4 text state (reading, standby, paused, away, failing, lost),
 --             $5 text why it does not read (null: it does), $6 bigint lag (null: not known)
 -- returns: nothing

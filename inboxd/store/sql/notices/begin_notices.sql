@@ -1,7 +1,7 @@
--- Begin notices of causes that have none open, the first causes first; one whose cause was gone for a moment goes on.
+-- Begin notices of causes that have no open one, in their order; a notice whose cause was gone briefly goes on.
 -- parameters: arrays, one entry a cause: $1 text[] causes, $2 text[] kinds, $3 text[] subjects; $4 int most open notices
 -- returns: id, cause, kind, subject, began_at of each that begins
--- locks: the new rows, and those whose cause is back; two leaders wait for one another
+-- locks: the new rows, and those whose cause is back; two leaders wait for each other
 WITH found(cause, kind, subject, place) AS (
     SELECT * FROM unnest($1::text[], $2::text[], $3::text[]) WITH ORDINALITY
 ), back AS (

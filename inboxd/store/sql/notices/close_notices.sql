@@ -1,4 +1,4 @@
--- End open notices at once, whether their cause is there or not.
+-- End open notices at once, whether their causes exist or not.
 -- parameters: arrays, one entry a cause: $1 text[] causes, $2 text[] kinds, $3 text[] subjects
 -- returns: id, cause, kind, subject, began_at, ended_at of each that ends
 -- locks: the rows that change

@@ -1,6 +1,6 @@
--- End notices whose cause has not been there for a while; note since when the others' are gone.
--- parameters: arrays, one entry a cause that is there: $1 text[] causes, $2 text[] kinds, $3 text[] subjects;
---             $4 interval for how long a cause has to be gone
+-- End notices whose cause has been absent for a while; record for the others since when it is absent.
+-- parameters: arrays, one entry a present cause: $1 text[] causes, $2 text[] kinds, $3 text[] subjects;
+--             $4 interval for which a cause has to be absent
 -- returns: id, cause, kind, subject, began_at, ended_at of each that ends
 -- locks: the rows that change
 WITH gone AS (

@@ -1,4 +1,4 @@
--- Remove notices that ended long ago.
+-- Delete notices that ended 30 days ago.
 -- parameters: none
 -- returns: nothing
 -- locks: the rows

@@ -1,4 +1,4 @@
--- The breakers that do not let all calls pass: those that probe as well.
+-- The breakers that do not let all calls pass, including those that probe.
 -- parameters: none
 -- returns: name
 -- locks: nothing

@@ -1,4 +1,4 @@
--- Commands that do not run end as cancelled, in history, at once.
+-- Move commands that do not run into history as cancelled.
 -- parameters: $1 bigint[] ids
 -- returns: id of each row that did not run
 -- locks: the rows (held already)

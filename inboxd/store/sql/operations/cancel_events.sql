@@ -1,6 +1,6 @@
--- Events that nobody has processed end as cancelled, in history, at once.
+-- Move unprocessed events into history as cancelled.
 -- parameters: $1 bigint[] ids
--- returns: id of each row that was still to be processed
+-- returns: id of each row that was unprocessed
 -- locks: the rows (held already)
 WITH gone AS (
     DELETE FROM {schema}.events WHERE id = ANY ($1::bigint[]) AND status IN ('pending', 'waiting')

@@ -1,4 +1,4 @@
--- What an action on commands brings about for each of them, and what stands in its way: its batch, whose its unique key is.
+-- The consequences of an action for each of some commands, and obstacles: its batch, and another holder of its unique key.
 -- parameters: $1 bigint[] ids
 -- returns: id, batch_id, batch_kind, batch_name, held_by (the unsettled command with its unique key), ordered
 -- locks: nothing

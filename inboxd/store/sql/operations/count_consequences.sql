@@ -1,7 +1,7 @@
--- How many other rows an action on commands brings on: those that wait for one of them, and those that stand in line behind
--- one that holds its ordering key. Each is counted once, whichever of them it waits for; none of themselves is.
--- parameters: $1 bigint[] ids, $2 integer: count no further, $3 text[] queues whose dead letters hold no key, $4 text[]
---             queues that keep no order
+-- The number of other rows that an action on commands affects: those that wait for one of them, and those that stand in
+-- line behind one that holds its ordering key. Each is counted once, and the given commands are not counted.
+-- parameters: $1 bigint[] ids, $2 integer: where counting stops, $3 text[] queues whose dead letters hold no key,
+--             $4 text[] queues that keep no order
 -- returns: waiting, more_waiting (there may be more), behind, more_behind
 -- locks: nothing
 WITH own AS MATERIALIZED (

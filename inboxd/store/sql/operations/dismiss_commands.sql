@@ -1,4 +1,4 @@
--- Dead letters that shall not run again end as dismissed, in history.
+-- Move dead letters that must not run again into history as dismissed.
 -- parameters: $1 bigint[] ids
 -- returns: id of each row that was a dead letter
 -- locks: the rows (held already)

@@ -1,4 +1,4 @@
--- Another payload for a command that waits, and that no worker has had yet.
+-- Replace the payload of a command that waits and that no worker has run yet.
 -- parameters: $1 bigint id, $2 text payload
 -- returns: id; null for any other command
 -- locks: the row (held already)

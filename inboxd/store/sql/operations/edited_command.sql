@@ -1,4 +1,4 @@
--- What of a command may be edited while it waits.
+-- The editable fields of a waiting command.
 -- parameters: $1 bigint id
 -- returns: type, run_at, priority, queue
 -- locks: nothing

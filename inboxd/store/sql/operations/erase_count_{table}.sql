@@ -1,4 +1,4 @@
--- How many settled rows of a stretch of one partition are about somebody.
+-- The number of settled rows in a stretch of one partition that are about a subject.
 -- parameters: null for any: $1 text tenant, $2 text entity_type, $3 text entity_id; $4 and $5 timestamptz the
 --             partition's bounds, $6 and $7 tid from (included) and to (not)
 -- returns: rows, bodies

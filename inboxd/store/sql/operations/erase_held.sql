@@ -1,4 +1,4 @@
--- Take the events that are about somebody out of held receipts.
+-- Remove the events that are about a subject from held receipts.
 -- parameters: null for any: $1 text tenant, $2 text entity_type, $3 text entity_id; $4 uuid[] receipts
 -- returns: nothing
 -- locks: the rows

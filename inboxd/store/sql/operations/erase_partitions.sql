@@ -1,4 +1,4 @@
--- The partitions of a history, the oldest first, with their present size.
+-- The partitions of a history, oldest first, with their current size.
 -- parameters: $1 text the history's name
 -- returns: part, lower and upper (bounds of finished_at), pages
 -- locks: briefly, as every reader

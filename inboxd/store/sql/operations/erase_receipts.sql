@@ -1,4 +1,4 @@
--- Erase what receipts say: body, headers, address. Who sent them, when, and which events they brought stays.
+-- Erase the contents of receipts: body, headers, address. Source, time and event ids stay.
 -- parameters: $1 uuid[] receipts
 -- returns: nothing
 -- locks: the rows

@@ -1,8 +1,8 @@
--- Erase what settled rows say about somebody, in a stretch of one partition: payload, headers, result, progress,
--- errors, keys, and what names whom they are about. Ids, type, times, status and lineage stay.
+-- Erase the data of settled rows about a subject, in a stretch of one partition: payload, headers, result, progress,
+-- errors, keys, and the tenant or entity. Ids, type, times, status and lineage stay.
 -- parameters: null for any: $1 text tenant, $2 text entity_type, $3 text entity_id; $4 and $5 timestamptz the
---             partition's bounds, $6 and $7 tid from (included) and to (not); $8 jsonb what the errors say instead
--- returns: rows, bodies, receipts (uuid[]: those that the rows came in)
+--             partition's bounds, $6 and $7 tid from (included) and to (not); $8 jsonb that replaces the errors
+-- returns: rows, bodies, receipts (uuid[]: those in which the rows came)
 -- locks: the rows, their bodies
 WITH found AS MATERIALIZED (
     SELECT h.id, h.finished_at, h.body_id, h.body_at, h.origin_kind, h.causation_id FROM {schema}.{table}_history h

@@ -1,8 +1,8 @@
--- Dead letters as groups of equal failures: fingerprint and type, counted by an index alone; and of the
--- newest of each group what it says.
+-- Dead letters as groups of equal failures: fingerprint and type, counted by an index alone; with the error of the
+-- newest one of each group.
 -- parameters: $1 text fingerprint (null: all), $2 integer limit
--- returns: kind, fingerprint, type, count, first_at, last_at, first_id, last_id, error (of the newest); of the whole group,
---          as it was when it was archived, null if it never was: archived_at, archived_by, archived_because,
+-- returns: kind, fingerprint, type, count, first_at, last_at, first_id, last_id, error (of the newest); of the whole group
+--          at the time when it was archived, null if it was not: archived_at, archived_by, archived_because,
 --          archived_count, archived_last_id
 -- locks: nothing
 SELECT '{kind}' AS kind, g.fingerprint, g.type, g.count, f.updated_at AS first_at, l.updated_at AS last_at,

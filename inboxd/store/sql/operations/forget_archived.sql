@@ -1,4 +1,4 @@
--- Remove what is noted of archived failure groups that have no dead letter any more: one probe for each.
+-- Delete the records of archived failure groups that have no dead letters left: one probe for each.
 -- parameters: none
 -- returns: nothing
 -- locks: those rows

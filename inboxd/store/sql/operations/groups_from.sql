@@ -1,7 +1,7 @@
--- The failure groups whose names begin as given, as far as it takes to see whether there is just one: of
--- events and of commands the first from there on, and the one after each.
+-- The failure groups whose names begin as given, as far as needed to see whether there is only one: the first one of
+-- events and of commands from there on, and the one after each.
 -- parameters: $1 text beginning of a fingerprint
--- returns: fingerprint (it may begin otherwise, or be there twice)
+-- returns: fingerprint (may begin differently, or be returned twice)
 -- locks: nothing
 WITH first(fingerprint) AS MATERIALIZED (
     (SELECT fingerprint FROM {schema}.events

@@ -1,4 +1,4 @@
--- Take the buckets of the lines in which these events are, waiting for who has them: as hold_buckets.sql.
+-- Lock the buckets of the lines of these events, waiting for other holders: as hold_buckets.sql.
 -- parameters: $1 bigint[] ids, $2 uuid[] event_ids
 -- returns: a row for each bucket
 -- locks: those buckets, exclusively, until the transaction ends

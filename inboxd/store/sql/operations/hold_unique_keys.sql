@@ -1,5 +1,5 @@
--- Before commands are replayed: hold their unique keys, as senders do, so that the statement after this one sees whoever
--- has one by now.
+-- Before commands are replayed: lock their unique keys, as senders do, so that the next statement sees any command that has
+-- one of them by now.
 -- parameters: $1 bigint[] ids
 -- returns: nothing
 -- locks: the unique keys (advisory)

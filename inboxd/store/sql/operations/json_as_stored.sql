@@ -1,4 +1,4 @@
--- JSON that somebody typed, as text as it would be stored.
+-- JSON that a person typed, in the text form in which it would be stored.
 -- parameters: $1 text, $2 integer: the most bytes of a text
 -- returns: text (null: it is larger)
 -- locks: nothing

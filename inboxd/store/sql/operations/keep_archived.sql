@@ -1,4 +1,4 @@
--- Note that a failure group is archived, as it is now.
+-- Record that a failure group is archived, with its current state.
 -- parameters: $1 text kind, $2 text fingerprint, $3 text actor, $4 text reason (null: none), $5 bigint dead letters it has,
 --             $6 bigint the newest of them
 -- returns: nothing

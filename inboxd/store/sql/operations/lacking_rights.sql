@@ -1,7 +1,7 @@
--- What this role lacks of what something needs, each with the statement that grants it.
+-- The privileges that an operation needs and this role lacks, each with the statement that grants it.
 -- parameters: arrays, one entry a right: $1 text[] privileges, $2 text[] tables, or functions where the privilege is EXECUTE,
 --             $3 text[] columns, as "a, b" (null: the whole table)
--- returns: role, privilege, object, remedy (SQL); no row when nothing is missing
+-- returns: role, privilege, object, remedy (SQL); no row if none is missing
 -- locks: nothing
 SELECT quote_ident(current_user) AS role, needed.privilege, needed.object,
        format('GRANT %s%s ON %s{schema}.%I TO %I', needed.privilege, ' (' || needed.columns || ')',

@@ -1,4 +1,4 @@
--- What operators did, the newest first, among some of the newest entries.
+-- Audit entries, newest first, among some of the newest ones.
 -- parameters: each null for any: $1 text actor (a part of it), $2 text action (its first word or all of it), $3 text that
 --             the target contains, $4 timestamptz since, $5 bigint ids below; then $6 integer limit, $7 integer entries
 --             to look at

@@ -1,8 +1,8 @@
--- Hold commands that an operator acts on, so that their status does not change meanwhile. In the order that everybody
--- keeps (hold_in_order), so that nobody deadlocks. Who ends several calls hold_ending.sql first.
+-- Lock commands for an operator's action, so that their status does not change meanwhile. All code locks in this order
+-- (hold_in_order), against deadlocks. A caller that ends several commands calls hold_ending.sql first.
 -- parameters: $1 bigint[] ids, $2 uuid[] command_ids
--- returns: id, uuid, status, hot (it can be acted on), tenant, updated_at, ordered (it has an ordering key), begun (a worker
---          has had it)
+-- returns: id, uuid, status, hot (actions are possible), tenant, updated_at, ordered (it has an ordering key), begun (a
+--          worker has claimed it before)
 -- locks: the rows, FOR UPDATE
 SELECT id, command_id AS uuid, status, true AS hot, tenant, updated_at,
        ordering_key IS NOT NULL AS ordered, fence > 0 AS begun

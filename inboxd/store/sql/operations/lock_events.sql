@@ -1,7 +1,7 @@
--- Hold events that an operator acts on, so that their status does not change meanwhile. In the order of
--- ids, so that two operators do not deadlock.
+-- Lock events for an operator's action, so that their status does not change meanwhile; in the order of ids, so that two
+-- operators do not deadlock.
 -- parameters: $1 bigint[] ids, $2 uuid[] event_ids
--- returns: id, uuid, status, hot (it can be acted on), tenant, updated_at, topic, mode
+-- returns: id, uuid, status, hot (actions are possible), tenant, updated_at, topic, mode
 -- locks: the rows, FOR UPDATE
 SELECT id, event_id AS uuid, status, true AS hot, tenant, updated_at, topic, mode
   FROM {schema}.events

@@ -1,5 +1,5 @@
--- No bitmaps until the transaction ends: they read all that matches before the first row comes, and without
--- statistics a planner takes them for the first ten of a million as well.
+-- Until the transaction ends, no bitmap scans: they read all matches before they return the first row, and without
+-- statistics the planner chooses them even for the first ten of a million rows.
 -- parameters: none
 -- returns: nothing
 -- locks: nothing

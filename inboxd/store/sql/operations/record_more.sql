@@ -1,5 +1,5 @@
--- An action on many rows goes on: its line in the audit counts them all, in the transaction of each page.
--- parameters: $1 bigint id of the line, $2 bigint rows more
+-- Add the rows of one page of a bulk action to its audit entry, in the page's transaction.
+-- parameters: $1 bigint id of the entry, $2 bigint further rows
 -- returns: nothing
--- locks: the line
+-- locks: the entry
 UPDATE {schema}.audit SET count = count + $2 WHERE id = $1

@@ -1,4 +1,4 @@
--- Another payload for a command that this transaction has made as the replay of another.
+-- Replace the payload of a command that this transaction has inserted as a replay.
 -- parameters: $1 bigint id, $2 text payload
 -- returns: id; null for any other command
 -- locks: the row

@@ -1,4 +1,4 @@
--- Dead letters run again in their place, as if for the first time; what went wrong before stays listed.
+-- Dead letters run again in place, as if for the first time; earlier errors stay listed.
 -- An event is a fact: it is not written a second time.
 -- parameters: $1 bigint[] ids, $2 text actor, $3 text reason
 -- returns: old_id, new_id (the same) of each row that was a dead letter

@@ -1,4 +1,4 @@
--- Another priority for commands that have not begun: they move to another lane, and stand in it by their time.
+-- Set the priority of commands that have not begun: they move to another lane, in which run_at decides their position.
 -- parameters: $1 bigint[] ids, $2 smallint priority
 -- returns: id of each row that waits
 -- locks: the rows (held already)

@@ -1,4 +1,4 @@
--- Ask the workers that run these commands to cancel them; they learn it with their next heartbeat.
+-- Request cancellation of running commands; their workers are informed by their next heartbeat.
 -- parameters: $1 bigint[] ids
 -- returns: id of each row that runs
 -- locks: the rows (held already)

@@ -1,4 +1,4 @@
--- Another time for rows that have not begun; one that has passed means now, so that no cursor has passed it.
+-- Set the time of rows that have not begun; a past time means now, so that the row is not behind a cursor.
 -- parameters: $1 bigint[] ids, $2 timestamptz time
 -- returns: id of each row that waits
 -- locks: the rows (held already)

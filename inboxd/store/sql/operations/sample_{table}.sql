@@ -1,4 +1,4 @@
--- A few rows to look at before an action on many.
+-- A few rows that an operator sees before a bulk action.
 -- parameters: $1 bigint[] ids
 -- returns: id, type, lane (topic, queue), status, tenant, created_at, error (the newest, shortened)
 -- locks: nothing

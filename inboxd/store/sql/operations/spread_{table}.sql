@@ -1,9 +1,9 @@
--- How the dead letters of a group are spread: of the newest of each type, and of the first, how many each tenant, host and
--- release has, by each one's last attempt; and how many of the newest died in each hour of the last day.
--- parameters: $1 text fingerprint, $2 text[] its types, $3 integer of each the newest that are looked at, $4 integer the
---             first that are, $5 integer how many names of each are told
+-- How the dead letters of a group spread over tenants, hosts and releases, by their last attempts: the newest of each type,
+-- and the first of the group; and how many of the newest died in each hour of the last day.
+-- parameters: $1 text fingerprint, $2 text[] its types, $3 integer newest rows of each type to look at, $4 integer
+--             first rows to look at, $5 integer names of each kind to return
 -- returns: part (newest, first), what (tenant, host, release, rows; hour), name (null: none; of an hour: how many hours
---          ago it began, the running one is 0, and what clocks that were set back date later), count
+--          ago it began; the running one is 0, as are times in the future, from clocks that were set back), count
 -- locks: nothing
 WITH looked AS MATERIALIZED (
     SELECT 'newest' AS part, n.*

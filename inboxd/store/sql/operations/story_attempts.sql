@@ -1,8 +1,8 @@
--- When attempts of rows failed, and what the time is: of an unsettled row by its number, of a settled one by the time it
--- was settled at too, so that of history one day is asked.
+-- When attempts of rows failed, and the current time: unsettled rows are found by id, settled ones also by finished_at, so
+-- that one day of history is read.
 -- parameters: $1 text[] kinds, $2 bigint[] numbers, $3 timestamptz[] when each was settled (null: it is not)
--- returns: now, kind, id, failed (text[], as they were written; empty too where what is written of attempts may not be read);
---          one row without a kind, if there is none
+-- returns: now, kind, id, failed (text[], as they were written; empty too if the role may not read errors);
+--          one row without a kind if no row was found
 -- locks: nothing
 SELECT clock_timestamp() AS now, found.kind, found.id,
        ARRAY(SELECT left(each.value ->> 'at', 40)

@@ -1,10 +1,10 @@
--- What some rows created, and what is in their batches: of each the first few (what continues a batch, then
--- dead letters, running ones, replays, then the others), and how many there are by status. No row is looked at beyond a limit for each
--- parent, however many children it has; but what another topic's row of the same event created is passed over: that
--- row has the same uuid, and only the origin tells the two apart. Who gave only a causation id is a child of both.
+-- The children of rows and the members of their batches: of each the first few (members last; dead letters, running ones
+-- and replays before the others), and the numbers by status. At most $4 children per parent are looked at, except
+-- children of the same event's row in another topic: that row has the same uuid, and only the origin tells them apart. A
+-- row that has only a causation id is a child of both.
 -- parameters: $1 uuid[] parents, $2 bigint[] the batch that each is (null: none), $3 timestamptz when the
 --             first of them was made, $4 integer children looked at, $5 integer children returned,
---             $6 text[] and $7 bigint[] kind and number of each parent
+--             $6 text[] and $7 bigint[] kind and id of each parent
 -- returns: parent_kind, parent_id, looked (jsonb: status -> how many), and rows of the view story
 -- locks: nothing
 WITH running AS MATERIALIZED (

@@ -1,5 +1,5 @@
--- The rows of a story with this uuid or this number: of several with the same uuid (an id given again
--- after the first row was settled), the unsettled or newest one.
+-- The rows of a story with this uuid or this id: of several with the same uuid (which was used again after the first row
+-- was settled), the unsettled or newest one.
 -- parameters: $1 uuid (null: by number), $2 bigint number
 -- returns: rows of the view story
 -- locks: nothing

@@ -1,5 +1,5 @@
--- One row of a story, by its kind and number, if it was settled in a span or is not settled: of history that span's days
--- are read alone.
+-- One row of a story, by its kind and id, if it is unsettled or was settled in a span; only that span's days of history
+-- are read.
 -- parameters: $1 text kind, $2 bigint id, $3 and $4 timestamptz the span
 -- returns: a row of the view story, or none
 -- locks: nothing

@@ -1,4 +1,4 @@
--- How rows were replayed: as which new row, or in place.
+-- Replays of rows: as a new row, or in place.
 -- parameters: $1 text[] kinds, $2 bigint[] numbers: the rows; $3 integer replays at most of each
 -- returns: kind, old_id, new_id, at, actor, reason; the oldest first
 -- locks: nothing

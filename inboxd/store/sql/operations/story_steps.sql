@@ -1,4 +1,4 @@
--- The names that rows have as steps of a workflow.
+-- The names of rows that are steps of a workflow.
 -- parameters: $1 uuid[] rows
 -- returns: member (uuid), name
 -- locks: nothing

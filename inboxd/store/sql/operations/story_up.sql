@@ -1,6 +1,6 @@
--- From a row up to what it came from: its batch if it is a member of one, or else its direct parent. An event
--- that went to several topics has a row, with the same uuid, in each: the origin says which one it was. Who gave
--- only a causation id gets the unsettled or newest of them.
+-- A row's ancestors: the batch of a member, or else the direct parent. An event that went to several topics has a row with
+-- the same uuid in each: the origin tells which one is the parent. If a row has only a causation id, the unsettled or
+-- newest of them is returned.
 -- parameters: $1 text kind, $2 bigint id, $3 integer rows at most
 -- returns: rows of the view story, the given one first
 -- locks: nothing

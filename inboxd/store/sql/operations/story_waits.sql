@@ -1,4 +1,4 @@
--- What rows wait for: the other ends of their edges.
+-- The dependencies of rows: the other ends of their edges.
 -- parameters: $1 uuid[] rows, $2 integer edges at most
 -- returns: waiting (uuid), condition, kind, id, type, status
 -- locks: nothing

@@ -1,4 +1,4 @@
--- Is a body of a range needed by a living row, or by one in history that was settled late? In one
+-- Whether a body of a range is needed by an unsettled row, or by one in history that was settled late. In one
 -- statement: a row moves from one table to the other in one transaction, so one snapshot sees it.
 -- parameters: $1 timestamptz from, $2 timestamptz to (exclusive)
 -- returns: boolean

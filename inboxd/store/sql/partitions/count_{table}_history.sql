@@ -1,4 +1,4 @@
--- How many rows ended in a time.
+-- The number of rows that ended in a span.
 -- parameters: $1 timestamptz from, $2 timestamptz to (exclusive)
 -- returns: bigint
 -- locks: nothing

@@ -1,7 +1,7 @@
 -- The rows of some pages of a partition of history, to be copied out as jsonl.
 -- parameters: $1 timestamptz from, $2 timestamptz to (exclusive), $3 text first page, $4 text page behind the
---             last (tuple ids, such as (0,0)); times that are constants leave one partition to be read
--- returns: one JSON text a row; a payload that is stored apart is put back into its row
+--             last (tuple ids, such as (0,0)); the planner knows the times, so only one partition is read
+-- returns: one JSON text a row; a payload that is in bodies is put back into its row
 -- locks: nothing
 SELECT row_to_json(t) FROM (
 SELECT h.id, h.event_id, h.topic, h.mode, h.type, h.schema_version, h.source, h.ordering_key, h.dedup_key, h.tenant,

@@ -1,4 +1,4 @@
--- Make one index of a partition whose day is over.
+-- Make one index of a partition of a finished day.
 -- parameters: $1 text part, $2 text type, tenant or entity
 -- returns: whether it was made
 -- locks: the partition, against writers

@@ -1,4 +1,4 @@
--- Detach a partition, waiting for the lock for 50 ms at most.
+-- Detach a partition, waiting at most 50 ms for the lock.
 -- parameters: $1 text part
 -- returns: nothing
 -- locks: ACCESS EXCLUSIVE on the parent

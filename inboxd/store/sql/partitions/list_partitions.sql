@@ -1,13 +1,13 @@
 -- The partitions of history, bodies and receipts, oldest first: those that are attached, and those that are retired.
 -- parameters: $1 boolean with their sizes
--- returns: parent, part, low, high (its range), state (attached, pending: its detaching was interrupted,
+-- returns: parent, part, low, high (its range), state (attached, pending: its detach was interrupted,
 --          detached), owned (whether this login may detach it itself), age (seconds since its range
 --          ended), rows (an estimate; null: none yet), bytes (with indexes; null without sizes), empty (whether it
---          has no page; null without sizes), exported (rows in the file, null: none), retired (whether it is written down), trimmed (text[]: types that were
---          removed from it)
+--          has no page; null without sizes), exported (rows in the file, null: none), retired (whether it is recorded),
+--          trimmed (text[]: types that were removed from it)
 -- locks: nothing; one that is being dropped has no range, and is left out
--- Bounds are deparsed and read with regular expressions, most of what this costs: once for each partition.
--- The catalogue is read once for the rest, and not looked up for each of them.
+-- Most of the cost is that bounds are deparsed and read with regular expressions: once per partition.
+-- For the rest the catalogue is read once, instead of a lookup per partition.
 WITH relation AS MATERIALIZED (
     SELECT oid, relname, reltuples, relowner, relispartition FROM pg_class
      WHERE relnamespace = to_regnamespace('{schema}')

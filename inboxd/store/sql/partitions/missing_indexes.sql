@@ -1,4 +1,4 @@
--- The indexes that days of history which are over have not got yet, the newest day first.
+-- The missing indexes of finished days of history, newest day first.
 -- parameters: none
 -- returns: part, what (type, tenant or entity)
 -- locks: nothing

@@ -1,5 +1,5 @@
--- How many days ahead history, bodies and receipts have partitions, today counting as 0; -1: none for today.
--- A table of the right name that is detached, or whose detaching has begun, takes no rows: it does not count.
+-- The number of coming days for which history, bodies and receipts have partitions, today counting as 0; -1: none for
+-- today. A table with such a name that is detached, or whose detach has begun, accepts no rows and does not count.
 -- parameters: none
 -- returns: integer, the least of the four tables
 -- locks: nothing

@@ -1,4 +1,4 @@
--- Remove old lines of the audit; never what is younger than 30 days, nor the line of a
+-- Delete old audit entries; never entries that are younger than 30 days, nor that of a
 -- bulk action that has not ended.
 -- parameters: $1 interval age, $2 integer rows
 -- returns: how many were removed

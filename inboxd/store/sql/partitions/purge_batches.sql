@@ -1,6 +1,6 @@
--- Look at the next batches by number, and remove those that ended long ago with all that belongs to them.
--- Kept is one with a dead letter, one that something waits for, one that is not folded, and one within
--- another that is there still.
+-- Look at the next batches by id, and delete those that ended long ago, with their steps and edges.
+-- A batch is kept if it has a dead letter, if a row waits for it, if it has progress that is not folded, or if the batch
+-- around it still exists.
 -- parameters: $1 interval age, $2 bigint the number to go on from, $3 integer batches to look at
 -- returns: last (the number to go on from, null: all were looked at), removed
 -- locks: the batches that are removed, and their steps and edges

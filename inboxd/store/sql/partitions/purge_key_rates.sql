@@ -1,4 +1,4 @@
--- Forget ordering keys of which nothing has started for long.
+-- Delete ordering keys of which no command has started for long.
 -- parameters: $1 interval age, $2 integer rows
 -- returns: how many were removed
 -- locks: the rows

@@ -1,4 +1,4 @@
--- Remove old replays, whose rows are gone from history.
+-- Delete old replays, whose rows are gone from history.
 -- parameters: $1 interval age, $2 integer rows
 -- returns: how many were removed
 -- locks: the rows

@@ -1,6 +1,6 @@
--- Look at the deliveries with a chosen message id that nobody has looked at for a day, the oldest first, and forget those
--- that have been settled for a day: history tells of them. In one statement: a delivery moves in one transaction, so one
--- snapshot sees it.
+-- Look at the deliveries with a chosen message id that were not looked at for a day, oldest first, and delete the records
+-- of those that have been settled for a day: history has them. In one statement: a delivery moves in one transaction, so
+-- one snapshot sees it.
 -- parameters: $1 integer rows
 -- returns: looked (how many), removed
 -- locks: the rows

@@ -1,4 +1,4 @@
--- Write down that types were removed from a whole partition.
+-- Record that types were removed from a whole partition.
 -- parameters: $1 text part, $2 text[] types, $3 bigint rows removed, of all of them
 -- returns: nothing
 -- locks: the new rows

@@ -1,6 +1,6 @@
--- Write down that an attached partition is to go, before anything is done to it; not again what another leader
--- has dropped since this statement saw it: a name may still be found in the session's cache then, a size
--- is asked of the table itself.
+-- Record that an attached partition is to be removed, before that begins; but not again if another leader has dropped it
+-- since this statement read the catalogue: then the session's cache may still know the name, but the table has no
+-- size.
 -- parameters: $1 text part
 -- returns: nothing
 -- locks: the row

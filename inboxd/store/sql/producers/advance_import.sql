@@ -1,4 +1,4 @@
--- Note how far the import of a file has come, in the transaction that writes its lines.
+-- Record the progress of a file's import, in the transaction that writes its lines.
 -- parameters: $1 text kind (event, command), $2 text name, $3 bigint the line it is at, $4 bigint the line it comes to,
 --             $5 bigint new rows, $6 bigint lines left out, $7 boolean whether the file ends there
 -- returns: whether it was at that line

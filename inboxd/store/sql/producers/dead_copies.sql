@@ -1,4 +1,4 @@
--- The dead letters of one event: it may be one in each of its topics.
+-- The dead letters of one event, which has a row in each of its topics.
 -- parameters: $1 uuid event_id
 -- returns: id, topic
 -- locks: nothing

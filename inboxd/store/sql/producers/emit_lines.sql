@@ -1,6 +1,6 @@
--- Emit the events of some lines of a file, by the function that producers use.
+-- Emit the events of some lines of a file, by the producers' function.
 -- parameters: $1 text (a JSON array of objects)
--- returns: how many were written, how many are duplicates, and conflicts (dead letters, as their dedup key is another's)
+-- returns: the numbers of written events, of duplicates, and of conflicts (dead letters, since another has their dedup key)
 -- locks: the new rows
 SELECT count(*) FILTER (WHERE NOT duplicate) AS written, count(*) FILTER (WHERE duplicate) AS duplicates,
        count(*) FILTER (WHERE conflict) AS conflicts

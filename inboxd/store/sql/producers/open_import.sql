@@ -1,4 +1,4 @@
--- How far the import of a file has come; it begins one that nobody has begun.
+-- The progress of a file's import; a new import is begun.
 -- parameters: $1 text kind (event, command), $2 text name
 -- returns: lines, written, broken, finished_at
 -- locks: the import's row, if it is new

@@ -1,5 +1,5 @@
--- Plan the statements of this transaction as a producer's session does: what triggers run for each row, once.
+-- Plan this transaction's statements as a producer's session does: the statements of row triggers only once.
 -- parameters: none
--- returns: nothing of use
+-- returns: a row without meaning
 -- locks: nothing
 SELECT set_config('plan_cache_mode', 'auto', true), set_config('enable_seqscan', 'on', true)

@@ -1,4 +1,4 @@
--- Send one command, by the function that producers use.
+-- Send one command, by the producers' function.
 -- parameters: $1 text type, $2 text payload (JSON), $3 text queue, $4 uuid command_id, $5 integer schema
 --             version, $6 integer priority, $7 text tenant, $8 text entity_type, $9 text entity_id,
 --             $10 text correlation_id, $11 interval delay, $12 integer max_attempts, $13 text ordering_key,

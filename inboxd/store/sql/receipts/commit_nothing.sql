@@ -1,8 +1,8 @@
--- Commit next to nothing, as durably as a receipt: what shows that the database takes writes.
+-- Commit a minimal write, as durably as a receipt, which shows that the database accepts writes.
 -- parameters: none
--- returns: two values that say nothing
+-- returns: two values without meaning
 -- locks: nothing
--- The message is for readers of the log of changes; none of them knows its prefix. Without one nothing would be
+-- The message is for readers of the log of changes, none of which knows its prefix. Without it nothing would be
 -- flushed, and no standby waited for.
 SELECT CASE WHEN current_setting('synchronous_commit') IN ('off', 'local', 'remote_write')
             THEN set_config('synchronous_commit', 'on', true) END,

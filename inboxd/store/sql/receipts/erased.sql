@@ -1,4 +1,4 @@
--- Who was erased since then, for the drain of a spool.
+-- The subjects that were erased since then, for the drain of a spool.
 -- parameters: $1 text[] subjects, as the audit has them, $2 timestamptz since
 -- returns: subject, erased_at (the last time)
 -- locks: nothing

@@ -1,5 +1,5 @@
--- What became of events, in all their topics: how many rows have which status.
--- parameters: $1 uuid[] receipts, $2 uuid[] an event of each, $3 timestamptz[] before which that cannot have been settled
+-- The statuses of events, in all their topics: the number of rows with each status.
+-- parameters: $1 uuid[] receipts, $2 uuid[] an event of each, $3 timestamptz[] before which it cannot have been settled
 -- returns: receipt_id, status, count
 -- locks: nothing
 SELECT given.receipt_id, found.status, count(*) AS count

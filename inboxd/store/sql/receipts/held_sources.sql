@@ -1,7 +1,7 @@
--- The sources of which receipts are held, the one that waits the longest first.
+-- The sources with held receipts, the longest waiting one first.
 -- parameters: $1 integer receipts counted of each at most
--- returns: source, held_at (since when), receipts, paused (by an operator, or by the settings of a receiver that was
---          heard of within a day)
+-- returns: source, held_at (since when), receipts, paused (by an operator, or by the settings of a receiver with a
+--          heartbeat within a day)
 -- locks: nothing
 SELECT s.source, s.held_at,
        (SELECT count(*) FROM (SELECT FROM {schema}.held_receipts h WHERE h.source = s.source LIMIT $1) AS counted) AS receipts,

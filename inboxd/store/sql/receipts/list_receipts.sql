@@ -1,5 +1,5 @@
--- Receipts, the newest first: of a source or of all, a page.
--- parameters: $1 text source (null: any), $2 uuid the receipt behind which the page begins (null: the newest),
+-- A page of receipts, newest first, of one source or of all.
+-- parameters: $1 text source (null: any), $2 uuid the receipt after which the page begins (null: the newest),
 --             $3 integer receipts of the page
 -- returns: receipt_id, received_at, source, outcome, event_ids, body_bytes, has_body, content_type, address, key_id,
 --          held (whether its events wait)

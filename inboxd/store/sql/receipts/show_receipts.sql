@@ -1,4 +1,4 @@
--- Some receipts by their ids, also those of days that are gone, as far as they are kept.
+-- Some receipts by their ids, including kept ones of days that are gone.
 -- parameters: $1 uuid[] ids, $2 boolean with body and headers
 -- returns: as list_receipts, and body, headers
 -- locks: nothing

@@ -1,4 +1,4 @@
--- Forget receivers that have been silent for more than a week, so that the table stays small.
+-- Delete receivers that have been silent for more than a week, so that the table stays small.
 -- parameters: none
 -- returns: nothing (the command tag counts the rows)
 -- locks: the rows

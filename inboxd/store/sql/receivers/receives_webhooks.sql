@@ -2,5 +2,5 @@
 -- parameters: none
 -- returns: boolean
 -- locks: nothing
--- Rows of receivers that ended go only when another one has begun, so one is left of those that ever were.
+-- A receiver's row is deleted only after another has begun, so one of them always remains.
 SELECT EXISTS (SELECT FROM {schema}.receivers)

@@ -1,8 +1,8 @@
--- A receiver joins, or shows that it lives, and what it receives.
+-- Insert a receiver, or record its heartbeat, with its state.
 -- parameters: $1 uuid id, $2 text name, $3 integer number of the process under its supervisor (null: none),
 --             $4 text host, $5 integer pid, $6 text version, $7 text[] sources, $8 text[] those that its settings pause,
---             $9 text state (running, draining, stopped), $10 text[] sources that are spooled, $11 text what is wrong with
---             its spool (null: nothing)
+--             $9 text state (running, draining, stopped), $10 text[] sources that are spooled, $11 text the error of
+--             its spool (null: none)
 -- returns: nothing
 -- locks: its row
 INSERT INTO {schema}.receivers AS r

@@ -1,4 +1,4 @@
--- A command as a claim would bring it, unsettled or settled, whoever holds it.
+-- A command as a claim would return it, unsettled or settled, whether it is locked or not.
 -- Of several settled rows with the same command_id, the newest.
 -- parameters: $1 bigint id, $2 uuid command_id (one of them null)
 -- returns: as claim_commands.sql, lane = 0; status, settled; or no row

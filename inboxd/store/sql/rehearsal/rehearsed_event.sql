@@ -1,4 +1,4 @@
--- An event as a claim would bring it, unsettled or settled, whoever holds it.
+-- An event as a claim would return it, unsettled or settled, whether it is locked or not.
 -- Of several rows with the same event_id, a hot one before the newest settled one.
 -- parameters: $1 bigint id, $2 uuid event_id (one of them null)
 -- returns: as claim_events.sql, lane = 0; all_headers (JSON text, also where headers is null), status, settled,

@@ -1,4 +1,4 @@
--- As whom a rehearsal runs, and whether the server counts what it writes.
+-- The role of a rehearsal, and whether the server counts its writes.
 -- parameters: none
 -- returns: role, counts (boolean: track_counts)
 -- locks: nothing

@@ -1,4 +1,4 @@
--- Those of some commands that this transaction has written, with what the database made of them.
+-- The commands among these that this transaction has written, with the columns that the database filled in.
 -- parameters: $1 uuid[] command ids
 -- returns: uuid, lane (the queue), status, run_at
 -- locks: nothing

@@ -1,4 +1,4 @@
--- Those of some events that this transaction has written, a row for each topic; failed: a contradiction of a dedup key.
+-- The events among these that this transaction has written, a row for each topic; failed: a contradiction of a dedup key.
 -- parameters: $1 uuid[] event ids
 -- returns: uuid, lane (the topic), status, run_at
 -- locks: nothing

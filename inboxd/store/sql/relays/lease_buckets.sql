@@ -1,9 +1,9 @@
--- Lease buckets of relays' topics that nobody has leased, for a live worker: each with the next fence. What is in them
--- must be read by a later statement, as after try_buckets.sql.
+-- Lease free buckets of relays' topics for a live worker, each with the next fence. Their events must be read by a later
+-- statement, as after try_buckets.sql.
 -- FOR KEY SHARE on the worker's own row: this lease cannot commit after the worker was declared dead.
 -- parameters: $1 uuid worker, arrays, one entry a bucket: $2 text[] topics, $3 smallint[] buckets (none that the worker
---             knows it has: what it has without knowing is leased again); $4 integer: of those that are free, so many
--- returns: topic, bucket, fence of those that were leased
+--             knows it has: one that it has without knowing is leased again); $4 integer most buckets to lease
+-- returns: topic, bucket, fence of each leased one
 -- locks: the worker's row FOR KEY SHARE; the buckets, exclusively, until the transaction ends; the rows
 WITH alive AS MATERIALIZED (
     SELECT id FROM {schema}.workers WHERE id = $1::uuid AND state = 'running' FOR KEY SHARE

@@ -1,8 +1,8 @@
--- Begin a sample: bound the statements of this transaction, and tell what is known without counting.
--- parameters: $1 text time that a statement may take
+-- Begin a sample: set the time limit of this transaction's statements, and return numbers that need no counting.
+-- parameters: $1 text time limit of a statement
 -- returns: one row: at, events_written and commands_written (inserts as the server has counted them since its statistics
---          began: with those that were rolled back, and some seconds behind sessions that insert and then rest), workers
---          (living ones), events_running and commands_running (in their hands, as they last said)
+--          began: includes rolled-back ones, and lags some seconds behind sessions that insert and then rest), workers
+--          (living ones), events_running and commands_running (by their last heartbeats)
 -- locks: nothing
 SELECT now() AS at,
        pg_stat_get_tuples_inserted('{schema}.events'::regclass) AS events_written,

@@ -1,9 +1,9 @@
--- A lane over time, brought together step by step; steps in which nothing waited or was dead are left out.
+-- A lane over time, combined into steps; steps in which nothing waited or was dead are left out.
 -- parameters: $1 text kind, $2 text topic or queue, $3 text type (null: all; empty: lines of a topic),
 --             $4 timestamptz since, $5 timestamptz until (left out), $6 interval of a step
 -- returns: at (the beginning of the step), waiting, failed, oldest (seconds): the largest of the step
 -- locks: nothing
--- Each hour is one probe, from the oldest that there is on, however far back is asked for.
+-- Each hour is one probe, beginning with the oldest one in the table, whatever $4 is.
 SELECT date_bin($6::interval, minute.at, $4::timestamptz) AS at, max(minute.waiting) AS waiting,
        max(minute.failed) AS failed, max(minute.oldest) AS oldest
   FROM (SELECT hours.hour + make_interval(mins => t.m::integer - 1) AS at, sum(t.waiting) AS waiting,

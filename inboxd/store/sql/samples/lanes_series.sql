@@ -1,5 +1,5 @@
--- All lanes minute by minute, from the hour on in which a time is: for small charts beside each other.
--- parameters: $1 timestamptz since, within the last hours: each reads all lanes that samples have
+-- All lanes per minute, beginning with the hour of a time: for small charts beside each other.
+-- parameters: $1 timestamptz since, within the last hours: each hour has all sampled lanes
 -- returns: hour, kind, place, type, waiting, failed, oldest (integer[], an element a minute)
 -- locks: nothing
 SELECT hour, kind, place, type, waiting, failed, oldest

@@ -1,6 +1,6 @@
--- Remove old hours of lanes.
+-- Delete old hours of lanes.
 -- parameters: $1 interval age, $2 integer rows
--- returns: how many were removed
+-- returns: how many were deleted
 -- locks: the rows
 WITH gone AS (
     DELETE FROM {schema}.sampled_lanes

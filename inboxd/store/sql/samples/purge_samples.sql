@@ -1,6 +1,6 @@
--- Remove old samples.
+-- Delete old samples.
 -- parameters: $1 interval age, $2 integer rows
--- returns: how many were removed
+-- returns: how many were deleted
 -- locks: the rows
 WITH gone AS (
     DELETE FROM {schema}.samples

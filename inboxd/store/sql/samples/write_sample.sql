@@ -1,5 +1,5 @@
--- Write a sample, unless a newer one is there, or one that is hardly older: two leaders write no nonsense. After the
--- clock was set back, what was written in its future goes.
+-- Write a sample, unless a newer one exists, or one that is hardly older: two leaders do no harm. After the clock was set
+-- back, samples from its future are deleted.
 -- parameters: $1 timestamptz at, $2 interval by which it must be newer, $3 jsonb counts in full,
 --             $4 jsonb totals: an object with the columns of samples
 -- returns: of_minute (it is the first of its minute); no row: it was not written

@@ -1,4 +1,4 @@
--- Note a minute of lanes, in the rows of its hour.
+-- Write a minute of lanes into the rows of its hour.
 -- parameters: $1 timestamptz of the sample; arrays: $2 text[] kinds, $3 text[] places, $4 text[] types,
 --             $5 integer[] waiting, $6 integer[] failed, $7 integer[] seconds of the oldest
 -- returns: nothing

@@ -1,4 +1,4 @@
--- The functions that were made and are still there, by the text that was made last.
+-- The functions that were made and still exist, with the checksum of their last text.
 -- parameters: none
 -- returns: name, checksum
 -- locks: nothing

@@ -1,4 +1,4 @@
--- Until the transaction ends, let no name mean what somebody has put into a schema of this role's search path.
+-- Until the transaction ends, names without a schema cannot mean objects in this role's search path.
 -- parameters: none
 -- returns: the path
 -- locks: nothing

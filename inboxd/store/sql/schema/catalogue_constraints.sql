@@ -1,4 +1,4 @@
--- The constraints of the tables, NOT NULL left out (it stands with the column), partitions left out.
+-- The constraints of the tables, without NOT NULL (it stands with the column) and without partitions.
 -- parameters: none
 -- returns: name (with its table), text, body (null)
 -- locks: nothing

@@ -1,4 +1,4 @@
--- The functions, and a fingerprint of what each does.
+-- The functions, with a fingerprint of their bodies.
 -- parameters: none
 -- returns: name (with its arguments), text, body (MD5 of the source)
 -- locks: nothing

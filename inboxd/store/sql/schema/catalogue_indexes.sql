@@ -1,4 +1,4 @@
--- The indexes of the tables, those of partitions left out.
+-- The indexes of the tables, without those of partitions.
 -- parameters: none
 -- returns: name, text, body (null)
 -- locks: nothing

@@ -1,4 +1,4 @@
--- The tables: columns, defaults, settings of storage; partitions left out.
+-- The tables: columns, defaults, storage settings; without partitions.
 -- parameters: none
 -- returns: name, text (a line for each column, and one for the settings), body (null)
 -- locks: nothing

@@ -1,4 +1,4 @@
--- The triggers, those of partitions left out (they are copies), and whether each is switched on.
+-- The triggers, without those of partitions (which are copies), and whether each is enabled.
 -- parameters: none
 -- returns: name (with its table), text, body (null)
 -- locks: nothing

@@ -1,8 +1,8 @@
--- What a role lacks of what the daemon needs, each with the statement that grants it.
--- They are those that the worker's role is granted, by migrations/0002_roles.sql and its successors, and the functions' files.
--- Partitions are reached through their parents; what is made later is made by the schema's owner.
+-- The privileges that the daemon needs and a role lacks, each with the statement that grants it.
+-- The worker's role gets them from migrations/0002_roles.sql and its successors, and from the functions' files.
+-- Partitions are reached through their parents; the schema's owner makes later ones.
 -- parameters: $1 text role (null: this one), $2 text[] functions
--- returns: privilege, object, remedy (SQL); no row when nothing is missing
+-- returns: privilege, object, remedy (SQL); no row if none is missing
 -- locks: nothing
 WITH whose(role) AS (SELECT coalesce($1::name, current_user)
 ), needed(object, wanted) AS (VALUES
@@ -15,6 +15,7 @@ WITH whose(role) AS (SELECT coalesce($1::name, current_user)
     ('stats_days', 'SELECT INSERT UPDATE DELETE'), ('stats_tenants', 'SELECT INSERT UPDATE DELETE'),
     ('stats_tenant_hours', 'SELECT INSERT UPDATE DELETE'), ('stats_tenant_days', 'SELECT INSERT UPDATE DELETE'),
     ('batches', 'SELECT INSERT UPDATE DELETE'), ('batch_progress', 'SELECT INSERT UPDATE DELETE'),
+    ('batch_changes', 'SELECT INSERT UPDATE DELETE'), ('batch_totals', 'SELECT INSERT UPDATE DELETE'),
     ('dependencies', 'SELECT INSERT UPDATE DELETE'), ('steps', 'SELECT INSERT UPDATE DELETE'),
     ('replays', 'SELECT INSERT UPDATE DELETE'), ('story', 'SELECT'),
     ('dedup', 'SELECT UPDATE DELETE'), ('duplicates', 'SELECT UPDATE DELETE'),

@@ -1,7 +1,7 @@
--- What a role lacks of what viewers need, or operators, each with the statement that grants it: what their roles are granted
--- by migrations/0016_readers.sql and its successors, from the same lists, and by the functions' files.
+-- The privileges that viewers or operators need and a role lacks, each with the statement that grants it: those that their
+-- roles get from migrations/0016_readers.sql and its successors, from the same lists, and from the functions' files.
 -- parameters: $1 text role (null: this one), $2 text whose (viewer, operator), $3 text[] functions
--- returns: privilege, object, remedy (SQL); no row when nothing is missing
+-- returns: privilege, object, remedy (SQL); no row if none is missing
 -- locks: nothing
 WITH whose(role) AS (SELECT coalesce($1::name, current_user)
 ), read(name, from_viewers, from_operators) AS (VALUES
@@ -24,7 +24,8 @@ WITH whose(role) AS (SELECT coalesce($1::name, current_user)
     ('statement_days', '', ''), ('statement_lines', '', ''), ('statement_findings', '', ''), ('statement_settled', '', ''),
     ('statement_strays', '', ''), ('statement_trimmed', '', ''), ('statement_moves', '', ''),
     ('statement_duplicates', '', ''), ('statement_receipts', '', ''), ('statement_positions', '', ''),
-    ('archived_failures', '', ''), ('received_sources', '', ''), ('key_rates', '', '')
+    ('archived_failures', '', ''), ('received_sources', '', ''), ('key_rates', '', ''), ('batch_changes', '', ''),
+    ('batch_totals', '', '')
 ), written(name, privilege, columns) AS (VALUES
     ('events', 'UPDATE', 'status attempts crashes run_at updated_at'),
     ('commands', 'UPDATE', 'status attempts crashes cancel_requested run_at deadline priority updated_at'),

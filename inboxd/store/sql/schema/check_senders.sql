@@ -1,7 +1,7 @@
--- What a role lacks of what producers need, or receivers, each with the statement that grants it: what their roles are
--- granted by migrations/0002_roles.sql and 0006_receipts.sql, and by the functions' files.
+-- The privileges that producers or receivers need and a role lacks, each with the statement that grants it: those that
+-- their roles get from migrations/0002_roles.sql and 0006_receipts.sql, and from the functions' files.
 -- parameters: $1 text role (null: this one), $2 text whose (producer, receiver), $3 text[] functions
--- returns: privilege, object, remedy (SQL); no row when nothing is missing
+-- returns: privilege, object, remedy (SQL); no row if none is missing
 -- locks: nothing
 WITH whose(role) AS (SELECT coalesce($1::name, current_user)
 ), wanted(whose, name, privilege, columns) AS (VALUES

@@ -1,4 +1,4 @@
--- What the server is, and as whom it knows this session.
+-- The server's version and state, and this session's role.
 -- parameters: none
 -- returns: version (number), version_text, role, read_only (a standby, or a session that may not write)
 -- locks: nothing

@@ -1,4 +1,4 @@
--- The schema and its tables of what ran in it, before the first migration; nothing when they are there.
+-- Create the schema and its tables of what ran, before the first migration; do nothing if they exist.
 -- parameters: none
 -- returns: nothing
 -- locks: the new tables

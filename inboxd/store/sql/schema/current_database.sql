@@ -1,4 +1,4 @@
--- The database that this session is connected to.
+-- The database of this session.
 -- parameters: none
 -- returns: name
 -- locks: nothing

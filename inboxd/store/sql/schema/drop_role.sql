@@ -1,5 +1,5 @@
--- What takes one of the roles away: statements, since a role's name is no parameter. Rights that others granted to it
--- in this database go first, where there are any.
+-- SQL that drops one of the schema's roles: statements, since a role's name cannot be a parameter. Privileges that others
+-- granted to it in this database are dropped first, if there are any.
 -- parameters: $1 text role
 -- returns: statement (SQL)
 -- locks: nothing

@@ -1,4 +1,4 @@
--- Take inboxd's schema out of the database, with all that is in it.
+-- Drop inboxd's schema with its contents.
 -- parameters: none
 -- returns: nothing
 -- locks: all tables of the schema, until the transaction ends

@@ -1,6 +1,6 @@
--- What in the schema belongs to a role that could let this one run what it likes, as an owner of a function decides what that
--- does: to neither this role, nor a superuser, nor one of whose rights this role has, which a superuser has of all. What
--- pg_database_owner has (the schema public) is the database's owner's.
+-- Objects in the schema whose owner could run code as this role, as the owner of a function decides what it does: the owner
+-- is neither this role, nor a superuser, nor a role whose privileges this role has (a superuser has those of all).
+-- What pg_database_owner owns (the schema public) counts as the database owner's.
 -- parameters: none
 -- returns: kind, object, name (its owner); the schema first
 -- locks: nothing

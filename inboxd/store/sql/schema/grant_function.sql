@@ -1,4 +1,4 @@
--- What lets some roles call a function, and nobody else: statements, since a role's name is no parameter.
+-- SQL that lets only some roles call a function: statements, since a role's name cannot be a parameter.
 -- parameters: $1 text name, $2 text[] roles (operator, producer, receiver, viewer, worker)
 -- returns: statement (SQL)
 -- locks: nothing

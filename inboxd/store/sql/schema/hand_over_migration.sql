@@ -1,4 +1,4 @@
--- Hand the text of a plugin's migration to run_migration, in this transaction: a block has no parameters.
+-- Hand the text of a plugin's migration to run_migration, in this transaction: a DO block cannot have parameters.
 -- parameters: $1 text
 -- returns: the text
 -- locks: nothing

@@ -1,4 +1,4 @@
--- Is what was made of the functions written down in this schema? Not in one from before the first release.
+-- Whether this schema has a record of its functions; one from before the first release has none.
 -- parameters: none
 -- returns: boolean
 -- locks: nothing

@@ -1,4 +1,4 @@
--- Has inboxd ever migrated this schema?
+-- Whether inboxd has ever migrated this schema.
 -- parameters: none
 -- returns: boolean
 -- locks: nothing

@@ -1,4 +1,4 @@
--- Is there a record of plugins' migrations in this schema? Not in one from before them.
+-- Whether this schema has a record of plugins' migrations; older schemas have none.
 -- parameters: none
 -- returns: boolean
 -- locks: nothing

@@ -1,4 +1,4 @@
--- Let functions be made, in this transaction, before what they call is there.
+-- Let functions be made, in this transaction, before the functions that they call exist.
 -- parameters: none
 -- returns: off
 -- locks: nothing

@@ -1,4 +1,4 @@
--- One migrator at a time. The session's lock: it outlives the transaction of each migration.
+-- One migrator at a time. A session lock, since it must outlive the transaction of each migration.
 -- parameters: none
 -- returns: nothing
 -- locks: the advisory lock of migrations, until the session ends

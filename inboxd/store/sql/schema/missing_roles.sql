@@ -1,4 +1,4 @@
--- The roles that come with the schema and are not there: nobody had the right to create them, or a dump left them out.
+-- The roles that come with the schema and do not exist: the migrating role could not create them, or a dump omits them.
 -- parameters: none
 -- returns: name
 -- locks: nothing

@@ -1,7 +1,7 @@
--- The statement by which a membership that this role has gives it the rights of inboxd's role at once, where it gives
--- them now only after SET ROLE.
+-- The statement by which a membership that this role has gives it the privileges of inboxd's role at once, if it now gives
+-- them only after SET ROLE.
 -- parameters: $1 text whose (worker, operator, viewer)
--- returns: remedy (SQL); no row where this role inherits them, or is no member
+-- returns: remedy (SQL); no row if this role inherits them, or is not a member
 -- locks: nothing
 SELECT CASE WHEN current_setting('server_version_num')::integer >= 160000
             THEN format('GRANT %I TO %I WITH INHERIT TRUE;', role.rolname, me.rolname)

@@ -1,5 +1,5 @@
--- Functions of inboxd's that everybody may call, with the rights of the schema's owner; a dump that is restored where
--- the roles are missing leaves them so. Each with the statement that ends it.
+-- Functions of inboxd that PUBLIC may call, with the privileges of the schema's owner, as after restoring a dump where the
+-- roles are missing. Each with the statement that revokes this.
 -- parameters: none
 -- returns: name, remedy (SQL)
 -- locks: nothing

@@ -1,4 +1,4 @@
--- Who owns the schema, or a thing in it, where this role is neither it nor a member of it: those alone grant rights on it.
+-- The owners of the schema and its objects of which this role is not a member: only they can grant privileges on them.
 -- parameters: none
 -- returns: name
 -- locks: nothing

@@ -1,4 +1,4 @@
--- Note with which text a function was made, in its own transaction.
+-- Record with which text a function was made, in the transaction that makes it.
 -- parameters: $1 text name, $2 text checksum
 -- returns: nothing
 -- locks: its row

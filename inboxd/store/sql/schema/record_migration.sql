@@ -1,4 +1,4 @@
--- Note that a migration ran, in its own transaction.
+-- Record that a migration ran, in its own transaction.
 -- parameters: $1 integer version, $2 text name, $3 integer oldest code, $4 text checksum
 -- returns: nothing
 -- locks: the new row

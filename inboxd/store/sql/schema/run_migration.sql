@@ -1,5 +1,5 @@
--- Run what hand_over_migration gave. Inside a block the server refuses COMMIT and its like, so that a
--- plugin's migration and its record are one transaction, whatever the file says.
+-- Run the text from hand_over_migration. Inside a block the server refuses COMMIT and similar statements, so that a
+-- plugin's migration and its record are one transaction, whatever the file contains.
 -- parameters: none
 -- returns: nothing
 -- locks: what the plugin's statements lock

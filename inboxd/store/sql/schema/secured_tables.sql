@@ -1,11 +1,11 @@
--- Tables with row level security, and whom it hides rows from, without an error: who works here (this role, and inboxd's
--- roles, whose members log in) where it may touch the table, and the owner, as whom functions run.
+-- Tables with row level security, and the roles from which it hides rows without an error: this role and inboxd's roles
+-- (whose members log in), if they may use the table, and the owner, whose privileges functions have.
 -- It exempts superusers, roles with BYPASSRLS and, unless it is forced, the owner. A policy that lets a role do everything
 -- hides nothing from it, unless another one restricts that. Partitions are left out: they are reached through their
 -- tables, whose security counts.
 -- parameters: none
--- returns: name, remedy (SQL: what switches it off), from_me, from_owner (boolean), from_roles (text[]),
---          is_unknown (this role is exempt, and none of inboxd's is there)
+-- returns: name, remedy (SQL that switches it off), from_me, from_owner (boolean), from_roles (text[]),
+--          is_unknown (this role is exempt, and none of inboxd's roles exists)
 -- locks: nothing
 WITH known(oid, name, is_me) AS (
     SELECT oid, rolname::text, rolname = current_user FROM pg_roles

@@ -1,5 +1,5 @@
--- What depends on the schema and is not in it: views, foreign keys, defaults, triggers, functions of others, and what
--- is in no schema, such as publications, event triggers and extensions.
+-- Objects outside of the schema that depend on it: views, foreign keys, defaults, triggers, functions of others, and
+-- objects without a schema, such as publications, event triggers and extensions.
 -- parameters: none
 -- returns: described (as PostgreSQL describes it)
 -- locks: nothing

@@ -1,7 +1,7 @@
--- The roles that were made with the schema: who is a member, which other databases depend on them, and what of this
--- database, outside of the schema, is theirs.
+-- The roles that were made with the schema: their members, other databases that depend on them, and the objects of this
+-- database that they own outside of the schema.
 -- parameters: none
--- returns: role, members (text[]), databases (text[], others of this server), owned (text[], things outside the schema)
+-- returns: role, members (text[]), databases (text[], others of this server), owned (text[], objects outside of the schema)
 -- locks: nothing
 SELECT r.rolname::text AS role,
        ARRAY(SELECT DISTINCT m.rolname::text FROM pg_auth_members JOIN pg_roles m ON m.oid = member

@@ -1,6 +1,6 @@
--- The tables of the schema, and what else holds rows there, with about how many each has, its partitions included.
+-- The tables of the schema, and other objects with rows, with their estimated numbers of rows, including partitions.
 -- parameters: none
--- returns: name, rows (as the statistics have it; 0 where they have nothing)
+-- returns: name, rows (by the server's statistics; 0 without any)
 -- locks: nothing
 SELECT t.relname AS name,
        (greatest(t.reltuples, 0) + coalesce((SELECT sum(greatest(part.reltuples, 0)) FROM pg_inherits

@@ -1,4 +1,4 @@
--- How many events and commands are unsettled; the counts stop at a limit.
+-- The numbers of unsettled events and commands; the counts stop at a limit.
 -- parameters: $1 integer limit
 -- returns: events, commands
 -- locks: nothing

@@ -1,5 +1,5 @@
--- What this role may not read of all that operators look at. By a few columns that stand for the rest: who may read
--- some contents and not others is taken for one who may read none.
+-- The kinds of data that operators read and that this role may not read. Judged by a few columns: a role that may read only
+-- some contents counts as one that may read none.
 -- parameters: none
 -- returns: kind (content, secret)
 -- locks: nothing

@@ -1,4 +1,4 @@
--- Accept what does not add up of a day.
+-- Accept the findings of a day.
 -- parameters: $1 date day, $2 text source (null: of any), $3 text who
 -- returns: how many
 -- locks: the rows

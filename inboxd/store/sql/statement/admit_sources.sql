@@ -1,4 +1,4 @@
--- Let sources be told apart, as long as there is room. Two leaders at once may admit a few too many.
+-- Count sources separately, as long as there is room. Two leaders at once may admit a few too many.
 -- parameters: $1 text[] sources, $2 integer how many there may be
 -- returns: nothing
 -- locks: the new rows

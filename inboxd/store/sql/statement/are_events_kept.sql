@@ -1,4 +1,4 @@
--- Whether all days of events since then are there as they were: none has gone, or lost the rows of a type, because of its age.
+-- Whether all days of events since then are complete: none was removed, or has lost the rows of a type, because of its age.
 -- parameters: $1 timestamptz
 -- returns: boolean
 -- locks: briefly, as every reader

@@ -1,6 +1,6 @@
--- What nobody has accepted yet, by what it is; and how long ago the newest day ended that has a statement.
+-- Findings that no operator has accepted yet, by name; and the time since the newest day with a statement ended.
 -- parameters: none
--- returns: what (null: nothing is to be accepted), count, age (seconds; null: no day has one)
+-- returns: what (null: there are no such findings), count, age (seconds; null: no day has a statement)
 -- locks: nothing
 SELECT f.what, coalesce(f.count, 0) AS count, newest.age
   FROM (SELECT extract(epoch FROM now() - ((max(d.day) + 1)::timestamp AT TIME ZONE 'UTC'))::double precision AS age

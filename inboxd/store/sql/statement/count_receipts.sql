@@ -1,9 +1,9 @@
--- Count a stretch of receipts, and those that brought events of which none is there: neither unsettled, nor in history.
+-- Count a stretch of receipts, and those that brought events of which none exists: neither unsettled, nor in history.
 -- parameters: $1 and $2 timestamptz the partition's bounds, $3 and $4 tid from (included) and to (not); $5 boolean whether
 --             events are looked for
 -- returns: source, rows, duplicates (of them), strays (of them, those without events), example (receipt_id of one)
 -- locks: nothing
--- What is held still has no events yet. An event is settled after it came, by clocks that may differ.
+-- Held receipts have no events yet. An event is settled after its receipt came, by clocks that may differ.
 SELECT r.source, count(*) AS rows, count(*) FILTER (WHERE r.outcome = 'duplicate') AS duplicates,
        count(*) FILTER (WHERE r.is_stray) AS strays,
        (min(r.receipt_id::text) FILTER (WHERE r.is_stray))::uuid AS example

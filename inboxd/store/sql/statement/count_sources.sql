@@ -1,6 +1,6 @@
--- Count a stretch of settled events by the day on which they were written, their source, and what became of them.
+-- Count a stretch of settled events by the day on which they were written, their source, and their status.
 -- parameters: $1 and $2 timestamptz the partition's bounds, $3 and $4 tid from (included) and to (not)
--- returns: day, source, status (erased: what it said was), rows
+-- returns: day, source, status (erased: its contents were erased), rows
 -- locks: nothing
 SELECT (h.created_at AT TIME ZONE 'UTC')::date AS day, coalesce(h.source, '') AS source,
        CASE WHEN {schema}.is_erased(h.errors) THEN 'erased' ELSE h.status END AS status, count(*) AS rows

@@ -1,4 +1,4 @@
--- What days had when they were closed.
+-- The counts of days when they were closed.
 -- parameters: none
 -- returns: day, source, counted
 -- locks: nothing

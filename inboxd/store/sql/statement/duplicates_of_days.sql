@@ -1,4 +1,4 @@
--- What was sent again.
+-- The counts of duplicates.
 -- parameters: none
 -- returns: day, source, rows
 -- locks: nothing

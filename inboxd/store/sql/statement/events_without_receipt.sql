@@ -1,8 +1,8 @@
--- Events of a stretch of history whose receipt is not there, though receipts of its time are kept.
+-- Events of a stretch of history whose receipt is missing, though receipts of its time are kept.
 -- parameters: $1 and $2 timestamptz the partition's bounds, $3 and $4 tid from (included) and to (not)
 -- returns: day (on which they were written), source, rows, example (event_id of one)
 -- locks: nothing
--- A day of receipts may go meanwhile: the oldest one is not asked.
+-- The oldest day of receipts is left out, since it may be removed meanwhile.
 SELECT (h.created_at AT TIME ZONE 'UTC')::date AS day, coalesce(h.source, '') AS source, count(*) AS rows,
        min(h.event_id::text)::uuid AS example
   FROM {schema}.events_history h

@@ -1,4 +1,4 @@
--- Count what was sent again, by day and source.
+-- Count duplicates, by day and source.
 -- parameters: arrays: $1 double precision[] seconds ago, $2 text[] sources
 -- returns: nothing
 -- locks: the rows

@@ -1,4 +1,4 @@
--- Keep up to where streams of messages are stored now.
+-- Record the current positions of streams of messages.
 -- parameters: none
 -- returns: nothing
 -- locks: the rows

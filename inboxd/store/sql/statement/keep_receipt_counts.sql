@@ -1,4 +1,4 @@
--- Keep how many receipts a day has, and the most that it ever had.
+-- Record how many receipts a day has, and the most that it ever had.
 -- parameters: $1 date day; arrays: $2 text[] sources, $3 bigint[] receipts, $4 bigint[] duplicates among them
 -- returns: nothing
 -- locks: the rows

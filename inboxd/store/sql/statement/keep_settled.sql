@@ -1,4 +1,4 @@
--- Keep what a partition of history has of each day, in place of what was kept of it before.
+-- Replace the counts of a partition of history, by day.
 -- parameters: $1 text part; arrays: $2 date[] days, $3 text[] sources, $4 text[] statuses, $5 bigint[] rows
 -- returns: nothing
 -- locks: the rows

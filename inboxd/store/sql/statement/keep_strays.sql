@@ -1,4 +1,4 @@
--- Keep what a partition has without its counterpart, in place of what was kept of it before.
+-- Replace the counts of a partition's rows that lack their counterpart.
 -- parameters: $1 text part; arrays: $2 date[] days, $3 text[] sources, $4 text[] what, $5 bigint[] rows, $6 uuid[] examples
 -- returns: nothing
 -- locks: the rows

@@ -1,4 +1,4 @@
--- When and in which database statements were looked at last; and which one this is.
+-- When and in which database statements were last checked; and the current database.
 -- parameters: none
 -- returns: checked_at, was, was_timeline (null: never), database, timeline
 -- locks: nothing

@@ -1,4 +1,4 @@
--- The sources that are told apart.
+-- The sources that are counted separately.
 -- parameters: none
 -- returns: source
 -- locks: nothing

@@ -1,4 +1,4 @@
--- By how many rows events became more or fewer when they went to other topics.
+-- By how many rows events became more or fewer when an intake moved them to other topics.
 -- parameters: none
 -- returns: day, source, rows
 -- locks: nothing

@@ -1,5 +1,5 @@
--- Note that statements were looked at, and in which database.
--- parameters: $1 timestamptz, $2 text database, $3 bigint timeline (both as the function state_of_database tells them)
+-- Record that statements were checked, and in which database.
+-- parameters: $1 timestamptz, $2 text database, $3 bigint timeline (both as the function state_of_database returns them)
 -- returns: nothing
 -- locks: the row
 INSERT INTO {schema}.statement_checks (checked_at, database, timeline) VALUES ($1, $2, $3)

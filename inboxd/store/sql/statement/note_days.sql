@@ -1,5 +1,5 @@
--- Note the days that are over, for an hour, since the last one that was noted; at the first time, yesterday. A day whose transactions are
--- of another server's counting is noted anew: a backup was restored since.
+-- Record the days that ended at least an hour ago, since the last recorded one; at first only yesterday. An open day whose
+-- horizon is above this server's transaction ids is recorded again: a backup was restored since.
 -- parameters: none
 -- returns: nothing
 -- locks: the new rows

@@ -1,4 +1,4 @@
--- Unsettled events by the day on which they were written and by their source, a page of them.
+-- A page of unsettled events, counted by the day on which they were written, and by source.
 -- parameters: $1 bigint the id to go on from, $2 integer rows
 -- returns: last (the id to go on from), day, source, status (dead, open), rows; no row: there are no more
 -- locks: nothing

@@ -1,6 +1,6 @@
--- Days of events and receipts that are to be counted for the daily statement: those that never were, with their sources; then
--- those that got or lost rows, or became smaller, since they were; then the one that was counted longest ago.
--- parameters: $1 interval: how long a count is believed, $2 integer partitions
+-- Days of events and receipts that must be counted for the daily statement: first those without a count by source; then
+-- those that got or lost rows, or became smaller, since their count; then the one that was counted longest ago.
+-- parameters: $1 interval: the most age of a count, $2 integer partitions
 -- returns: parent, part, low, high (its range), pages, over (true)
 -- locks: briefly, as every reader
 WITH days AS MATERIALIZED (

@@ -1,5 +1,5 @@
--- Streams of messages that are stored less far than when that was looked at last, though nobody reset them since.
--- parameters: $1 timestamptz when it was looked at last
+-- Streams of messages whose stored position is lower than at the last check, though no operator has reset them since.
+-- parameters: $1 timestamptz the time of the last check
 -- returns: source, stream, was, position (null: nothing of it is stored)
 -- locks: nothing
 SELECT o.source, o.stream, o.position AS was, n.position

@@ -1,6 +1,6 @@
--- Remove the oldest statement, with all that it was made of, if it is as old as that.
+-- Delete the oldest statement, with the counts from which it was made, if it is older than $1.
 -- parameters: $1 interval age
--- returns: how many were removed: 1, or 0
+-- returns: how many were deleted: 1, or 0
 -- locks: the rows
 WITH oldest AS MATERIALIZED (
     SELECT day FROM {schema}.statement_days

@@ -1,4 +1,4 @@
--- What days have, or had, in history; but not in these partitions.
+-- The counts of days in history, including past ones; without these partitions.
 -- parameters: $1 text[] partitions
 -- returns: day, source, status, rows
 -- locks: nothing

@@ -1,4 +1,4 @@
--- What does not add up of a day; and of other days, what nobody has accepted.
+-- The findings of a day; and those of other days that no operator has accepted.
 -- parameters: $1 date day (null: of none), $2 text source (null: of any), $3 integer limit
 -- returns: day, source, what, rows, detail, found_at, accepted_at, accepted_by
 -- locks: nothing

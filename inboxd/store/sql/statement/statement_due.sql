@@ -1,8 +1,9 @@
--- What there is to do for the daily statement.
+-- The pending work for the daily statement.
 -- parameters: none
--- returns: now, today (UTC; the day that is not over for an hour), is_counted (all days that are over have a census with sources), closable (date[]: they are over, and
---          so are the transactions that may have written to them), closed (date[]), checked_at (null: never), counted_at (when a
---          day of events or receipts was counted last; null: never)
+-- returns: now, today (UTC; the first day that did not end at least an hour ago), is_counted (all finished days have a
+--          census with sources), closable (date[]: finished, and so are the transactions that may have written to them),
+--          closed (date[]), checked_at (null: never), counted_at (when a day of events or receipts was last counted;
+--          null: never)
 -- locks: briefly, as every reader
 SELECT now() AS now, ((now() - interval '1 hour') AT TIME ZONE 'UTC')::date AS today,
        NOT EXISTS (

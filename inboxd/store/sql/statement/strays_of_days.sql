@@ -1,4 +1,4 @@
--- What has no counterpart, of all partitions together.
+-- The rows without their counterpart, over all partitions.
 -- parameters: none
 -- returns: day, source, what, rows, example
 -- locks: nothing

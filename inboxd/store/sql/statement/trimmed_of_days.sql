@@ -1,4 +1,4 @@
--- What was removed from history because of the age that its type may have.
+-- The counts of rows that were removed from history because of their type's age.
 -- parameters: none
 -- returns: day, source, status, rows
 -- locks: nothing

@@ -1,7 +1,7 @@
--- Write what does not add up; what was found before and holds no more is removed, but for what happened once. What is found
--- again as it was stays accepted.
--- parameters: arrays: $1 date[] days, $2 text[] sources, $3 text[] what, $4 bigint[] rows, $5 text[] details; $6 text[] what
---             happens once
+-- Write the findings; earlier ones that no longer hold are removed, except those of a moment. One that is found again
+-- unchanged stays accepted.
+-- parameters: arrays: $1 date[] days, $2 text[] sources, $3 text[] what, $4 bigint[] rows, $5 text[] details; $6 text[] the
+--             names of findings of a moment
 -- returns: nothing
 -- locks: the rows
 WITH gone AS (

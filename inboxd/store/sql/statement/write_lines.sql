@@ -1,5 +1,5 @@
--- Write the statement of days that are closed, or are closed with it.
--- parameters: $1 date[] days that are closed with it; arrays: $2 date[] days, $3 text[] sources, bigint[] $4 counted,
+-- Write the statements of closed days, and close some days.
+-- parameters: $1 date[] days to close; arrays: $2 date[] days, $3 text[] sources, bigint[] $4 counted,
 --             $5 received, $6 duplicates, $7 succeeded, $8 dead, $9 dismissed, $10 cancelled, $11 erased, $12 open
 -- returns: nothing
 -- locks: the rows

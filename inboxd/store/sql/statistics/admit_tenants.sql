@@ -1,8 +1,8 @@
--- Let tenants be counted by name, as long as there is room; those that are remember that they were seen today. Two
+-- Count tenants by name, as long as there is room; tenants that are counted already are marked as seen today. Two
 -- workers at once may admit a few too many.
 -- parameters: $1 text[] tenants, $2 integer how many there may be
 -- returns: nothing
--- locks: the rows that are new, or of which nobody has remembered it today
+-- locks: the rows that are new, or were not marked today
 WITH room AS MATERIALIZED (
     SELECT greatest(0, $2 - count(*)) AS places FROM {schema}.stats_tenants
 ), coming AS MATERIALIZED (

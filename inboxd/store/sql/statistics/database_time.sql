@@ -1,4 +1,4 @@
--- What time it is, for windows that end now.
+-- The current time, for spans that end now.
 -- parameters: none
 -- returns: now
 -- locks: nothing

@@ -1,9 +1,9 @@
--- How many executions there were in a span, step by step: of events and of commands, and of the lanes and types that are
--- named. All others are there together, without a name.
--- parameters: $1 timestamptz from, $2 timestamptz up to, which is not in it, $3 text[] kinds and $4 text[] names of lanes,
+-- The numbers of executions in a span, step by step: of events and of commands, and of the named lanes and types. The
+-- other lanes and types are one row each, without a name.
+-- parameters: $1 timestamptz from, $2 timestamptz to (exclusive), $3 text[] kinds and $4 text[] names of lanes,
 --             $5 text[] kinds and $6 text[] names of types
--- returns: at, kind, what (kind, lane or type), name (null: of the kind; and the others), executions, ended (of them, those
---          after which a row was done with)
+-- returns: at, kind, what (kind, lane or type), name (null: of the kind; and the others), executions, ended (those of
+--          them that ended their row)
 -- locks: nothing
 WITH lane(kind, name) AS MATERIALIZED (SELECT * FROM unnest($3::text[], $4::text[])),
      type(kind, name) AS MATERIALIZED (SELECT * FROM unnest($5::text[], $6::text[])),

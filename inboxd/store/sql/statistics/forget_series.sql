@@ -1,7 +1,7 @@
--- Look at the next numbers of what is counted apart, and take away those of which nothing is counted any more. Tenants have
--- the same counts once more, which go by the same ages: their tables have no index by number, and are not asked.
--- parameters: $1 integer the number to go on from, $2 integer numbers to look at
--- returns: last (the number to go on from, null: all were looked at), removed
+-- Look at the next series, and delete those without counts. Statistics of tenants have the same series and the same ages:
+-- their tables have no index by series, and are not read.
+-- parameters: $1 integer the id to go on from, $2 integer series to look at
+-- returns: last (the id to go on from, null: all were looked at), removed
 -- locks: the rows that are removed
 WITH looked AS MATERIALIZED (
     SELECT id FROM {schema}.stats_series WHERE id > $1 ORDER BY id LIMIT $2

@@ -1,4 +1,4 @@
--- Make room for other tenants: those that were not seen for a month are counted by name no more. What was counted stays.
+-- Make room for other tenants: those that were not seen for a month are no longer counted by name. Their counts stay.
 -- parameters: none
 -- returns: nothing
 -- locks: the rows

@@ -1,5 +1,5 @@
--- Hold the oldest of what workers wrote down, to roll it up in the same transaction. What is young is left, so that a
--- minute is mostly there when it is rolled up, and is written once; it counts all the same if it comes later.
+-- Lock the oldest rows that workers wrote, to roll them up in the same transaction. Young rows are left, so that a minute
+-- is mostly complete when it is rolled up, and is written once; later rows count all the same.
 -- parameters: $1 integer rows, $2 interval since the beginning of its minute
 -- returns: id
 -- locks: the rows; those that another leader holds are skipped

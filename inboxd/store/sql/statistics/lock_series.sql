@@ -1,5 +1,5 @@
--- Until the transaction ends, nobody else gives numbers to what is counted apart, or takes them away.
+-- Until the transaction ends, no other transaction adds or deletes series.
 -- parameters: none
--- returns: nothing that is of use
--- locks: the numbers of the series; another leader waits
+-- returns: a row without meaning
+-- locks: adding and deleting series (advisory); another leader waits
 SELECT pg_advisory_xact_lock(hashtext('{schema}.stats_series'))

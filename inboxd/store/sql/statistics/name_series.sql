@@ -1,5 +1,5 @@
--- Give a number to what is counted for the first time.
--- parameters: $1 bigint[] ids of what workers wrote down
+-- Add the series that are counted for the first time.
+-- parameters: $1 bigint[] ids of rows that workers wrote
 -- returns: nothing
 -- locks: the rows that are new, until the transaction ends: another leader with the same ones waits
 INSERT INTO {schema}.stats_series (kind, lane, type, outcome, after)

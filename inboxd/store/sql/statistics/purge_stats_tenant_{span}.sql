@@ -1,6 +1,6 @@
--- Remove old statistics of tenants, of {span}.
+-- Delete old statistics of tenants, of {span}.
 -- parameters: $1 interval age, $2 integer rows
--- returns: how many were removed
+-- returns: how many were deleted
 -- locks: the rows
 WITH gone AS (
     DELETE FROM {schema}.stats_tenant_{span}

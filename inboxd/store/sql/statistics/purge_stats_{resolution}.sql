@@ -1,6 +1,6 @@
--- Remove old statistics of {resolution}.
+-- Delete old statistics of {resolution}.
 -- parameters: $1 interval age, $2 integer rows
--- returns: how many were removed
+-- returns: how many were deleted
 -- locks: the rows
 WITH gone AS (
     DELETE FROM {schema}.stats_{resolution}

@@ -1,11 +1,11 @@
--- What was counted of one tenant in a span of {span}: as read_{span}, and found by the tenant.
--- parameters: $1 text tenant, $2 timestamptz from, $3 timestamptz up to, which is not in it, $4 text kind, $5 text lane,
---             $6 text type (each null: all), $7 text[] what is told apart (at, kind, lane, type)
--- returns: at, kind, lane, type (each null if it is not told apart), outcome, after, {statistics}
+-- The counts of one tenant in a span of {span}: as read_{span}, but found by the tenant.
+-- parameters: $1 text tenant, $2 timestamptz from, $3 timestamptz to (exclusive), $4 text kind, $5 text lane,
+--             $6 text type (each null: all), $7 text[] the columns to group by (at, kind, lane, type)
+-- returns: at, kind, lane, type (each null if it is not grouped by), outcome, after, {statistics}
 -- locks: nothing
--- Names are read once: looked up for each row, they would cost more than all the rest.
--- They are filtered once they are joined: of filtered names the planner expects next to none, and it would compare each
--- row with each of them.
+-- The names of series are read once: a lookup per row would cost more than everything else.
+-- They are filtered after the join: before it, the planner would expect next to no rows, and compare each row with each
+-- name.
 WITH names AS MATERIALIZED (SELECT * FROM {schema}.stats_series), counted AS (
     SELECT named.kind, named.lane, named.type, named.outcome, named.after, named.at, {statistics}
       FROM (SELECT * FROM (SELECT * FROM {schema}.stats_tenant_{span} r

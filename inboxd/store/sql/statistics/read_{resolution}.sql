@@ -1,14 +1,14 @@
--- What was counted in a span of {resolution}, of all workers, with what is not rolled up yet. The rows of one type are
--- found by its series; of all types by their time, in the order in which they lie: each has one index that
--- serves.
--- parameters: $1 timestamptz from, $2 timestamptz up to, which is not in it, $3 text kind, $4 text lane, $5 text type
---             (each null: all), $6 text[] what is told apart (at, kind, lane, type); the rest is added up
--- returns: at, kind, lane, type (each null if it is not told apart), outcome, after, {statistics}; what was not
---          measured is null
+-- The counts of all workers in a span of {resolution}, including those that are not rolled up yet. For one type,
+-- they are found by its series; for all types, by their time, in the order in which they are stored: each of the two
+-- has its index.
+-- parameters: $1 timestamptz from, $2 timestamptz to (exclusive), $3 text kind, $4 text lane, $5 text type
+--             (each null: all), $6 text[] the columns to group by (at, kind, lane, type); counts are summed over the others
+-- returns: at, kind, lane, type (each null if it is not grouped by), outcome, after, {statistics}; values that were
+--          not measured are null
 -- locks: nothing
--- Names are read once: looked up for each row, they would cost more than all the rest.
--- They are filtered once they are joined: of filtered names the planner expects next to none, and it would compare each
--- row with each of them.
+-- The names of series are read once: a lookup per row would cost more than everything else.
+-- They are filtered after the join: before it, the planner would expect next to no rows, and compare each row with each
+-- name.
 WITH names AS MATERIALIZED (SELECT * FROM {schema}.stats_series), counted AS (
     SELECT s.kind, s.lane, s.type, s.outcome, s.after, one.at, {statistics}
       FROM {schema}.stats_series s

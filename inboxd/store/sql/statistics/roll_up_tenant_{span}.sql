@@ -1,6 +1,6 @@
--- Add what workers wrote down of tenants to their {span}: as roll_up_{span}.
--- What was written down is read first, whatever the statistics say: the other way round, each series would look for it.
--- parameters: $1 bigint[] ids of what workers wrote down
+-- Add the rows that workers wrote about tenants to their {span}: as roll_up_{span}.
+-- The written rows are read first, whatever the statistics say: the other way round, each series would search them.
+-- parameters: $1 bigint[] ids of rows that workers wrote
 -- returns: nothing
 -- locks: the {span}
 INSERT INTO {schema}.stats_tenant_{span} AS old (tenant, at, series, {statistics})

@@ -1,7 +1,7 @@
--- Add what workers wrote down to the {resolution}, where all workers are one. Rows of theirs that are removed in the
--- same transaction are added once, whenever they come.
--- What was written down is read first, whatever the statistics say: the other way round, each series would look for it.
--- parameters: $1 bigint[] ids of what workers wrote down
+-- Add the rows that workers wrote to the {resolution}, over all workers. Rows that are deleted in the same transaction are
+-- added exactly once, however late they come.
+-- The written rows are read first, whatever the statistics say: the other way round, each series would search them.
+-- parameters: $1 bigint[] ids of rows that workers wrote
 -- returns: nothing
 -- locks: the {resolution}
 INSERT INTO {schema}.stats_{resolution} AS old (at, series, {statistics})

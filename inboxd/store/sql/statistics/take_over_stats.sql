@@ -1,5 +1,5 @@
--- Take over rows that code of before has written to `stats`, the newest ones first. What that code counted twice, once
--- more as what followed a failure, is moved from one row to the other: added here, and taken off there.
+-- Take over rows that older code has written to `stats`, newest first. Executions that followed a failure, which that code
+-- counted in two rows, are moved: added to the one, and subtracted from the other.
 -- parameters: $1 integer rows
 -- returns: how many were taken over
 -- locks: the rows; an older worker that adds to one waits, and inserts it again

@@ -1,4 +1,4 @@
--- Write down what a worker counted since it last wrote. The minute is the database's: it is told how long ago.
+-- Write a worker's counts since its last write. The minute is by the database's clock: the worker gives seconds ago.
 -- parameters: arrays, an element a row: $1 double precision[] seconds ago, $2 text[] kinds, $3 text[] lanes, $4 text[]
 --             types, $5 text[] outcomes, $6 text[] what they followed, $7 text[] tenants, $8 bigint[] counts; of the
 --             runs $9 double precision[] totals, $10 double precision[] maxima, $11 text[] histograms, each a literal of

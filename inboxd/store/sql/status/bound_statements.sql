@@ -1,4 +1,4 @@
--- Let the statements of this transaction take so long and no longer.
+-- Set the time limit of this transaction's statements.
 -- parameters: $1 text time (with its unit)
 -- returns: one row
 -- locks: nothing

@@ -1,12 +1,13 @@
--- What is unsettled of the commands, lane by lane, counted no further than a limit: a lane of a million rows costs
--- what a lane of ten thousand costs. Lanes, failed types and what waits are found by loose index scans, and counted
--- from their first row on, the due ones first: what is dead before it, under a held snapshot, is passed once. Running
--- rows and suspects (crashes > 0) are few, and have an index of their own.
--- parameters: $1 integer limit of each count, $2 integer limit of the dead letters of each type: each of them is read, for its queue
+-- The unsettled commands, lane by lane; each count stops at a limit, so that a lane of a million rows costs as much as a
+-- lane of ten thousand. Loose index scans find lanes, failed types and waiting rows, which are counted from their first
+-- row on, due ones first: dead entries before it, under a held snapshot, are passed once. Running rows and suspects
+-- (crashes > 0) are few, and have their own indexes.
+-- parameters: $1 integer limit of each count, $2 integer limit of the dead letters of each type: each of them is read, for
+--             its queue
 -- returns: queue, type, priority (text; empty where rows are not counted by it), state (pending; suspect; in_line:
 --          in the line of an ordering key; again: it holds its line and waits to run again; unmet: it waits for
 --          other rows; running; failed), rows, due, oldest (seconds that the oldest due row has waited; null: none is
---          due), paused (what is due), breaker (that they need and that is open; null: none)
+--          due), paused (the due rows are), breaker (an open one that they need; null: none)
 -- locks: nothing
 WITH RECURSIVE lane(queue, type, priority, run_at, id) AS (
     (SELECT queue, type, priority, run_at, id FROM {schema}.commands

@@ -1,8 +1,9 @@
--- What is unsettled of the events outside lines, lane by lane, counted no further than a limit: as lanes_commands.sql.
--- parameters: $1 integer limit of each count, $2 integer limit of the dead letters of each type: each of them is read, for its topic
+-- The unsettled events outside of lines, lane by lane; each count stops at a limit: as lanes_commands.sql.
+-- parameters: $1 integer limit of each count, $2 integer limit of the dead letters of each type: each of them is read, for
+--             its topic
 -- returns: topic, type, state (pending; kept: pending, and no living worker
 --          handles it; failed), rows, due, oldest (seconds that the oldest due row has waited; null: none is due),
---          paused (what is due), breaker (that they need and that is open; null: none)
+--          paused (the due rows are), breaker (an open one that they need; null: none)
 -- locks: nothing
 WITH RECURSIVE lane(topic, type, run_at, id) AS (
     (SELECT topic, type, run_at, id FROM {schema}.events

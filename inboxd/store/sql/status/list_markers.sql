@@ -1,5 +1,6 @@
--- What happened in a span that charts mark: acts of operators, breakers that opened and closed, workers of another
--- release than the one that began before them, where none of theirs was there, and the last worker of a release that left. The newest first.
+-- The markers of charts in a span, newest first: acts of operators; breakers that opened and closed; the first worker of a
+-- release that joined, while none of that release was running, and after a worker of another release; the last worker of a
+-- release that left.
 -- parameters: $1 timestamptz since, $2 timestamptz until (left out), $3 integer how many entries of the audit, and
 --             workers, are looked at, $4 integer of each kind at most
 -- returns: at, kind (act, breaker, release), entry (its line of the audit), what (the action; open, closed; joined,

@@ -1,4 +1,4 @@
--- Which keys of payloads are secrets, as the workers declared them, of any of these types.
+-- The secret keys of payloads, as workers declared them, over all of these types.
 -- parameters: $1 text kind, $2 text[] types, null for all
 -- returns: name
 -- locks: nothing

@@ -1,4 +1,4 @@
--- One command, hot or settled, with everything but its payload and result, which come when asked for.
+-- One command, hot or settled, with all columns; payload and result only on request.
 -- Of several settled rows with the same command_id, the newest.
 -- parameters: $1 bigint id, $2 uuid command_id (one of them null), $3 boolean with payload and result
 -- returns: one jsonb object, or no row

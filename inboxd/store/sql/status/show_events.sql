@@ -1,5 +1,5 @@
--- One event, hot or settled, with everything but its payload and headers, which come when asked for.
--- Of several rows with the same event_id, a hot one before the newest settled one; elsewhere names the others:
+-- One event, hot or settled, with all columns; payload and headers only on request.
+-- Of several rows with the same event_id, a hot one before the newest settled one; elsewhere lists the others, which are
 -- the event in its other topics.
 -- parameters: $1 bigint id, $2 uuid event_id (one of them null), $3 boolean with payload and headers
 -- returns: one jsonb object, or no row

@@ -1,13 +1,13 @@
--- What waits in the lines of each topic, counted no further than a limit. Topics are found by loose index
--- scans, of what has arrived and of what is lined up.
+-- The events in the lines of each topic; each count stops at a limit. Loose index scans, of arrivals and of lined-up
+-- events, find the topics.
 -- parameters: $1 integer limit of each count
--- returns: topic, arrived (events that were not met yet), oldest (seconds since the oldest of them was
+-- returns: topic, arrived (arrivals), oldest (seconds since the oldest of them was
 --          written), lined_up (events that wait in their line), blocked (lines
 --          whose head is a dead letter), blocked_for (seconds since the first of those died), kept (lines
---          whose head nobody handles), kept_for (seconds since the first of those was due), late (as oldest,
---          without what is paused or needs an open breaker; null: nothing), breaker (that is open and that some
---          of what arrived needs), breaker_for (as oldest, of that). Known limit: of each bucket the first is judged;
---          behind one that is paused or needs an open breaker, later ones of other types are late with nobody
+--          whose head no worker handles), kept_for (seconds since the first of those was due), late (as oldest,
+--          without paused events and those that need an open breaker; null: none), breaker (an open one that some
+--          arrivals need), breaker_for (as oldest, of those). Known limit: only the first event of each bucket is judged;
+--          later ones of other types, behind one that is paused or needs an open breaker, do not count as late
 -- locks: nothing
 WITH RECURSIVE arriving(topic, bucket, type, created_at) AS (  -- the first of each bucket, as in survey_arrivals
     (SELECT topic, bucket, type, created_at FROM {schema}.events

@@ -1,6 +1,6 @@
--- Running commands whose handlers say how far they have come, the longest running ones first.
+-- Running commands whose handlers report progress, the longest running ones first.
 -- parameters: $1 integer rows
--- returns: id, queue, type, done, total, note, at (when it was said), running (seconds), worker
+-- returns: id, queue, type, done, total, note, at (of the report), running (seconds), worker
 -- locks: nothing
 SELECT c.id, c.queue, c.type, {content jsonb: c.progress->'done'} AS done, {content jsonb: c.progress->'of'} AS total,
        {content text: c.progress->>'note'} AS note, {content timestamptz: (c.progress->>'at')::timestamptz} AS at,

@@ -1,5 +1,5 @@
--- What makes a database for tests: a statement, since names are no parameters. Copied file by file where the server
--- is the tests' own: to log each page costs three times as much. Elsewhere that would wait for a checkpoint.
+-- SQL that creates a database for tests: a statement, since names cannot be parameters. Copied file by file on the tests'
+-- own server: logging each page costs three times as much. On other servers a file copy would wait for a checkpoint.
 -- parameters: $1 text name, $2 text the database that is copied, $3 boolean file by file
 -- returns: statement (SQL)
 -- locks: nothing

@@ -1,4 +1,4 @@
--- What drops a database of tests, whoever is connected to it.
+-- SQL that drops a database of tests, even while sessions are connected to it.
 -- parameters: $1 text name
 -- returns: statement (SQL)
 -- locks: nothing

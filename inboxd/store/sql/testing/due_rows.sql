@@ -1,4 +1,4 @@
--- Rows in lanes that are due now, whoever handles them; for tests, which want to know what was left.
+-- Due rows in lanes, handled or not: tests use it to find what was left.
 -- parameters: none
 -- returns: kind (event, command), lane (topic or queue), type, id
 -- locks: nothing

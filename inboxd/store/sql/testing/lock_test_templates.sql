@@ -1,5 +1,5 @@
--- One process at a time makes a template on a server: migrations make the roles, which all databases share.
+-- One process at a time makes a template on a server, since migrations make roles, which all databases share.
 -- parameters: none
 -- returns: nothing
--- locks: an advisory lock of the database that is connected to, until the session ends or gives it back
+-- locks: an advisory lock of the connected database, until the session ends or unlocks it
 SELECT pg_advisory_lock(hashtext('inboxd test templates'))

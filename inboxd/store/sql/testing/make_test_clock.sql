@@ -1,5 +1,5 @@
--- A clock that tests can move: functions of the server's names, which add what was travelled. Whatever is made or run
--- with this schema before pg_catalog in its search_path goes by it. CURRENT_TIMESTAMP is no function, and stays.
+-- A clock that tests can move: functions with the names of the server's, which add the travelled time. Objects and sessions
+-- with this schema before pg_catalog in their search_path use it. CURRENT_TIMESTAMP is not a function, and stays.
 -- parameters: none
 -- returns: nothing
 -- locks: nothing

@@ -1,4 +1,4 @@
--- Who asks, and whether that role may make databases.
+-- The session's role, and whether it may create databases.
 -- parameters: none
 -- returns: role, may
 -- locks: nothing

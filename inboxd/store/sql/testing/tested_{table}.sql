@@ -1,6 +1,6 @@
--- Everything that there is of a kind, whatever became of it, in the order of ids: for tests, whose tables are small.
+-- All rows of a kind, hot and settled, in the order of ids: for tests, whose tables are small.
 -- parameters: $1 text type (null: any)
--- returns: row (JSON text: the columns, with kind, lane and the payload, wherever that is stored)
+-- returns: row (JSON text: the columns, with kind, lane and the payload, from bodies if it is there)
 -- locks: nothing
 SELECT (found.row || jsonb_build_object('kind', '{kind}', 'lane', found.row -> '{topic or queue}', 'payload', found.payload))::text
   FROM (SELECT e.id, to_jsonb(e) AS row,

@@ -1,7 +1,7 @@
 -- Move the clock of tests.
--- parameters: $1 double precision seconds (added to what was travelled before), or null and $2 timestamptz the time
---             that it is to be
--- returns: travelled (interval in all), now (the time that it is then)
+-- parameters: $1 double precision seconds (added to the earlier ones), or null and $2 timestamptz the new
+--             time
+-- returns: travelled (interval in all), now (the new time)
 -- locks: the clock's row
 UPDATE inboxd_clock.travelled
    SET by = CASE WHEN $1::double precision IS NULL

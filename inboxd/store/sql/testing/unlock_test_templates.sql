@@ -1,5 +1,5 @@
--- The next process may make its template.
+-- Let the next process make its template.
 -- parameters: none
 -- returns: whether it was held
--- locks: gives back that of lock_test_templates.sql
+-- locks: unlocks that of lock_test_templates.sql
 SELECT pg_advisory_unlock(hashtext('inboxd test templates'))

@@ -1,5 +1,5 @@
--- What lets the sessions of a database go by the clock of tests. Last but one: what somebody creates without a schema
--- goes to the first of them.
+-- SQL that makes the sessions of a database use the tests' clock. Its schema is the last but one: objects that are created
+-- without a schema go to the first.
 -- parameters: $1 text name of the database
 -- returns: statement (SQL)
 -- locks: nothing

@@ -1,10 +1,10 @@
--- Say what is about to be declared, so that nobody processes the lines of these topics until the events that
--- wait have been taken into them: topics with lines that are new, and types that nobody is subscribed to, or
--- whose intake is under way. What has a subscriber in the topic `default` stays there. What was announced before
--- keeps its first time: whoever dies again and again before declaring it is seen by its age.
+-- Announce a declaration, so that no worker processes the lines of these topics until waiting events have been taken into
+-- them: new topics with lines, and types without a subscription, or with an intake under way. A type with a subscription
+-- of the topic `default` stays there. An earlier announcement keeps its time, so that its age shows a worker that dies
+-- again and again before declaring.
 -- parameters: $1 text[] topics and $2 text[] modes, as they are declared; $3 text[] topics and $4 text[] types,
 --             one entry a subscription
--- returns: origin, type and topic of each that waits for its declaration
+-- returns: origin, type and topic of each announced intake
 -- locks: the rows
 INSERT INTO {schema}.intakes AS old (origin, type, topic)
 SELECT origin, type, topic

@@ -1,4 +1,4 @@
--- How many topics' arrivals are left alone, since a declaration takes in what waited, or is about to.
+-- The number of topics whose arrivals are not processed, since an intake is unfinished or announced.
 -- parameters: none
 -- returns: the number
 -- locks: nothing

@@ -1,4 +1,4 @@
--- How many events wait to be taken, counted no further than a limit.
+-- The number of events to take; counting stops at a limit.
 -- parameters: $1 text origin, $2 text type ('': any), $3 integer limit
 -- returns: type and count of each type
 -- locks: nothing

@@ -1,5 +1,5 @@
--- How many events wait in the lines of topics. Of each topic only so many of the rows that have arrived, and of
--- those that are lined up, are looked at.
+-- The number of events that wait in the lines of topics. Of each topic only $3 arrivals and $3 lined-up events are looked
+-- at.
 -- parameters: $1 text[] topics, $2 text type (null: any), $3 integer limit of each look
 -- returns: count
 -- locks: nothing

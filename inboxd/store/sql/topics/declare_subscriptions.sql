@@ -1,4 +1,4 @@
--- Write down which topics get the events of which types; sorted, so that two workers do not deadlock.
+-- Declare which topics get the events of which types; sorted, so that two workers do not deadlock.
 -- parameters: $1 text[] topics, $2 text[] types, one entry a subscription
 -- returns: nothing
 -- locks: the rows that change

@@ -1,4 +1,4 @@
--- Write down the topics that a worker which joins knows; sorted, so that two workers do not deadlock.
+-- Declare the topics of a worker that joins; sorted, so that two workers do not deadlock.
 -- parameters: arrays, one entry a topic: $1 text[] names, $2 text[] modes, $3 text[] paths of ordering keys
 --             and $4 text[] of dedup keys (JSON arrays, null: none), $5 text[] rules (JSON), $6 text[] sources,
 --             $7 boolean[] whether it is the topic of a relay

@@ -1,4 +1,4 @@
--- Let the topics of an intake go on, if nothing waits any more; what is served in `default` stays there.
+-- Finish an intake if no event waits any more, so that its topics go on; events that are served in `default` stay there.
 -- (EXISTS would drop the order, and with it the index.)
 -- parameters: $1 text origin, $2 text type, $3 timestamptz: when the last of its topics was declared
 -- returns: topic of each

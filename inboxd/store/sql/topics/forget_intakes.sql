@@ -1,6 +1,6 @@
--- Remove finished intakes whose subscription or topic has ended, or whose events are served where they are, so that
--- nothing is taken from there any more; and what was announced by somebody who died before declaring it. Who is just
--- declaring it has its rows locked.
+-- Delete finished intakes from which nothing more will be taken: their subscription or topic has ended, or their events are
+-- served where they are; and announcements of processes that died before declaring. A process that is just declaring has
+-- locked its rows.
 -- parameters: none
 -- returns: nothing
 -- locks: the rows

@@ -1,5 +1,5 @@
--- Remove topics that no living worker has declared for a week, and for as long as their dedup keys are kept by
--- their own declaration, and that have no unsettled events left, and their pauses.
+-- Delete topics without unsettled events that no living worker has declared for a week, or for the time for which their own
+-- declaration keeps dedup keys, if that is longer; and their pauses.
 -- parameters: none
 -- returns: name of each
 -- locks: the rows

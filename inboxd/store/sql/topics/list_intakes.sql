@@ -1,6 +1,6 @@
--- The intakes that are not finished; and those that are, though something waits again: a dead letter that is
--- replayed, or what was written long after the declaration under a snapshot from before it.
--- Of a topic's events the first 1,000 are looked at: in a batch topic, many may be kept that nobody handles.
+-- The unfinished intakes; and finished ones for which events wait again: a replayed dead letter, or events that were
+-- written long after the declaration under a snapshot from before it.
+-- Only the first 1,000 events of a topic are looked at: a batch topic may have many kept ones that no worker handles.
 -- (EXISTS would drop the order, and with it the index.)
 -- parameters: $1 boolean: whether to look for the latter
 -- returns: origin, type; opened (when the last of its topics was declared; null: one is only announced),

@@ -1,9 +1,9 @@
--- The declared topics, with the types that they get.
+-- The declared topics, with their types.
 -- parameters: none
 -- returns: topic, mode, key_path, dedup_path, rules (JSON), source, undeclared_at, types (those of
 --          subscriptions), undeclared (types whose subscription no living worker declares), held_for
---          (seconds since a declaration that takes in what waited; null: none does); mode is null of what
---          is only subscribed
+--          (seconds since the declaration of an unfinished intake; null: no such intake); mode is null if the topic
+--          has subscriptions only
 -- locks: nothing
 SELECT coalesce(t.name, s.topic) AS topic, t.mode, t.key_path, t.dedup_path, t.rules, t.source, t.undeclared_at,
        coalesce(s.types, '{}') AS types, coalesce(s.undeclared, '{}') AS undeclared,

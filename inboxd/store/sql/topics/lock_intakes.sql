@@ -1,6 +1,6 @@
--- Lock announced intakes, for the transaction that declares what they were announced for.
+-- Lock announced intakes, in the transaction that makes their declaration.
 -- parameters: arrays, one entry an intake: $1 text[] origins, $2 text[] types, $3 text[] topics
--- returns: a row for each that is still there
+-- returns: a row for each that still exists
 -- locks: the rows
 SELECT i.origin FROM {schema}.intakes i
   JOIN unnest($1::text[], $2::text[], $3::text[]) AS given(origin, type, topic)

@@ -1,4 +1,4 @@
--- Note since when no living worker declares a subscription, and when one does again.
+-- Record since when no living worker declares a subscription, or that one declares it again.
 -- parameters: none
 -- returns: topic and type of each that is marked now
 -- locks: the rows that change

@@ -1,4 +1,4 @@
--- Note since when no living worker declares a topic, and when one does again.
+-- Record since when no living worker declares a topic, or that one declares it again.
 -- parameters: none
 -- returns: name of each that is marked now
 -- locks: the rows that change

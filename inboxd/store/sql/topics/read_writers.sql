@@ -1,8 +1,8 @@
--- Who writes to the table of events, or has done so in a transaction that is not over.
+-- The transactions that write to the table of events, or have done so and are open.
 -- A writer has this lock from before it looks for subscriptions.
 -- parameters: none
 -- returns: holder (a virtual transaction)
--- locks: the lock manager's, all partitions, for as long as it takes to copy what it has
+-- locks: the lock manager's, all partitions, for as long as it takes to copy its entries
 SELECT DISTINCT l.virtualtransaction AS holder
   FROM pg_locks l
  WHERE l.locktype = 'relation' AND l.relation = '{schema}.events'::regclass AND l.mode = 'RowExclusiveLock'

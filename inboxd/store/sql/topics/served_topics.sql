@@ -1,5 +1,5 @@
--- Topics that a worker has handlers for, be it one that ended less than a week ago: it may come back; or that
--- are declared for the first one, which is still to come.
+-- Topics with handlers in a worker, including one that ended less than a week ago, since it may come back; or topics
+-- that are declared for the first worker, which is still to come.
 -- parameters: none
 -- returns: topic of each, once
 -- locks: nothing

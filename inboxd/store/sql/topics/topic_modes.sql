@@ -1,4 +1,4 @@
--- Which mode each declared topic has.
+-- The mode of each declared topic.
 -- parameters: none
 -- returns: name, mode
 -- locks: nothing

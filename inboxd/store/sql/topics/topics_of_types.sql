@@ -1,4 +1,4 @@
--- The topics that events of these types go to, if whoever writes them names none.
+-- The topics to which events of these types go, if their producer names none.
 -- parameters: $1 text[] types
 -- returns: topic
 -- locks: nothing

@@ -1,7 +1,7 @@
--- Take one of the slots of each of these topics until the transaction ends, where one is free: so many
--- transactions may process the topic at the same time, over all workers.
+-- Lock one slot of each of these topics, if one is free, until the transaction ends: the number of slots bounds the
+-- transactions that process the topic at the same time, over all workers.
 -- parameters: $1 text[] topics, $2 integer[] how many slots each has
--- returns: topic of each that has been taken
+-- returns: topic of each locked slot
 -- locks: advisory, one for each topic, by try
 SELECT t.topic
   FROM unnest($1::text[], $2::integer[]) AS t(topic, slots)

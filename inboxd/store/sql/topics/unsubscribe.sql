@@ -1,4 +1,4 @@
--- An operator ends subscriptions that no living worker declares any more.
+-- Delete subscriptions, for an operator, that no living worker declares any more.
 -- parameters: $1 text topic, $2 text type (null: all of the topic)
 -- returns: type of each that was removed
 -- locks: the rows

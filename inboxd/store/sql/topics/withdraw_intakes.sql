@@ -1,4 +1,4 @@
--- Take back an announcement whose declaration failed. Who announced the same meanwhile finds it gone, and begins anew.
+-- Withdraw an announcement whose declaration failed. Another announcement of the same finds it gone, and begins again.
 -- parameters: arrays, one entry an intake: $1 text[] origins, $2 text[] types, $3 text[] topics
 -- returns: nothing
 -- locks: the rows

@@ -1,4 +1,4 @@
--- Count what a day of history has, as far as a bound.
+-- Count a day of history, up to a bound.
 -- parameters: $1 and $2 timestamptz the partition's bounds; $3 text type, $4 text tenant (null: any); $5 integer rows looked at
 -- returns: looked (how many rows were looked at; fewer than the bound: all), succeeded, failed, cancelled, dismissed (of those
 --          that match)

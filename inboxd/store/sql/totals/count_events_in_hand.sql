@@ -1,4 +1,4 @@
--- How many events living workers have in hand.
+-- The number of events that living workers are running.
 -- parameters: none
 -- returns: bigint
 -- locks: nothing

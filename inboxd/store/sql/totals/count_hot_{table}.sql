@@ -1,4 +1,4 @@
--- Count unsettled rows, as far as a bound.
+-- Count unsettled rows, up to a bound.
 -- parameters: $1 text type, $2 text tenant (null: any); $3 integer rows looked at
 -- returns: looked (how many rows were looked at; fewer than the bound: all), pending, processing, failed (of those that match)
 -- locks: nothing

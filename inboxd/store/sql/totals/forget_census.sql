@@ -1,5 +1,5 @@
--- Forget what was counted of partitions that are not there any more, and what was counted in the future: the clock has
--- been set back since, so the day that was over then may get rows again.
+-- Delete the counts of partitions that no longer exist, and counts from the future: the clock was set back since, so a day
+-- that was finished then may get rows again.
 -- parameters: none
 -- returns: nothing
 -- locks: the rows

@@ -1,8 +1,8 @@
--- How many settled rows finished days have.
+-- The number of settled rows of finished days.
 -- parameters: $1 text parent
--- returns: succeeded, failed, cancelled, dismissed, untold (0: all are told)
+-- returns: succeeded, failed, cancelled, dismissed, untold (always 0)
 -- locks: briefly, as every reader
--- Days that are gone do not count, nor does what was counted in the future; the partitions are read once.
+-- Removed days, and counts from the future, are left out; the partitions are read once.
 WITH counted AS MATERIALIZED (
     SELECT c.* FROM {schema}.census c
      WHERE c.parent = $1::text AND c.counted_at <= now()

@@ -1,9 +1,9 @@
--- How many settled rows of a type finished days have.
+-- The number of a type's settled rows of finished days.
 -- parameters: $1 text parent, $2 text type
--- returns: succeeded, failed, cancelled, dismissed; untold: rows of types that were not told apart, among which there may be more
+-- returns: succeeded, failed, cancelled, dismissed; untold: rows of types without a count of their own; some may match
 -- locks: briefly, as every reader
--- Days that are gone do not count, nor does what was counted in the future; the partitions are read once.
--- Rows are found by what is asked for, and not by their days, which have all others too.
+-- Removed days, and counts from the future, are left out; the partitions are read once.
+-- Rows are found by the type, not by their days, which have all other types too.
 WITH counted AS MATERIALIZED (
     SELECT c.* FROM {schema}.census c
      WHERE c.parent = $1::text AND c.counted_at <= now()

@@ -1,5 +1,5 @@
--- The partitions of history that no census has, or only one of the future, the oldest first, without those that hold
--- nothing yet.
+-- The partitions of history without a census, or with one from the future, oldest first; without those of days that have
+-- not begun.
 -- parameters: none
 -- returns: parent, part, low, high (its range), pages, over (whether its day ended more than an hour ago, and no
 --          transaction that is open, or prepared, has written to it: it gets no more rows)

@@ -1,16 +1,16 @@
--- What may hold a command that is not settled: each condition of its claims, as it stands now, in one snapshot.
+-- Facts about an unsettled command: each condition of its claims, as it is now, in one snapshot.
 -- parameters: $1 bigint id, its queue's settings: $2 integer how many of a key run at once, $3 boolean: a dead letter
---             holds its key, $4 integer most that run over all workers, $5 integer and $6 double precision: most that
---             are claimed in so many seconds, $7 integer most in one worker (each null: any number); $8 integer most
---             commands of one worker, $9 integer: count no further than this
--- returns: one jsonb object, or no row when it is settled: the row's columns that claims ask, now, and paused, endpoint,
---          unpartitioned (history has no partition for today), living, serving, full and alone (workers), breakers, waits_for (of what it needs, or its batch does: five,
---          dead letters first) and unmet (how many that are), holder (the row of its key that must end first), first and
---          ahead (of what stands before it there), each with what holds that type: paused, serving, breaker; keyed (how
---          many of its key run), total (how many of its queue run), claimed and again (of the rate), others (of its
---          group of suspects), rival (the command that has its unique key), cancelled (its batch,
---          if it is or is being cancelled), worker, rescuers (other running workers),
---          rules (retry rules of its type)
+--             holds its key, $4 integer most that run over all workers, $5 integer most that are claimed in
+--             $6 double precision seconds, $7 integer most in one worker (each null: any number); $8 integer most
+--             commands of one worker, $9 integer: where counting stops
+-- returns: one jsonb object, or no row if it is settled: the row's columns that claims use, now, and paused, endpoint,
+--          unpartitioned (history has no partition for today), living, serving, full and alone (workers), breakers,
+--          waits_for (unmet dependencies of the row or its batches: at most five, dead letters first) and unmet (their
+--          number), holder (the row of its key that must end first), first and ahead (the first row before it there, and
+--          their number), each with what holds its type: paused, serving, breaker; keyed (how many of its key run),
+--          total (how many of its queue run), claimed and again (of the rate), others (of its group of suspects), rival
+--          (the command that has its unique key), cancelled (its batch, if it is or is being cancelled), worker,
+--          rescuers (other running workers), rules (retry rules of its type)
 -- locks: nothing
 WITH RECURSIVE own AS MATERIALIZED (
     SELECT c.id, c.command_id, c.queue, c.type, c.tenant, c.status, c.priority, c.ordering_key, c.unique_key,

@@ -1,14 +1,14 @@
--- What may hold an event that is not settled: each condition of its claims, as it stands now, in one snapshot.
--- parameters: $1 bigint id, $2 integer: count no further than this
--- returns: one jsonb object, or no row when it is settled: the row's columns that claims ask, now, and paused, unpartitioned
---          (history has no partition for today), living and alone (workers: running, and of them those that empty themselves for a suspect), unhandled, declared (its
---          topic: mode, relay, rules), breakers, holder (the head of its line, if that is another, with what holds its
---          type: paused, unhandled, breaker), head (of its line; of a chunk with length and, as far as they were looked at,
---          types), ahead (of what stands before it), intake (since when), writers (producers of its topic and bucket that began
---          before it and may still commit) and unseen (those whose begin this role is not shown), slots (of its topic,
---          that are taken), leased (which worker has its bucket leased), visited (a page has its bucket), standby (the
---          server does not know who writes), rules
--- locks: the lock manager's, all partitions, for as long as it takes to copy what it has
+-- Facts about an unsettled event: each condition of its claims, as it is now, in one snapshot.
+-- parameters: $1 bigint id, $2 integer: where counting stops
+-- returns: one jsonb object, or no row if it is settled: the row's columns that claims use, now, and paused, unpartitioned
+--          (history has no partition for today), living and alone (workers: running; and those that run no events because
+--          of a suspect), unhandled, declared (its topic: mode, relay, rules), breakers, holder (the head of its line, if that
+--          is another, with what holds its type: paused, unhandled, breaker), head (of its line; of a chunk with length
+--          and, as far as they were looked at, types), ahead (the number of events before it), intake (since when), writers
+--          (producers of its topic and bucket that began before it and may still commit) and unseen (those whose begin this
+--          role may not see), slots (of its topic, that are taken), leased (the worker that has leased its bucket), visited
+--          (a page has locked its bucket), standby (the server does not know the writers), rules
+-- locks: the lock manager's, all partitions, for as long as it takes to copy its entries
 WITH own AS MATERIALIZED (
     SELECT e.id, e.topic, e.mode, e.type, e.tenant, e.status, e.ordering_key, e.bucket, e.attempts, e.crashes, e.run_at,
            e.position, e.head, e.created_at, clock_timestamp() AS now

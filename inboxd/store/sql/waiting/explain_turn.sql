@@ -1,11 +1,11 @@
--- What claims take before a command that nothing holds: due commands that all workers which serve it serve too, by the
--- order of claims (inboxd/model/priority_order.py). Suspects come first; then what has a smaller level: a queue's
--- priority and, in queues without limits over all workers, the command's own. What is paused, or needs what is down,
--- and lines whose key is held are left out.
+-- The due commands that are claimed before a command that nothing holds, if all workers that serve it serve them too; by
+-- the order of claims (inboxd/model/priority_order.py). Suspects come first; then commands with a smaller level: a queue's
+-- priority and, in queues without limits over all workers, the command's own. Paused commands, those that need an open
+-- breaker, and lines whose key is held are left out.
 -- parameters: $1 bigint id, queues that have settings: $2 text[] names, $3 integer[] priorities, $4 boolean[] limits
 --             over all workers, $5 integer[] how many of a key run at once, $6 boolean[] a dead letter holds its key;
---             $7 integer: look no further than this many commands, and lanes
--- returns: rows (how many, at most so many), queue (of the first); no row when it waits no more
+--             $7 integer most commands, and lanes, to look at
+-- returns: rows (how many, at most $7), queue (of the first); no row if it no longer waits
 -- locks: nothing
 WITH RECURSIVE known AS MATERIALIZED (
     SELECT k.* FROM unnest($2::text[], $3::integer[], $4::boolean[], $5::integer[], $6::boolean[])

@@ -1,9 +1,9 @@
--- Renew the lease: raise this worker's heartbeat number, and return what is new. A row with a worker is
--- running (a constraint says so); saying it again would invite the planner to the index of running
+-- Renew the lease: raise this worker's heartbeat number, and return news. A row with a worker is
+-- running (a constraint guarantees it); a condition on the status would invite the planner to use the index of running
 -- rows, which under a held snapshot has a dead entry of each command that this worker ever claimed.
 -- parameters: $1 uuid worker, $2 integer in flight, $3 integer of them events,
 --             $4 text state (running, draining)
--- returns: one row, or none when this worker was declared dead: peers (other live workers), uniform
+-- returns: one row, or none if this worker was declared dead: peers (other live workers), uniform
 --          (they all declare what this one does), last_death (newest death, null: none),
 --          cancelled (bigint[]: its running commands whose cancellation was requested)
 -- locks: the worker's row

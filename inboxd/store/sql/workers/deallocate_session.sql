@@ -1,4 +1,4 @@
--- End the statements that a handler's own SQL has prepared, which outlive its transaction; not the driver's.
+-- Deallocate statements that a handler's own SQL has prepared, which outlive its transaction; not the driver's.
 -- parameters: none
 -- returns: nothing
 -- locks: nothing

@@ -1,5 +1,5 @@
--- Remember what the fleet serves, in which queue, by which retry rules, under which titles and with which secrets; sorted, since two
--- workers that start together would deadlock on each other's rows otherwise.
+-- Declare the types of a worker: queues, retry rules, titles and secret keys; sorted, since otherwise two workers that
+-- start together would deadlock on each other's rows.
 -- parameters: arrays: $1 text[] kinds, $2 text[] types, $3 text[] queues, $4 text[] retry rules (JSON),
 --             $5 text[] titles, $6 text[] descriptions, $7 text[] secret keys (JSON)
 -- returns: nothing

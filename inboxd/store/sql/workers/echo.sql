@@ -1,4 +1,4 @@
--- Notify the connection that listens, itself.
+-- Notify the listening connection itself.
 -- parameters: $1 text channel, its own
 -- returns: nothing
 -- locks: PostgreSQL's notification queue, at commit

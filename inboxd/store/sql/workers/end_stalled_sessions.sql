@@ -1,8 +1,8 @@
--- End the sessions of workers that stopped in a transaction where the server's own time limits do
--- not see it: between the messages of one statement (`statement_timeout` was stopped or is not
--- heeded there, `idle_in_transaction_session_timeout` not begun), or while nobody reads what it
--- answers. COPY waits for its client as a matter of course. By the server's own clock, as state_change is, also where
--- tests move another. Ended in the list of columns: among conditions, the server chooses which comes first.
+-- Terminate sessions of workers that stopped in a transaction where the server's own time limits do not apply: between the
+-- messages of one statement (`statement_timeout` has ended or does not apply there, `idle_in_transaction_session_timeout`
+-- has not begun), or while the client does not read the answer. COPY waits for its client regularly. Times are by the
+-- server's own clock, as state_change is, even if tests have moved another one. The call is in the list of columns, since
+-- the server may evaluate conditions in any order.
 -- parameters: $1 text how the sessions' names begin, $2 interval longest wait for a message,
 --             $3 interval longest wait for the daemon to read an answer
 -- returns: pid, application, waited (interval), query (its beginning, without parameters), ended

@@ -1,4 +1,4 @@
--- A worker leaves on its own: nothing of it is left to reap.
+-- End a worker after a regular stop: the reaper has nothing to take back.
 -- parameters: $1 uuid worker
 -- returns: nothing
 -- locks: the worker's row

@@ -1,4 +1,4 @@
--- Forget workers that ended more than a week ago, so that the table stays small.
+-- Delete workers that ended more than a week ago, so that the table stays small.
 -- parameters: none
 -- returns: nothing (the command tag counts the rows)
 -- locks: the rows

@@ -1,4 +1,4 @@
--- Give up a lease.
+-- Release a lease.
 -- parameters: $1 text name of the lease, $2 uuid worker
 -- returns: nothing
 -- locks: the lease's row

@@ -1,6 +1,6 @@
--- All that is declared, for comparing what was there with what is there.
+-- All declarations, for comparing former ones with current ones.
 -- parameters: none
--- returns: kind (topic, subscription, schedule, event type, command type), name, said (JSON: what was said of it)
+-- returns: kind (topic, subscription, schedule, event type, command type), name, said (JSON: the declaration)
 -- locks: nothing
 SELECT 'topic' AS kind, t.name,
        jsonb_build_object('mode', t.mode, 'key', t.key_path, 'dedup', t.dedup_path, 'rules', t.rules,

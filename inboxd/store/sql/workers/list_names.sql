@@ -1,6 +1,7 @@
--- The names that somebody has declared, for telling what was meant by one that nobody did.
+-- All declared names, from which a suggestion is made for an unknown name.
 -- parameters: none
--- returns: kind (event type, command type, topic, topic of settings, queue, schedule, breaker, endpoint, source: of webhooks or of messages), name
+-- returns: kind (event type, command type, topic, topic of settings, queue, schedule, breaker, endpoint, source: of
+--          webhooks or of messages), name
 -- locks: nothing
 SELECT kind || ' type' AS kind, type AS name FROM {schema}.declared_types
 UNION

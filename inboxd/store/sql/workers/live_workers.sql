@@ -1,4 +1,4 @@
--- The workers that are not known to be dead, with their heartbeat numbers and what they serve.
+-- The workers that were not declared dead, with their heartbeat numbers and what they serve.
 -- parameters: none
 -- returns: id, name, heartbeat, state, commands, queues
 -- locks: nothing

@@ -1,4 +1,4 @@
--- Let there be a lease of this name, which nobody holds yet.
+-- Create a lease with this name, without a holder.
 -- parameters: $1 text name of the lease
 -- returns: nothing
 -- locks: the new row

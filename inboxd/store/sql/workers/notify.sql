@@ -1,4 +1,4 @@
--- Wake the workers of a table, or tell them that another one has joined.
+-- Notify the workers of a table about new rows, or that another worker has joined.
 -- parameters: $1 text (events, commands, workers)
 -- returns: nothing
 -- locks: PostgreSQL's notification queue, at commit

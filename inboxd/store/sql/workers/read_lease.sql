@@ -1,7 +1,6 @@
--- Who leads.
--- parameters: $1 text name of the lease, $2 uuid the worker that asks (null: whoever holds it keeps it, as long as it
---             runs)
--- returns: holder, term, held (whether its holder still leads: it runs, and its code is as new as that of who asks)
+-- The holder of a lease.
+-- parameters: $1 text name of the lease, $2 uuid the worker that asks (null: a running holder keeps it in any case)
+-- returns: holder, term, held (whether its holder keeps it: it runs, and its code is as new as that of $2)
 -- locks: nothing
 SELECT l.holder, l.term,
        EXISTS (SELECT FROM {schema}.workers w

@@ -1,4 +1,4 @@
--- A new incarnation of a daemon joins.
+-- Insert the row of a new daemon process.
 -- parameters: $1 uuid id, $2 text name, $3 text host, $4 integer pid, $5 text version,
 --             $6 text[] event types, $7 text[] command types, $8 text[] queues, $9 text declares (hash),
 --             $10 text[] schedules, $11 text[] topics, $12 text[] subscriptions (topic, line feed, type),

@@ -1,6 +1,6 @@
--- Take a lease whose holder leads no more. The term that was read tells whether somebody was quicker.
+-- Take a lease that its holder no longer keeps. Another term than $2 means that another worker was faster.
 -- parameters: $1 text name of the lease, $2 bigint the term that was read, $3 uuid worker
--- returns: the new term, or nothing: another was quicker, or this worker does not run (any more)
+-- returns: the new term, or nothing: another was faster, or this worker does not run (any more)
 -- locks: the lease's row
 UPDATE {schema}.leases
    SET holder = $3::uuid, term = term + 1, taken_at = clock_timestamp()

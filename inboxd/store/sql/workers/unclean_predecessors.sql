@@ -1,6 +1,5 @@
--- Are there workers that may have died without a word? They missed two heartbeats, or their process
--- on this host is gone, or they were declared dead lately. Times decide here only whether to be
--- careful, never who is dead.
+-- Whether workers may have died unnoticed: they missed two heartbeats, or their process on this host is gone, or they were
+-- declared dead lately. Times only decide here whether to be careful, never which worker is dead.
 -- parameters: $1 uuid worker, $2 text host, $3 integer[] pids alive on this host, $4 interval two
 --             heartbeats
 -- returns: boolean

@@ -1,4 +1,4 @@
--- Give back the advisory locks that a handler took for its session; a rollback does not.
+-- Release the advisory locks that a handler took for its session; a rollback does not.
 -- parameters: none
 -- returns: nothing
 -- locks: none any more

@@ -1,4 +1,4 @@
-"""Charts: scales that end at round numbers, gaps where nothing is known, parts that add up."""
+"""Charts: scales that end at round numbers, gaps for unknown values, parts that add up."""
 
 import re
 from xml.etree import ElementTree as ET
@@ -17,19 +17,19 @@ def test_a_scale_ends_at_a_round_number_that_is_not_less(largest: float, top: fl
     assert ceiling(largest) == pytest.approx(top)
 
 
-def test_what_is_not_known_is_a_gap() -> None:
+def test_an_unknown_value_is_a_gap() -> None:
     drawn = plot("", [Curve("", "good", [1, 2, None, 3, 4])], ["a"] * 5)
     (path,) = re.findall(r'class="line good" d="([^"]*)"', drawn)
     assert path.count("M") == 2
 
 
-def test_nothing_is_drawn_of_nothing() -> None:
+def test_a_chart_without_values_draws_nothing() -> None:
     assert "NaN" not in plot("", [Curve("", "good", [])], [])
     assert spark("", [None, None]) == ""
     assert "path" not in donut("", [])
 
 
-def test_what_is_not_over_is_left_out() -> None:
+def test_the_current_step_is_left_out() -> None:
     (curve,) = ended([Curve("Done", "good", [3, 4, 0], filled=True)])
     assert curve == Curve("Done", "good", [3, 4], filled=True)
 

@@ -1,4 +1,4 @@
-"""Readings of pages that many open at once: shared, and never older than the question."""
+"""Readings that visitors share: a visitor who opens a page never gets an older reading."""
 
 from dataclasses import dataclass, field
 
@@ -20,7 +20,7 @@ SEEN = Seen({}, "1", 0.0)
 
 @dataclass
 class _Reader:
-    """Reads pages that say which reading they are of; each waits until it may end."""
+    """Reads pages that show the number of their reading; each reading waits until `may_end`."""
 
     readings: Readings = field(default_factory=Readings)
     begun: int = 0
@@ -28,7 +28,7 @@ class _Reader:
     answers: list[object] = field(default_factory=list)
 
     async def open(self) -> None:
-        """Open the page, and note which reading was shown."""
+        """Open the page, and note the number of the reading that it shows."""
         found = await self.readings.opened("page", SEEN, self._read)
         assert isinstance(found.page, ScreenPage)
         self.answers.append(found.page.document["reading"])
@@ -40,15 +40,13 @@ class _Reader:
         return ScreenPage("page.html", {"reading": number})
 
     async def begins(self, number: int) -> None:
-        """Wait until so many have begun."""
+        """Wait until `number` readings have begun."""
         with bounded():
             while self.begun < number:
                 await anyio.lowlevel.checkpoint()
 
 
-async def test_who_opens_a_page_while_it_is_read_waits_for_the_next_reading_with_all_others() -> (
-    None
-):
+async def test_visitors_who_open_a_page_during_a_reading_share_the_next_one() -> None:
     reader = _Reader()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(reader.open)
@@ -61,7 +59,7 @@ async def test_who_opens_a_page_while_it_is_read_waits_for_the_next_reading_with
     assert reader.answers == [1, *[2] * 50]
 
 
-async def test_who_opens_a_page_later_gets_it_read_anew() -> None:
+async def test_a_page_opened_later_is_read_anew() -> None:
     reader = _Reader()
     for _ in range(3):
         reader.may_end.release()
@@ -69,7 +67,7 @@ async def test_who_opens_a_page_later_gets_it_read_anew() -> None:
     assert reader.answers == [1, 2, 3]
 
 
-async def test_a_reading_that_was_given_up_is_nobodys_answer() -> None:
+async def test_an_abandoned_reading_answers_no_request() -> None:
     reader = _Reader()
     reader.may_end.release()
     await reader.open()
@@ -89,7 +87,7 @@ async def test_a_reading_that_was_given_up_is_nobodys_answer() -> None:
     assert reader.answers == [1, 3]
 
 
-async def test_a_reading_that_failed_is_nobodys_answer() -> None:
+async def test_a_failed_reading_answers_no_other_request() -> None:
     reader, failing = _Reader(), DatabaseError("away")
 
     async def fail() -> ScreenPage:
@@ -103,8 +101,8 @@ async def test_a_reading_that_failed_is_nobodys_answer() -> None:
 
 
 async def test_a_page_that_is_slow_is_read_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody waits for others longer than a moment; an older reading never follows a newer one."""
-    monkeypatch.setattr("inboxd.admin.screens.readings._PATIENCE", 0.01)
+    """A visitor waits a moment at most for a reading of others, and starts one."""
+    monkeypatch.setattr("inboxd.admin.screens.readings._PATIENCE_SECONDS", 0.01)
     reader = _Reader()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(reader.open)
@@ -116,10 +114,10 @@ async def test_a_page_that_is_slow_is_read_side_by_side(monkeypatch: pytest.Monk
     assert sorted(map(str, reader.answers)) == ["1", "2"]
 
 
-async def test_what_is_kept_is_bounded_in_bytes_and_the_newest_stays(
+async def test_kept_readings_are_bounded_in_bytes_and_the_newest_stays(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A few pages of a megabyte each are as many as thousands of small ones."""
+    """The bound counts bytes: five large pages weigh as much as thousands of small ones."""
     monkeypatch.setattr(readings, "_MOST_BYTES", 1_000_000)
     kept, read_again = Readings(), list[str]()
 
@@ -134,7 +132,7 @@ async def test_what_is_kept_is_bounded_in_bytes_and_the_newest_stays(
     for name in ("small", "large 1", "large 2", "large 3"):
         await ask(name, 100 if name == "small" else 200_000)
     await ask("small", 100)
-    assert read_again == ["small", "large 1", "large 2", "large 3"], "until then all are kept"
+    assert read_again == ["small", "large 1", "large 2", "large 3"], "all are kept up to the bound"
     await ask("large 4", 200_000)
     await ask("small", 100)
     await ask("large 4", 200_000)

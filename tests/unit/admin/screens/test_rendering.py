@@ -1,6 +1,6 @@
-"""The renderer: whatever text is given it, the page has the same elements, and the text is text.
+"""The renderer: each text, however hostile, stays text and changes no element of a page.
 
-Pages with rows of a database are in tests/screens and tests/browser; here any text may come.
+*See:* `tests/screens` and `tests/browser`, for pages with rows of a database.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,6 +18,7 @@ from inboxd.admin.screens import addresses
 from inboxd.admin.screens.formatting import FILTERS
 from inboxd.admin.screens.pages.paging import ListPart
 from inboxd.admin.screens.rendering import LANGUAGES, Renderer
+from inboxd.admin.screens.views import SavedView
 from inboxd.operations.failures import ArchivedGroup
 from inboxd.operations.labels import Label
 from inboxd.operations.lookup import Hit
@@ -25,7 +26,7 @@ from inboxd.operations.lookup import Hit
 PREFIX = "/ops"
 NOW = datetime(2026, 3, 29, 1, tzinfo=UTC)
 RENDERER = Renderer()
-# What means something in HTML, attributes, URLs, templates, `str.format` and Markdown.
+# Marks with a meaning in HTML, attributes, URLs, templates, `str.format` or Markdown.
 MARKS = st.sampled_from(
     [
         *("<", ">", "&", '"', "'", "`", "{", "}", "{{", "}}", "{%", "%}", "{0}", "{n}", "%s", "\\"),
@@ -38,7 +39,7 @@ HARMLESS = "x"
 
 
 class _Page(HTMLParser):
-    """Its elements and their attributes, without the values; and what a person reads."""
+    """Elements with the names of their attributes; the links; and the text that a person reads."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -49,34 +50,30 @@ class _Page(HTMLParser):
         self.close()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Command lines of a sentence stand in `code`, by their back quotes."""
+        """Note each element except `code`, which back quotes in a sentence make."""
         if tag != "code":
             self.elements.append((tag, tuple(name for name, _ in attrs)))
         self.leads += [v or "" for name, v in attrs if name in ("href", "src", "action")]
 
     def handle_data(self, data: str) -> None:
-        """Text."""
         self.text += data
 
     def handle_comment(self, data: str) -> None:
-        """There is none in any page."""
+        """Note a comment; pages have none."""
         self.elements.append(("!--", (data,)))
 
     def handle_decl(self, decl: str) -> None:
-        """Nor is there one of these, nor of those below."""
         self.elements.append(("!", (decl,)))
 
     def handle_pi(self, data: str) -> None:
-        """`<?…>`."""
         self.elements.append(("?", (data,)))
 
     def unknown_decl(self, data: str) -> None:
-        """`<![…`."""
         self.elements.append(("![", (data,)))
 
 
 def _around(values: Mapping[str, Any]) -> dict[str, Any]:
-    """What every page gets."""
+    """The values that each page gets, with those of this page."""
     return {
         "base": "base.html",
         "trouble": None,
@@ -128,6 +125,7 @@ def _failures(text: str, archived: ArchivedGroup | None = None) -> tuple[str, di
         "titles": {"event": {text: Label(text, text)}},
         "key": lambda _: text,
         "on": (),
+        "trends": {text: [None, 1, 2]},
         "archived": archived is not None,
         "others": 1,
         "now": NOW,
@@ -139,7 +137,19 @@ def _archived(text: str) -> tuple[str, dict[str, Any]]:
     return _failures(text, ArchivedGroup(NOW, text, text))
 
 
-PAGES: list[Callable[[str], tuple[str, dict[str, Any]]]] = [_error, _find, _failures, _archived]
+def _views(text: str) -> tuple[str, dict[str, Any]]:
+    return "views.html", {
+        "all_views": [SavedView(text, "/events", "type=a.b")],
+        "list": "/events",
+        "filter": text,
+        "most": 20,
+        "longest": 40,
+    }
+
+
+PAGES: list[Callable[[str], tuple[str, dict[str, Any]]]] = [
+    *(_error, _find, _failures, _archived, _views)
+]
 
 
 def _draw(page: Callable[[str], tuple[str, dict[str, Any]]], text: str, language: str) -> str:
@@ -160,13 +170,13 @@ def test_any_text_is_only_text(
     found, harmless = _Page(html), _Page(_draw(page, HARMLESS, language))
     assert found.elements == harmless.elements
     assert all(each.startswith((f"{PREFIX}/", "#", "?")) for each in found.leads), found.leads
-    # The page is cut into its title and its content here: by nobody's text.
+    # The application cuts a page at its main element, so no text may add another.
     assert html.count("<main ") == 1
     assert all(word in _plain(found.text) for word in _plain(text).split()[:1])
 
 
 def _plain(text: str) -> str:
-    """Without what a sentence has for command lines, and what no page can have."""
+    """The text without back quotes, which a sentence turns into `code`, NUL and U+FFFD."""
     return text.translate(dict.fromkeys(map(ord, "`\0\ufffd")))
 
 
@@ -175,6 +185,6 @@ def test_no_filter_makes_markup_of_a_text(text: str, name: str) -> None:
     try:
         made = FILTERS[name](text)
     except (TypeError, ValueError, AttributeError, KeyError):
-        return  # it takes none
+        return  # the filter takes no text
     if isinstance(made, Markup):
         assert not set(text) & set("<>&\"'"), made

@@ -1,6 +1,6 @@
-"""How Kafka clusters are reached: what aiokafka is handed, and what is told when it fails.
+"""How Kafka clusters are reached: the arguments for aiokafka, and the errors.
 
-The mock of a cluster knows neither SASL nor TLS: this is what was tried of them.
+The mock of a cluster has neither SASL nor TLS, so only the arguments are tested.
 """
 
 import importlib
@@ -28,7 +28,7 @@ def broker(**settings: Any) -> Broker:
 
 @pytest.fixture
 def handed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
-    """What connections and consumers are made of."""
+    """The arguments of connections and consumers."""
     calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
 
     async def create_conn(*places: Any, **arguments: Any) -> None:
@@ -91,7 +91,7 @@ async def test_the_password_is_that_of_its_file(tmp_path: Path) -> None:
     assert found.arguments["sasl_plain_password"] == "of the file"
 
 
-async def test_what_is_fetched_is_bounded_by_bytes(
+async def test_a_fetch_is_bounded_by_bytes(
     handed: list[tuple[tuple[Any, ...], dict[str, Any]]],
 ) -> None:
     """`prefetch` small messages and a page's bytes, shared by the partitions."""
@@ -124,18 +124,18 @@ async def test_what_is_fetched_is_bounded_by_bytes(
     [
         (
             errors.SaslAuthenticationFailed("invalid credentials"),
-            "user 'inboxd' is not let in by SCRAM-SHA-512 (",
+            "login of user 'inboxd' by SCRAM-SHA-512 failed (",
         ),
         (
             errors.UnsupportedSaslMechanismError("not enabled"),
-            "user 'inboxd' is not let in by SCRAM-SHA-512 (",
+            "login of user 'inboxd' by SCRAM-SHA-512 failed (",
         ),
         (TimeoutError(), "no answer within 5 s: start it, or correct servers of [brokers.main];"),
         (OSError(111, "Connection refused"), "it cannot be reached (Connection refused): start"),
         (errors.KafkaConnectionError(), "it cannot be reached (KafkaConnectionError): start it"),
     ],
 )
-async def test_why_it_is_not_reached_is_one_line(error: Exception, told: str) -> None:
+async def test_an_unreachable_cluster_is_one_clear_line(error: Exception, told: str) -> None:
     found = await access_to("main", broker(user="inboxd", password="hunter2"))
     why = why_not_reached(found, error)
     assert why.startswith(told)
@@ -145,15 +145,15 @@ async def test_why_it_is_not_reached_is_one_line(error: Exception, told: str) ->
     assert str(found.unavailable(why)) == f"broker 'main' (kafka at a:1, b:2): {why}"
 
 
-async def test_a_server_without_a_port_that_is_one_is_refused() -> None:
+async def test_a_server_with_an_invalid_port_is_refused() -> None:
     with pytest.raises(BrokerUnavailable, match="servers are not valid: correct them in"):
         access.first_places(Access("main", ("a:b",), 1.0, {}))
 
 
-def test_aiokafka_tells_nothing_to_a_program_that_logs_everything(
+def test_aiokafka_logs_nothing_in_a_program_that_logs_everything(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """It would tell the password at "debug"; where a worker is inside, the program has the logs."""
+    """It would log the password at "debug"; a worker inside a program shares the program's logs."""
     logging.getLogger("aiokafka").setLevel(logging.NOTSET)
     with caplog.at_level(logging.DEBUG):
         importlib.reload(kafka)

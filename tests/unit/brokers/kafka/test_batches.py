@@ -39,7 +39,7 @@ def test_a_batch_is_within_the_bytes_that_its_topic_takes() -> None:
     assert told == []
 
 
-def test_a_batch_that_is_sent_again_is_the_same() -> None:
+def test_a_repeated_batch_has_the_same_bytes() -> None:
     lines = batched([outgoing(b"a"), outgoing(b"b")], {"topic": [1]}, {}, 0, lambda *_: None)
     batch = lines[TopicPartition("topic", 0)][0]
     sent = bytes(batch.numbered((7, 1), 40))
@@ -50,7 +50,7 @@ def test_a_batch_that_is_sent_again_is_the_same() -> None:
     assert attributes == 0  # neither compressed nor of a transaction
 
 
-def test_halves_have_all_that_the_batch_had() -> None:
+def test_halves_have_all_messages_of_the_batch() -> None:
     messages = [outgoing(bytes([letter]), key) for letter in b"abc" for key in ("k", None)]
     lines = batched(messages, {"topic": [1]}, {}, 0, lambda *_: None)
     batch = lines[TopicPartition("topic", 0)][0]
@@ -64,6 +64,6 @@ def test_halves_have_all_that_the_batch_had() -> None:
 
 
 @pytest.mark.parametrize("turn", range(4))
-def test_what_has_no_key_takes_turns(turn: int) -> None:
+def test_messages_without_a_key_take_turns(turn: int) -> None:
     lines = batched([outgoing(b"a", None)] * 2, {"topic": [1, 1, 1]}, {}, turn, lambda *_: None)
     assert [*lines] == [TopicPartition("topic", turn % 3)]

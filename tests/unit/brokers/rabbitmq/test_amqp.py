@@ -1,4 +1,4 @@
-"""What is sent for a message is what pamqp, which others read with, makes of it."""
+"""Our bytes of AMQP are equal to those of pamqp, which decodes them here."""
 
 import datetime as dt
 
@@ -31,7 +31,7 @@ def _read(raw: bytes) -> list[object]:
     headers=st.dictionaries(st.text("abcä-", max_size=60), st.text("abcä \U0001f600", max_size=30)),
     kind=st.text("ab.", max_size=300),
 )
-def test_a_message(body: bytes, to: str, headers: dict[str, str], kind: str) -> None:
+def test_the_bytes_of_a_message(body: bytes, to: str, headers: dict[str, str], kind: str) -> None:
     message = OutgoingMessage(
         to=to,
         key=None,
@@ -68,7 +68,7 @@ def test_no_amqp_frame_is_larger_than_agreed(size: int) -> None:
 
 
 @pytest.mark.parametrize("exclusive", [False, True])
-def test_methods(exclusive: bool) -> None:
+def test_the_bytes_of_methods(exclusive: bool) -> None:
     (consume,) = _read(amqp.consumed("Ä!", "tag", exclusive=exclusive))
     assert isinstance(consume, commands.Basic.Consume)
     assert (consume.queue, consume.consumer_tag) == ("Ä!", "tag")

@@ -1,4 +1,4 @@
-"""What is read of a message that came: whatever its sender wrote, and never an error."""
+"""Reading a message from bytes: any that a sender may write, without an error."""
 
 import datetime as dt
 import struct
@@ -16,12 +16,12 @@ _AT = dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)
 
 
 def _header(**properties: object) -> bytes:
-    """Of a message with a body of 7 bytes, as pamqp writes it."""
+    """The header of a message with a body of 7 bytes, as pamqp writes it."""
     return ContentHeader(0, 7, Basic.Properties(**properties)).marshal()  # type: ignore[arg-type]
 
 
 def _headers(raw: bytes) -> dict[str, str]:
-    """What is read of a table of headers that is these bytes."""
+    """The headers that are read from the bytes of a table."""
     _, found = incoming.content(struct.pack(">HHQHI", 60, 0, 7, 0x2000, len(raw)) + raw)
     return found.headers
 
@@ -48,7 +48,7 @@ def test_a_header_is_a_text(value: object, text: str) -> None:
 
 
 @pytest.mark.parametrize("value", [None, {"a": 1}, ["a"]])
-def test_what_is_no_text_is_left_out(value: object) -> None:
+def test_a_value_that_is_not_a_string_is_left_out(value: object) -> None:
     _, found = incoming.content(_header(headers={"a": value, "b": "x"}, message_id="m"))
     assert found.headers == {"b": "x", "message-id": "m"}
 
@@ -59,7 +59,7 @@ def test_properties_go_before_headers_of_their_names() -> None:
     assert found.headers == {"type": "its", "user-id": "they"}
 
 
-def test_what_is_no_utf_8_is_latin_1() -> None:
+def test_bytes_that_are_not_utf_8_are_read_as_latin_1() -> None:
     assert _headers(b"\x01\xe4S\0\0\0\x01\xff") == {"ä": "ÿ"}
 
 
@@ -102,6 +102,6 @@ def test_each_property_is_read_in_its_place() -> None:
 
 
 @given(st.integers(0, 0xFFFF), st.binary(max_size=300))
-def test_nothing_is_an_error(flags: int, raw: bytes) -> None:
+def test_bytes_of_any_content_raise_no_error(flags: int, raw: bytes) -> None:
     size, _ = incoming.content(struct.pack(">HHQH", 60, 0, 7, flags) + raw)
     assert size == 7

@@ -1,4 +1,4 @@
-"""Runs of commands of one ordering key: what starts, what goes back, which keys are asked again."""
+"""Runs of commands of one ordering key: which start, which go back, which keys are asked again."""
 
 from typing import Any
 
@@ -11,17 +11,17 @@ A, B = QueueKey("q", "a"), QueueKey("q", "b")
 
 
 def one(_queue: str) -> int:
-    """A strict key: one at a time."""
+    """A strict key: one command at a time."""
     return 1
 
 
 def rows(*names: str) -> list[Any]:
-    """Rows such as "a1": the key and the id."""
+    """Rows by names such as "a1": the key and the id."""
     return [{"id": int(n[1:]), "queue": "q", "ordering_key": n[0]} for n in names]
 
 
 def begin(runs: KeyRuns, *names: str, through: int = 0) -> list[int]:
-    """What starts of these rows."""
+    """Begin runs of these rows; returns the ids of those that start."""
     first, back = runs.begin(rows(*names), through)
     assert not back
     return ids(first)
@@ -42,7 +42,7 @@ def ids(found: list[Any]) -> list[int]:
 
 
 def end(runs: KeyRuns, number: int, *, well: bool) -> tuple[int | None, list[int]]:
-    """This row ended, as the outcome with its number."""
+    """End a row, with its number as that of the outcome; returns rows that start and go back."""
     following, back = runs.end({"id": number}, number, well=well)  # type: ignore[typeddict-item]
     return (None if following is None else following["id"]), ids(back)
 
@@ -53,31 +53,31 @@ def test_one_of_a_key_starts_as_another_succeeds() -> None:
     assert (runs.full(A), runs.full(QueueKey("q", "c"))) == (True, False)
     assert end(runs, 1, well=True) == (3, [])
     assert end(runs, 3, well=True) == (4, [])
-    assert not runs.ended, "a has not come to its end"
+    assert not runs.ended, "the run of a has not ended"
     assert end(runs, 4, well=True) == (None, [])
-    assert end(runs, 4, well=True) == (None, []), "once"
+    assert end(runs, 4, well=True) == (None, []), "a row ends once"
     assert ended(runs) == [(A, 4)]
     assert (runs.full(A), runs.full(B)) == (False, True)
 
 
-def test_what_stands_behind_a_failure_goes_back() -> None:
+def test_rows_behind_a_failure_go_back() -> None:
     runs = KeyRuns(one)
     begin(runs, "a1", "a2", "a3", "b4", "b5")
     assert end(runs, 1, well=False) == (None, [2, 3])
-    assert ended(runs) == [(A, 3)], "asked again once the two are back in their line"
-    assert end(runs, 4, well=True) == (5, []), "another key goes on"
+    assert ended(runs) == [(A, 3)], "asked again once both are back in their line"
+    assert end(runs, 4, well=True) == (5, []), "the other key continues"
 
 
-def test_of_a_wide_key_several_run_and_a_failure_holds_up_nobody() -> None:
+def test_several_rows_of_a_wide_key_run_and_a_failure_delays_none() -> None:
     runs = KeyRuns(lambda _: 2)
     assert begin(runs, "a1", "a2", "a3") == [1, 2]
     assert end(runs, 1, well=False) == (3, [])
     assert runs.full(A)
     end(runs, 3, well=True)
     assert not runs.full(A)
-    assert ended(runs) == [(A, 3)], "there is room beside the one that goes on"
+    assert ended(runs) == [(A, 3)], "there is room beside the other run"
     begin(runs, "a4")
-    assert runs.full(A), "two runs of one row each"
+    assert runs.full(A), "both runs have one row"
 
 
 def test_a_key_is_asked_again_when_its_end_is_written() -> None:
@@ -87,11 +87,11 @@ def test_a_key_is_asked_again_when_its_end_is_written() -> None:
         end(runs, number, well=True)
     assert list(runs.written(0)) == []
     assert list(runs.written(1)) == [A]
-    assert list(runs.written(1)) == [], "once"
+    assert list(runs.written(1)) == [], "a key is asked once"
     assert list(runs.written(9)) == [B]
 
 
-def test_what_waits_for_long_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_that_wait_for_long_are_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
     monkeypatch.setattr(module, "monotonic", lambda: now)
     runs = KeyRuns(one)
@@ -104,12 +104,12 @@ def test_what_waits_for_long_is_given_back(monkeypatch: pytest.MonkeyPatch) -> N
     assert ended(runs) == [(A, 1)]
 
 
-def test_what_is_taken_out_does_not_start() -> None:
+def test_rows_that_are_taken_out_do_not_start() -> None:
     runs = KeyRuns(one)
     begin(runs, "a1", "a2", "a3", "a4", "b5", "b6")
-    assert ids(runs.remove(frozenset({2, 5}))) == [2], "5 has started"
+    assert ids(runs.remove(frozenset({2, 5}))) == [2], "5 has started already"
     given_back = runs.give_back(lambda row: row["id"] == 3)
-    assert ids(given_back) == [3, 4], "with what stands behind it"
+    assert ids(given_back) == [3, 4], "with the row behind it"
     assert end(runs, 1, well=True) == (None, [])
     assert end(runs, 5, well=True) == (6, [])
 
@@ -117,55 +117,55 @@ def test_what_is_taken_out_does_not_start() -> None:
 def test_a_run_is_lengthened_while_it_goes_on() -> None:
     runs = KeyRuns(one)
     begin(runs, *many("a", 1, 16), "b20")
-    assert runs.expect("q", 14, 9) == [], "too much is left of a, and b gave one only"
+    assert runs.expect("q", 14, 9) == [], "a has too many rows left, and b gave only one"
     assert runs.expect("other", 15, 9) == []
     assert runs.expect("q", 15, 9) == ["a"]
-    assert begin(runs, "a17", "a18") == [], "they wait for their turn"
+    assert begin(runs, "a17", "a18") == [], "both wait for their turn"
     runs.expect_no_more(0)
     for number in range(1, 18):
         assert end(runs, number, well=True) == (number + 1, [])
-    assert runs.expect("q", 99, 9) == [], "it gave two: there are hardly more"
+    assert runs.expect("q", 99, 9) == [], "it gave two rows: there are hardly more"
     assert end(runs, 18, well=True) == (None, [])
     assert ended(runs) == [(A, 18)]
 
 
-def test_a_run_that_has_ended_waits_for_what_was_asked() -> None:
+def test_an_ended_run_waits_for_its_claim() -> None:
     runs = KeyRuns(one)
     begin(runs, *many("a", 1, 16), *many("b", 21, 36))
     assert runs.expect("q", 15, 9) == ["a", "b"]
     for number in (*range(1, 17), *range(21, 37)):
         end(runs, number, well=True)
     assert runs.full(A)
-    assert not ended(runs), "both are still expected to go on"
+    assert not ended(runs), "both runs still expect rows"
     assert begin(runs, "a17", "a18") == [17]
     runs.expect_no_more(40)
     assert ended(runs) == [(B, 40)]
     assert (runs.full(A), runs.full(B)) == (True, False)
 
 
-def test_a_run_goes_on_before_its_end_is_written() -> None:
+def test_a_run_continues_before_its_end_is_written() -> None:
     runs = KeyRuns(one)
     begin(runs, *many("a", 1, 16), *many("b", 21, 36))
     for number in range(1, 17):
         end(runs, number, well=True)
     assert ended(runs) == [(A, 16)]
-    assert runs.expect("q", 0, 1) == ["a"], "one only"
+    assert runs.expect("q", 0, 1) == ["a"], "at most one key"
     assert runs.full(A)
     assert not ended(runs)
     assert begin(runs, *many("a", 41, 57)) == [41]
     runs.expect_no_more(16)
-    assert list(runs.written(16)) == [], "it is not to be asked as if it had come to its end"
+    assert list(runs.written(16)) == [], "its run has not ended, so it is not asked again"
     other = KeyRuns(one)
     begin(other, *many("a", 1, 16))
     for number in range(1, 17):
         end(other, number, well=True)
     begin(other, "a17")
-    assert other.expect("q", 99, 9) == [], "the database gave more of its line already"
+    assert other.expect("q", 99, 9) == [], "the database has already given more of its line"
 
 
 @pytest.mark.parametrize("way", ["failed", "stale", "given back"])
 @pytest.mark.parametrize("when", ["before it ends", "after it ended"])
-def test_what_is_leased_behind_a_gap_goes_back(
+def test_rows_that_are_leased_behind_a_gap_go_back(
     monkeypatch: pytest.MonkeyPatch, way: str, when: str
 ) -> None:
     now = 100.0
@@ -191,23 +191,23 @@ def test_what_is_leased_behind_a_gap_goes_back(
         end(runs, 8 if way == "given back" else 1, well=True)
         assert [key for key, _ in ended(runs)] == [A]
     else:
-        assert ended(runs) == [(A, 22)], "asked again once the two are back in their line"
+        assert ended(runs) == [(A, 22)], "asked again once both are back in their line"
     assert runs.expect("q", 99, 9) == []
 
 
-def test_after_an_answer_that_was_lost_nothing_is_leased_behind() -> None:
+def test_a_run_is_not_lengthened_after_a_lost_answer() -> None:
     runs = KeyRuns(one)
     begin(runs, *many("a", 1, 16))
     assert runs.expect("q", 99, 9) == ["a"]
     runs.expect_no_more(0)
     assert runs.expect("q", 99, 9) == []
-    assert end(runs, 1, well=True) == (2, []), "it goes on itself"
+    assert end(runs, 1, well=True) == (2, []), "its run continues"
 
 
 def test_a_run_beside_one_that_is_lengthened_leaves_its_place() -> None:
     runs = KeyRuns(one)
     begin(runs, "a1")
-    begin(runs, *many("a", 2, 17))  # the database knew of the end of a1 before the worker did
+    begin(runs, *many("a", 2, 17))  # the database knew the end of a1 before the worker did
     assert runs.expect("q", 99, 9) == ["a"]
     for number in range(1, 18):
         end(runs, number, well=True)

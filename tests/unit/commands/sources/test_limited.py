@@ -1,4 +1,4 @@
-"""Queues with limits and lines: which keys a claim asks, when another worker's is waited for."""
+"""Queues with limits and lines: which keys a claim asks, and when a contended claim is retried."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -57,7 +57,7 @@ class Site:
         monkeypatch.setattr(limits, "claim", claim)
 
     async def claim(self, answer: Claimed, room: int = 100) -> None:
-        """Ask for so many, and be answered this."""
+        """Claim up to `room`, and let this be the answer."""
         self.answers.append(answer)
         await self.limited.claim(Ask(0, "q"), room)
 
@@ -66,28 +66,28 @@ def _rows(*keys: str) -> Any:
     return [{"ordering_key": key, "crashes": 0, "lane": 0} for key in keys]
 
 
-async def test_another_workers_claim_is_waited_for_but_not_for_long(
+async def test_a_contended_claim_is_retried_for_a_short_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     site = Site(monkeypatch, "a")
-    for _ in range(module._PATIENCE):
+    for _ in range(module._CONTENDED_RETRIES):
         await site.claim(Claimed([], "busy", 0.003))
         assert site.limited.contended
         assert site.limited.again_in(["q"]) == pytest.approx(0.003)
         site.now += 0.003
-        assert not site.limited.contended, "it is asked again"
+        assert not site.limited.contended, "the claim is tried again"
     await site.claim(Claimed([], "busy", 0.003))
-    assert not site.limited.contended, "it takes long: others are looked after"
+    assert not site.limited.contended, "it takes too long: look at other queues"
 
 
-async def test_a_queue_that_is_not_asked_wakes_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_queue_that_is_not_asked_causes_no_wake_up(monkeypatch: pytest.MonkeyPatch) -> None:
     site = Site(monkeypatch, "a")
     await site.claim(Claimed([], "full", None))
     assert site.limited.again_in(["q"]) is not None
     site.now += 60
     assert site.limited.ready({"q": []}) == ["q"]
     assert site.limited.again_in(["q"]) == 0.0
-    assert site.limited.again_in([]) is None, "such as one that is paused"
+    assert site.limited.again_in([]) is None, "for example since it is paused"
 
 
 async def test_a_time_that_passes_while_others_are_asked_is_not_slept_over(
@@ -96,11 +96,11 @@ async def test_a_time_that_passes_while_others_are_asked_is_not_slept_over(
     site = Site(monkeypatch, "a")
     await site.claim(Claimed([], "rate", 0.010))
     site.now += 0.009
-    assert site.limited.ready({"q": []}) == [], "too early, by little"
+    assert site.limited.ready({"q": []}) == [], "a little too early"
     site.now += 0.002
     assert site.limited.again_in([]) == 0.0
     site.limited.ready({})
-    assert site.limited.again_in([]) is None, "it could have been asked"
+    assert site.limited.again_in([]) is None, "it could have been asked by now"
 
 
 async def test_a_claim_asks_about_twice_the_keys_that_fill_it(
@@ -109,11 +109,11 @@ async def test_a_claim_asks_about_twice_the_keys_that_fill_it(
     keys = [f"k{n}" for n in range(100)]
     site = Site(monkeypatch, *keys)
     await site.claim(Claimed(_rows(*[key for key in keys[:10] for _ in range(10)])))
-    assert site.asked[-1].keys == keys, "nothing is known of them"
+    assert site.asked[-1].keys == keys, "how many rows they have is not known"
     await site.claim(Claimed(_rows(*keys[10:30])))
-    assert site.asked[-1].keys == keys[10:30], "each had ten, so that ten keys should do"
+    assert site.asked[-1].keys == keys[10:30], "each had ten rows, so ten keys should be enough"
     await site.claim(Claimed(_rows(*keys[30:])))
-    assert site.asked[-1].keys == keys[30:], "each had one: all of them"
+    assert site.asked[-1].keys == keys[30:], "each had one row: ask all of them"
 
 
 async def test_keys_that_a_limit_left_no_room_for_keep_their_turn(
@@ -123,13 +123,13 @@ async def test_keys_that_a_limit_left_no_room_for_keep_their_turn(
     await site.claim(Claimed(_rows("a", "c")))
     assert site.asked[-1].keys == list("abcdef")
     await site.claim(Claimed(_rows("d", "e")))
-    assert site.asked[-1].keys == list("def"), "b had nothing to give"
+    assert site.asked[-1].keys == list("def"), "b had no rows"
     await site.claim(Claimed([]))
     assert site.asked[-1].keys == ["f"]
-    assert site.limited.again_in(["q"]) is None, "nothing came: it is not asked again and again"
+    assert site.limited.again_in(["q"]) is None, "nothing came: it is not asked in a loop"
 
 
-async def test_keys_that_somebody_else_asks_come_after_all_others(
+async def test_keys_that_another_worker_asks_come_after_all_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     site = Site(monkeypatch, *"abcdefgh")
@@ -142,7 +142,7 @@ async def test_keys_that_somebody_else_asks_come_after_all_others(
     assert asked == ["abcd", "e", "fghade"]
 
 
-async def test_a_line_goes_on_where_nobody_waits_for_a_turn(
+async def test_a_line_continues_if_no_other_key_waits_for_a_turn(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     site = Site(monkeypatch, "a")
@@ -156,14 +156,14 @@ async def test_a_line_goes_on_where_nobody_waits_for_a_turn(
     keys._next_learn = site.now + 1
     await site.claim(Claimed(rows[20:], passed=["a"], at=8.0))
     assert (site.asked[-1].keys, site.asked[-1].following) == (["a"], 7.0)
-    assert len(keys.turns) == 0, "it has no turn of its own, passed or not"
+    assert len(keys.turns) == 0, "it has no turn of its own, even if it was passed"
     runs.begin(rows[20:], 0)
     keys.turns.add(["b"])
     await site.claim(Claimed())
     assert (site.asked[-1].keys, site.asked[-1].following) == (["b"], None)
 
 
-async def test_after_a_lost_connection_no_line_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_line_continues_after_a_lost_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     site = Site(monkeypatch, "a")
     rows: Any = [
         {"id": n, "queue": "q", "ordering_key": "a", "crashes": 0, "lane": 0} for n in range(20)

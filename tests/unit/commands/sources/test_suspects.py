@@ -1,4 +1,4 @@
-"""Which suspects a worker takes: one group at a time, or one command by itself."""
+"""Which suspects a worker takes: one group at a time, or one command alone."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -41,7 +41,7 @@ def _part(group: UUID, *, alone: bool = False, due: bool = True, since: float = 
 
 
 class Site:
-    """Suspects of one worker, on a server of which only the answers are there."""
+    """The suspects of one worker; the answers of the database are given by the test."""
 
     def __init__(self, patch: pytest.MonkeyPatch, *waiting: Suspected) -> None:
         self.limited = frozenset[str]()
@@ -89,7 +89,7 @@ class Site:
         self.suspects.events_rest()
 
     def _changed(self) -> None:
-        """Events hear of it."""
+        """Called after a change, as the processor of events is."""
         self.written.append(-1)
 
     async def _find(self, *_: Any) -> list[Suspected]:
@@ -114,26 +114,26 @@ class Site:
         self.leases.append("free")
 
     async def claim(self) -> list[Any]:
-        """What one page takes."""
+        """The commands that one page takes."""
         return await self.suspects.claim(Ask(-inf, ""), 10)
 
 
-def test_those_that_run_alone_come_last_and_what_is_not_due_not_at_all() -> None:
+def test_groups_that_run_alone_come_last_and_only_due_ones_count() -> None:
     parts = [_part(A, alone=True), _part(B), _part(C, due=False), _part(B)]
     assert [(each.id, len(each.parts)) for each in grouped(parts)] == [(B, 2), (A, 1)]
 
 
-def test_who_died_more_often_is_watched_for_longer() -> None:
+def test_a_suspect_with_more_deaths_is_watched_for_longer() -> None:
     assert [time_of(n) for n in (1, 2, 3)] == [30, 60, 120]
-    assert time_of(10_000) == 16 * 60, "a worker does not rest for days"
+    assert time_of(10_000) == 16 * 60, "a worker must not rest for days"
 
 
-async def test_one_group_at_a_time_until_it_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_one_group_runs_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     site = Site(monkeypatch, _part(A), _part(B))
     (first,) = await site.claim()
     site.waiting.append(_part(A))
     (second,) = await site.claim()
-    assert await site.claim() == [], "the other group would mix with it"
+    assert await site.claim() == [], "a death of either group would count for both"
     site.suspects.ended(first)
     assert await site.claim() == []
     site.suspects.ended(second)
@@ -142,7 +142,7 @@ async def test_one_group_at_a_time_until_it_ended(monkeypatch: pytest.MonkeyPatc
     assert [group for group, _ in site.asked] == [A, A, B]
 
 
-async def test_a_group_that_came_through_for_a_while_bars_no_other(
+async def test_a_group_that_survived_for_a_while_bars_no_other(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     site = Site(monkeypatch, _part(A), _part(B))
@@ -153,40 +153,42 @@ async def test_a_group_that_came_through_for_a_while_bars_no_other(
     assert len(await site.claim()) == 1
 
 
-async def test_nothing_runs_alone_beside_anything(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_suspect_alone_has_nothing_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
     site = Site(monkeypatch, _part(A, alone=True, since=1))
     site.in_flight = 3
     assert await site.claim() == []
-    assert not site.suspects.exclusive, "for a moment it is left to workers that run nothing"
+    assert not site.suspects.exclusive, "for a moment it is left to idle workers"
     assert site.leases == []
     site.waiting = [_part(A, alone=True)]
     site.may_empty = False
     assert await site.claim() == []
-    assert not site.suspects.exclusive, "another worker empties itself"
+    assert not site.suspects.exclusive, "another worker has the lease"
     site.may_empty = True
     assert await site.claim() == []
     assert site.suspects.exclusive
     site.in_flight, site.settler.waiting = 0, 1
-    assert await site.claim() == [], "outcomes are not written: it holds rows still"
+    assert await site.claim() == [], "with unwritten outcomes it still holds rows"
     site.settler.waiting = 0
     assert await site.claim() == []
-    assert site.exclusive_run.wanted, "events are to rest first"
+    assert site.exclusive_run.wanted, "events must rest first"
     site.exclusive_run.rest()
-    site.room_left = 0  # as it was when the page began
+    site.room_left = 0  # the room when the page began
     (row,) = await site.claim()
     assert site.asked == [(A, True)]
     assert site.suspects.exclusive
     assert not site.suspects.due
     site.settler.waiting = 1
     site.suspects.ended(row)
-    assert site.suspects.exclusive, "a death before it is written would be counted against it"
+    assert site.suspects.exclusive, "a death before the write would count against it"
     site.settler.waiting = 0
     site.suspects.written()
     assert not site.suspects.exclusive
     assert not site.exclusive_run.wanted
 
 
-async def test_who_was_not_quick_enough_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_worker_continues_when_another_took_the_suspect(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     site = Site(monkeypatch, _part(A, alone=True))
     site.in_flight = 3
     await site.claim()
@@ -197,10 +199,10 @@ async def test_who_was_not_quick_enough_goes_on(monkeypatch: pytest.MonkeyPatch)
     assert site.leases == ["hold", "free"]
 
 
-async def test_who_cannot_run_keeps_nobody_from_running_alone(
+async def test_a_group_that_cannot_run_does_not_block_a_suspect_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """As those that stand behind a suspect of their key, which is to run alone."""
+    """Like commands that stand behind a suspect of their key which must run alone."""
     site = Site(monkeypatch, _part(A), _part(B, alone=True))
     site.blocked = {A}
     await site.claim()
@@ -217,7 +219,7 @@ async def test_many_groups_that_cannot_run_hide_no_other(monkeypatch: pytest.Mon
     assert [len(rows) for rows in taken] == [0, 0, 1]
 
 
-async def test_who_cannot_run_alone_stops_nothing_again_and_again(
+async def test_a_suspect_that_cannot_run_alone_backs_off(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     site = Site(monkeypatch, _part(A, alone=True), _part(B, alone=True))
@@ -230,7 +232,7 @@ async def test_who_cannot_run_alone_stops_nothing_again_and_again(
     await site.claim()
     site.exclusive_run.rest()
     (other,) = await site.claim()
-    assert site.asked == [(A, True), (B, True)], "others do not wait for it"
+    assert site.asked == [(A, True), (B, True)], "other suspects do not wait for it"
     site.suspects.ended(other)
     waits = list[float]()
     for _ in range(10):
@@ -245,8 +247,10 @@ async def test_who_cannot_run_alone_stops_nothing_again_and_again(
     assert waits[-1] == 60
 
 
-async def test_what_was_given_back_runs_alone_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As when the lease could not be renewed for a while: there may be no other worker."""
+async def test_a_suspect_that_was_given_back_runs_alone_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The lease was not renewed for a while, for example: there may be no other worker."""
     site = Site(monkeypatch, _part(A, alone=True))
     await site.claim()
     site.exclusive_run.rest()
@@ -257,7 +261,7 @@ async def test_what_was_given_back_runs_alone_again(monkeypatch: pytest.MonkeyPa
     assert site.exclusive_run.wanted
 
 
-async def test_others_have_their_turn_between_two_that_run_alone(
+async def test_others_have_their_turn_between_two_suspects_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     site = Site(monkeypatch, _part(A, alone=True), _part(B, alone=True))
@@ -275,7 +279,7 @@ async def test_others_have_their_turn_between_two_that_run_alone(
 
 
 async def test_a_lease_whose_answer_was_lost_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else no other worker could ever empty itself, for what only that one serves."""
+    """Otherwise no other worker could ever empty itself for a suspect that only it handles."""
     site = Site(monkeypatch, _part(A, alone=True))
     site.in_flight = 3
     await site.claim()
@@ -285,7 +289,7 @@ async def test_a_lease_whose_answer_was_lost_is_given_up(monkeypatch: pytest.Mon
     assert site.leases == ["hold", "free"]
 
 
-async def test_a_death_beside_a_thread_that_was_given_up_is_nobodys(
+async def test_a_death_beside_an_abandoned_thread_counts_for_no_suspect(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     site = Site(monkeypatch, _part(A, alone=True))
@@ -296,10 +300,10 @@ async def test_a_death_beside_a_thread_that_was_given_up_is_nobodys(
     assert site.asked == [(A, False)]
 
 
-async def test_what_came_through_alone_is_written_before_others_start(
+async def test_a_survived_run_alone_is_written_before_others_start(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(suspect_groups, "_WHILE", 0.01)
+    monkeypatch.setattr(suspect_groups, "_WATCH_SECONDS", 0.01)
     site = Site(monkeypatch, _part(A, alone=True))
     await site.claim()
     site.exclusive_run.rest()
@@ -320,8 +324,8 @@ async def test_what_came_through_alone_is_written_before_others_start(
         (Defer(after=1), False),
     ],
 )
-async def test_only_a_run_clears(error: Exception, unrun: bool) -> None:
-    """In a rolling deploy any worker that cannot read it would free the one that kills."""
+async def test_only_a_run_clears_a_suspect(error: Exception, unrun: bool) -> None:
+    """In a rolling deploy, a worker that cannot read it would otherwise clear it."""
     settler = Settler(MagicMock(), MagicMock(), on_requeue=lambda: None, on_written=lambda: None)
     judge: Any = SimpleNamespace(outcome=lambda *_: Deferred(delay=2))
     parts: Any = MagicMock()

@@ -12,8 +12,8 @@ from inboxd.settings import Settings
 pytestmark = pytest.mark.anyio
 
 
-async def test_what_opens_a_publisher_is_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """That of a plugin is looked for on the disk, and the loop stands still meanwhile."""
+async def test_the_publisher_of_a_kind_is_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plugin's is looked up on the disk, which blocks the loop meanwhile."""
     sought: list[str] = []
     opened: list[str] = []
 

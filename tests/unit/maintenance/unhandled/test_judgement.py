@@ -1,4 +1,4 @@
-"""What nobody handles is let go after the whole grace, and not before."""
+"""Unhandled rows are let go after the whole grace, and not before."""
 
 from datetime import timedelta
 from typing import cast
@@ -13,7 +13,7 @@ MAIL, NEWS = ("default", "mail"), ("default", "news")
 
 
 class Clock:
-    """The time as the judgement sees it."""
+    """The time as the judgement sees it; only the test moves it."""
 
     def __init__(self) -> None:
         self.now = 1_000.0

@@ -1,4 +1,4 @@
-"""What the server's settings lose."""
+"""Findings about settings of the server that can lose rows."""
 
 from typing import Any
 
@@ -22,17 +22,17 @@ _WELL: dict[str, Any] = {
     ("given", "verdict", "words"),
     [
         ({}, None, ""),
-        ({"followers": None, "standbys": None}, None, ""),  # not to be seen
-        ({"followers": 1}, Verdict.NOTICE, "commits wait for none of 1 standby: a failover to one"),
+        ({"followers": None, "standbys": None}, None, ""),  # not visible to the role
+        ({"followers": 1}, Verdict.NOTICE, "commits wait for none of 1 standby: a failover loses"),
         ({"followers": 2}, Verdict.NOTICE, "none of 2 standbys"),
         ({"followers": 2, "standbys": 1, "waits_for_standby": True}, None, ""),
         ({"waits_for_standby": True}, Verdict.CRITICAL, "commits wait for ever"),
     ],
 )
-def test_standbys_that_nothing_waits_for_are_told(
+def test_standbys_without_synchronous_commit_are_found(
     given: dict[str, Any], verdict: Verdict | None, words: str
 ) -> None:
-    """A 2xx is there on the primary alone: a failover to such a standby loses it."""
-    found = list(server._settings({**_WELL, **given}))  # type: ignore[arg-type] # as a row is
+    """Only the primary has a webhook that was answered 2xx: a failover loses it."""
+    found = list(server._settings({**_WELL, **given}))  # type: ignore[arg-type] # a row's keys
     assert [each.verdict for each in found] == ([] if verdict is None else [verdict])
     assert all(words in each.found for each in found)

@@ -1,4 +1,4 @@
-"""What the doctor says of webhook sources: what they would refuse, and so lose."""
+"""The doctor on webhook sources: each refusal may lose webhooks."""
 
 import subprocess
 from datetime import UTC, datetime, timedelta
@@ -25,7 +25,7 @@ def told(found: list[Finding]) -> list[tuple[str, str]]:
     return [(each.subject, each.verdict) for each in found]
 
 
-def test_a_source_that_loses_nothing_is_named_and_no_more() -> None:
+def test_healthy_source_is_only_named() -> None:
     (found,) = judged()
     assert (found.verdict, found.found) == ("ok", "1 source: bank")
     (none,) = judge_sources(Settings(), NOW)
@@ -35,8 +35,8 @@ def test_a_source_that_loses_nothing_is_named_and_no_more() -> None:
 @pytest.mark.parametrize(
     ("keys", "verdict", "words"),
     [
-        ([{"not_after": "2026-11-23T11:59:59Z"}], "critical", "none of its 1 key counts now"),
-        ([{"not_before": "2026-11-24T00:00:00Z"}], "critical", "all is answered 401"),
+        ([{"not_after": "2026-11-23T11:59:59Z"}], "critical", "none of its 1 key is valid"),
+        ([{"not_before": "2026-11-24T00:00:00Z"}], "critical", "it answers 401 to all"),
         ([{"not_after": "2026-12-01T12:00:00Z"}], "warning", "its last key ends in 8d"),
         (
             [{"not_after": "2026-11-25T12:00:00Z"}, {"not_after": "2026-11-24T12:00:00Z"}],
@@ -45,7 +45,7 @@ def test_a_source_that_loses_nothing_is_named_and_no_more() -> None:
         ),
     ],
 )
-def test_keys_that_end(keys: list[dict[str, str]], verdict: str, words: str) -> None:
+def test_ending_keys_are_found(keys: list[dict[str, str]], verdict: str, words: str) -> None:
     given = [{"id": str(n), "secret": "s", **key} for n, key in enumerate(keys)]
     first, last = judged({"keys": given})
     assert (first.subject, first.verdict) == ("webhooks: bank", verdict)
@@ -57,7 +57,7 @@ def test_keys_that_end(keys: list[dict[str, str]], verdict: str, words: str) -> 
 @pytest.mark.parametrize(
     "later", [{}, {"not_after": "2026-12-08T12:00:00Z"}, {"not_before": "2026-11-24T00:00:00Z"}]
 )
-def test_a_key_that_ends_is_no_trouble_where_another_goes_on(later: dict[str, str]) -> None:
+def test_ending_key_with_a_successor_is_ok(later: dict[str, str]) -> None:
     ends = {"id": "old", "secret": "s", "not_after": "2026-11-25T12:00:00Z"}
     assert told(judged({"keys": [ends, {"id": "new", "secret": "s", **later}]})) == [
         ("webhooks", "ok")
@@ -73,31 +73,31 @@ def test_a_key_that_ends_is_no_trouble_where_another_goes_on(later: dict[str, st
         ({}, {"rate_per_address": "5/s"}, "notice", "inbound.http.rate_per_address"),
     ],
 )
-def test_each_refusal_that_the_settings_choose_is_called_a_loss(
+def test_each_refusal_by_settings_is_reported_as_a_loss(
     source: dict[str, Any], http: dict[str, Any], verdict: str, word: str
 ) -> None:
     found, _ = judged(source, **http)
     assert found.verdict == verdict
-    assert "lost where the sender does not send again" in found.found
+    assert "lost if the sender does not retry" in found.found
     assert word in found.remedy
 
 
-def test_a_source_without_a_spool_loses_what_comes_in_an_outage() -> None:
+def test_source_without_a_spool_loses_webhooks_in_an_outage() -> None:
     settings = Settings.model_validate({"inbound": {"webhooks": {"bank": {"type": "a"}}}})
     found, last = judge_sources(settings, NOW)
     assert (found.subject, found.verdict) == ("webhooks", "notice")
-    assert "lost where the sender does not send again" in found.found
+    assert "lost if the sender does not retry" in found.found
     assert "inbound.spool.path" in found.remedy
     assert last.verdict == "ok"
 
 
-def test_what_is_held_is_not_lost() -> None:
+def test_held_webhooks_are_not_lost() -> None:
     assert told(judged({"paused": "hold", "max_body": 20_000})) == [("webhooks", "ok")]
 
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a certificate of 10 days, its key, and the key of another."""
+    """Make a folder with two certificates of 10 days and their keys."""
     folder = tmp_path_factory.mktemp("tls")
     for name in ("one", "other"):
         subprocess.run(
@@ -117,7 +117,7 @@ def listener(folder: Path, certificate: str, key: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("ahead", "verdict"), [(0, "warning"), (-30, "ok"), (11, "critical")])
-def test_a_certificate_that_ends_soon(certificate: Path, ahead: int, verdict: str) -> None:
+def test_ending_certificate_is_found(certificate: Path, ahead: int, verdict: str) -> None:
     settings = Settings.model_validate(
         {"inbound": {"http": listener(certificate, "one.pem", "one.key")}}
     )
@@ -129,7 +129,7 @@ def test_a_certificate_that_ends_soon(certificate: Path, ahead: int, verdict: st
 @pytest.mark.parametrize(
     ("pem", "key"), [("no.pem", "one.key"), ("one.pem", "other.key"), ("one.key", "one.pem")]
 )
-def test_a_certificate_that_cannot_be_used(certificate: Path, pem: str, key: str) -> None:
+def test_unusable_certificate_is_found(certificate: Path, pem: str, key: str) -> None:
     found, _ = judged(None, **listener(certificate, pem, key))
     assert (found.subject, found.verdict) == ("webhooks: TLS", "critical")
     assert "cannot be used" in found.found

@@ -1,4 +1,4 @@
-"""An endpoint of one worker: when it fails, is well again, or is to be disabled."""
+"""One worker's endpoint: when it fails, has recovered, or has to be disabled."""
 
 import time
 from dataclasses import replace
@@ -31,11 +31,11 @@ ROW = WrittenEndpoint(
 
 
 def failing(seconds: float, now: float) -> ServedEndpoint:
-    """One that has been failing for so many seconds, as the table has it."""
+    """An endpoint that has been failing for `seconds` in the table."""
     return ServedEndpoint(replace(ROW, failing=seconds), now)
 
 
-def test_a_failure_is_written_down_once_nothing_has_succeeded_for_a_while() -> None:
+def test_a_failure_is_written_after_a_while_without_success() -> None:
     one = ServedEndpoint(ROW, 10.0)
     one.failed(503, "busy", 10.0)
     assert (one.unwritten(14.9), one.is_watched(14.9)) == (None, True)
@@ -45,13 +45,13 @@ def test_a_failure_is_written_down_once_nothing_has_succeeded_for_a_while() -> N
     assert (one.unwritten(15.1), one.is_watched(15.1)) == (None, False)
 
 
-def test_what_is_to_be_disabled_soon_is_written_down_sooner() -> None:
+def test_an_endpoint_that_is_disabled_soon_is_written_sooner() -> None:
     one = ServedEndpoint(replace(ROW, disable_after=2.0), 10.0)
     one.failed(503, "busy", 10.0)
     assert (one.unwritten(10.1), one.unwritten(10.25)) == (None, "failing")
 
 
-def test_a_success_since_it_began_to_fail_ends_that_whoever_wrote_it() -> None:
+def test_a_later_success_ends_failures_written_by_any_worker() -> None:
     one = ServedEndpoint(ROW, 10.0)
     one.succeeded(200, 30.0)
     one.wrote("succeeded", 30.0)
@@ -61,15 +61,15 @@ def test_a_success_since_it_began_to_fail_ends_that_whoever_wrote_it() -> None:
     assert one.unwritten(32.0) is None
 
 
-def test_a_failure_that_is_written_later_than_a_success_elsewhere_came_before_it() -> None:
-    """Two workers: X fails, Y succeeds a second later, X writes after its five seconds."""
+def test_a_failure_written_after_another_worker_s_success_is_older() -> None:
+    """X fails, Y succeeds a second later, and X writes its failure after five seconds."""
     x, y = ServedEndpoint(ROW, 10.0), ServedEndpoint(ROW, 10.0)
     x.failed(500, "busy", 20.0)
     y.succeeded(200, 21.0)
     assert (x.unwritten(25.0), x.failed_for(25.0)) == ("failing", 5.0)
     x.wrote("failing", 25.0)
     y.wrote("succeeded", 25.0)
-    # The table has it since the failure, so for 5 seconds when it is read.
+    # The table has the first failure, which is 5 seconds old at the reading.
     y.learn(replace(ROW, failing=5.0, version=2), 25.0)
     assert y.unwritten(25.0) == "recovered"
     assert y.recovered_by(25.0) == (200, 4.0)
@@ -77,8 +77,8 @@ def test_a_failure_that_is_written_later_than_a_success_elsewhere_came_before_it
     assert (x.unwritten(99.0), x.is_watched(99.0)) == (None, False)
 
 
-def test_a_success_that_is_noted_ends_the_failures_before_it() -> None:
-    """Its worker has ended, perhaps."""
+def test_a_success_in_the_table_ends_earlier_failures() -> None:
+    """The worker of that success may have ended."""
     one = ServedEndpoint(ROW, 10.0)
     one.failed(500, "busy", 20.0)
     one.learn(replace(ROW, succeeded=6.0), 25.0)  # at 19
@@ -89,7 +89,7 @@ def test_a_success_that_is_noted_ends_the_failures_before_it() -> None:
     assert one.unwritten(35.0) == "failing"
 
 
-def test_a_success_that_is_noted_since_it_began_to_fail_keeps_it_enabled() -> None:
+def test_a_success_in_the_table_keeps_a_failing_endpoint_enabled() -> None:
     one = failing(50.0, 100.0)
     one.failed(500, "busy", 160.0)
     one.learn(replace(ROW, failing=130.0, succeeded=100.0), 180.0)  # since 50; well at 80
@@ -98,8 +98,8 @@ def test_a_success_that_is_noted_since_it_began_to_fail_keeps_it_enabled() -> No
     assert one.recovered_by(181.0) == (None, 101.0)
 
 
-def test_what_it_wrote_itself_began_when_it_says_so() -> None:
-    """However long the reading takes: a success just before is none since then."""
+def test_a_failure_written_here_began_at_the_first_failure() -> None:
+    """However long the reading takes, a success just before the failure does not count."""
     one = ServedEndpoint(ROW, 10.0)
     one.succeeded(200, 19.9)
     one.wrote("succeeded", 19.95)
@@ -110,7 +110,7 @@ def test_what_it_wrote_itself_began_when_it_says_so() -> None:
     assert one.failing_for(26.0) == 6.0
 
 
-def test_a_success_is_noted_at_the_end() -> None:
+def test_a_success_is_written_at_the_end() -> None:
     one = ServedEndpoint(ROW, 10.0)
     assert one.is_noted
     one.succeeded(200, 10.0)
@@ -121,14 +121,16 @@ def test_a_success_is_noted_at_the_end() -> None:
     assert (one.unwritten(31.0), one.is_noted, one.success(31.0)) == (None, False, (202, 1.0))
 
 
-def test_a_success_is_not_noted_by_that_of_another_worker_just_before() -> None:
+def test_another_worker_s_earlier_success_does_not_replace_this_one() -> None:
     one = ServedEndpoint(ROW, 10.0)
     one.succeeded(200, 10.0)
-    one.wrote("succeeded", 10.5)  # once a minute, of all workers: the table has an earlier one
+    one.wrote(
+        "succeeded", 10.5
+    )  # one success per minute is written, so the table has an earlier one
     assert (one.unwritten(11.0), one.is_noted) == (None, False)
 
 
-def test_one_that_another_worker_found_well_has_to_fail_anew() -> None:
+def test_an_endpoint_that_another_worker_reached_has_to_fail_anew() -> None:
     one = failing(50.0, 100.0)
     one.failed(503, "busy", 101.0)
     one.learn(replace(ROW, version=3), 102.0)
@@ -137,7 +139,7 @@ def test_one_that_another_worker_found_well_has_to_fail_anew() -> None:
     assert (one.unwritten(204.0), one.unwritten(205.0)) == (None, "failing")
 
 
-def test_it_is_disabled_by_a_failure_at_the_end_of_its_time_and_not_by_silence() -> None:
+def test_an_endpoint_is_disabled_by_a_failure_not_by_silence() -> None:
     one = failing(0.0, 10.0)
     one.failed(None, "no answer", 20.0)
     assert one.unwritten(500.0) is None
@@ -147,11 +149,11 @@ def test_it_is_disabled_by_a_failure_at_the_end_of_its_time_and_not_by_silence()
     assert one.unwritten(110.5) == "recovered"
 
 
-def test_gone_is_written_until_it_is_disabled_and_forgotten_when_it_is_enabled() -> None:
+def test_a_410_is_written_until_disabled_and_forgotten_when_enabled() -> None:
     one = ServedEndpoint(ROW, 10.0)
     one.is_gone(410, "gone", 10.0)
     assert (one.is_open, one.unwritten(10.0), one.is_watched(10.0)) == (False, "gone", True)
-    one.learn(replace(ROW, version=2), 10.5)  # somebody else's change
+    one.learn(replace(ROW, version=2), 10.5)  # another worker's change
     assert (one.is_open, one.unwritten(10.5)) == (False, "gone")
     one.learn(replace(ROW, enabled=False, version=3), 11.0)
     assert (one.is_open, one.unwritten(11.0), one.is_watched(11.0)) == (False, None, False)
@@ -159,7 +161,7 @@ def test_gone_is_written_until_it_is_disabled_and_forgotten_when_it_is_enabled()
     assert (one.is_open, one.unwritten(12.0)) == (True, None)
 
 
-def test_what_another_url_answered_says_nothing() -> None:
+def test_answers_of_another_url_do_not_count() -> None:
     one = ServedEndpoint(ROW, 10.0)
     one.is_gone(410, "gone", 10.0)
     other = one.learn(replace(ROW, url="https://acme.example/new", version=2), 11.0)
@@ -186,7 +188,7 @@ def test_each_current_secret_signs(secret: str) -> None:
     assert verifier.verify(SignedRequest(headers, b"{}"), 1001.0) == "one"
 
 
-def test_a_rotation_counts_from_its_reading_on() -> None:
+def test_rotated_secrets_are_used_from_their_reading_on() -> None:
     one = ServedEndpoint(replace(ROW, secrets=(OLD,)), 0.0)
     before = one.sign(b"{}", "msg_1", 1000.0)["webhook-signature"]
     one.learn(replace(ROW, secrets=(NEW,), version=2), 1.0)
@@ -195,16 +197,16 @@ def test_a_rotation_counts_from_its_reading_on() -> None:
     assert both == f"{after} {before}"
 
 
-def test_a_secret_that_is_none_is_told_without_it() -> None:
+def test_an_invalid_secret_is_reported_without_its_text() -> None:
     one = ServedEndpoint(replace(ROW, secrets=("whsec_nonsense!",)), 0.0)
-    with pytest.raises(SettingsError, match="'acme' cannot be signed for") as refused:
+    with pytest.raises(SettingsError, match="'acme' cannot be signed") as refused:
         one.sign(b"{}", "msg_1", 1000.0)
     assert "nonsense" not in str(refused.value)
     assert "nonsense" not in repr(one.written)
 
 
 @pytest.mark.anyio
-async def test_a_delivery_waits_for_the_reading_after_it_and_for_no_earlier_one() -> None:
+async def test_a_delivery_waits_for_the_next_reading() -> None:
     book = EndpointBook()
     earlier = book.reading()
     found: list[ServedEndpoint | None] = []
@@ -225,8 +227,8 @@ async def test_a_delivery_waits_for_the_reading_after_it_and_for_no_earlier_one(
     assert [each and each.written.name for each in found] == ["acme", None]
 
 
-def test_what_another_worker_wrote_is_put_right_though_no_delivery_ends() -> None:
-    """A success here, long told and forgotten, is younger than the failure that is written."""
+def test_another_worker_s_failure_is_corrected_without_a_delivery() -> None:
+    """A success here is younger than the failure that another worker has written."""
     book = EndpointBook()
     now = time.monotonic()
     book.take_over({"acme": ROW}, now)
@@ -238,7 +240,7 @@ def test_what_another_worker_wrote_is_put_right_though_no_delivery_ends() -> Non
     assert book.unwritten(time.monotonic()) == [(one, "recovered")]
 
 
-def test_what_was_removed_or_has_another_url_leaves_nothing_unwritten() -> None:
+def test_a_removed_or_moved_endpoint_has_no_unwritten_changes() -> None:
     book = EndpointBook()
     book.take_over({"acme": ROW, "other": replace(ROW, name="other")}, 10.0)
     for one in list(book.endpoints):

@@ -1,0 +1,139 @@
+"""Cancels and closes batches, and resumes workflows from their dead letters.
+
+Promises that a conflict is reported before the confirmation, as on the command line; that workers
+end the members that this request has no time for; and that workers resume a workflow, as a bulk
+action, with any number of dead letters.
+*See:* `operations/batches.py`; `actions/bulk.py`, which orders.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+from uuid import UUID
+
+from starlette.datastructures import QueryParams
+
+from inboxd import operations
+from inboxd.admin.screens.actions.bulk import ask_for_all, order_all
+from inboxd.admin.screens.actions.contract import (
+    ActionTold,
+    ActionVisit,
+    Question,
+    ScreenAction,
+    Sentence,
+    tell,
+)
+from inboxd.admin.screens.actions.rows import released
+from inboxd.model.row_id import read_row_id
+from inboxd.operations import BatchEnded, OthersTouched, Selection
+from inboxd.operations.batch_details import SHOWN
+
+# To end members in the request itself.
+_SECONDS: Final = 5.0
+
+
+def _id(visit: ActionVisit) -> int | UUID:
+    return read_row_id(visit.named("id"))
+
+
+def _title(row: Mapping[str, Any]) -> Sentence:
+    name = f"{row['id']} ({row['name']})" if row["name"] else row["id"]
+    if row["kind"] == "workflow":
+        return tell("Workflow {name}", name=name)
+    return tell("Batch {name}", name=name)
+
+
+def _group(row: Mapping[str, Any]) -> str:
+    return "workflows" if row["kind"] == "workflow" else "batches"
+
+
+async def _ask_cancel(visit: ActionVisit) -> Question:
+    row = await operations.batch_details(visit.session, _id(visit))
+    operations.check_cancel(row)
+    waiting = len(row["waiting"])
+    return Question(
+        title=_title(row),
+        button=tell("Cancel"),
+        does=[
+            tell("Commands that have not started end at once and never run."),
+            tell("Running commands are asked to stop; dead letters stay as they are."),
+            tell("Commands that have not ended: {n}.", n=f"{row['unsettled']:,}"),
+        ],
+        follows=list(released("cancel", OthersTouched(waiting, waiting >= SHOWN))),
+        command=f"inboxd {_group(row)} cancel {row['id']}",
+        final=True,
+    )
+
+
+async def _do_cancel(visit: ActionVisit) -> ActionTold:
+    done = await operations.cancel_batch(visit.session, _id(visit), within=_SECONDS, **visit.by)
+    return _told(done, tell("Cancelled: {name}. Commands that had not ended: {n}.", **_words(done)))
+
+
+async def _ask_close(visit: ActionVisit) -> Question:
+    row = await operations.batch_details(visit.session, _id(visit))
+    operations.check_close(row)
+    return Question(
+        title=_title(row),
+        button=tell("Close"),
+        does=[
+            tell("It takes no more commands, and ends when those in it have ended."),
+            tell("Commands that have not ended: {n}.", n=f"{row['unsettled']:,}"),
+        ],
+        follows=[
+            tell("A producer or handler that still adds commands to it gets an error."),
+        ],
+        command=f"inboxd batches close {row['id']}",
+        final=True,
+    )
+
+
+async def _do_close(visit: ActionVisit) -> ActionTold:
+    done = await operations.close_batch(visit.session, _id(visit), within=_SECONDS, **visit.by)
+    return _told(done, tell("Closed: {name}. Commands that have not ended: {n}.", **_words(done)))
+
+
+def _words(done: BatchEnded) -> dict[str, str]:
+    return {"name": f"{done.id} {done.name}".rstrip(), "n": f"{done.unsettled:,}"}
+
+
+def _told(done: BatchEnded, sentence: Sentence) -> ActionTold:
+    return ActionTold(f"/batches/{done.id}", sentence)
+
+
+async def _ask_resume(visit: ActionVisit) -> Question:
+    id_ = _id(visit)
+    await operations.resumable(visit.session, id_)
+    row = await operations.batch_details(visit.session, id_, "workflow")
+    wanted, command = Selection(batch=row["id"]), f"inboxd workflows resume {row['id']}"
+    asked = await ask_for_all("commands", "replay", visit, wanted, command)
+    return replace(
+        asked,
+        title=_title(row),
+        button=tell("Resume"),
+        does=[
+            tell("Its dead letters run again: {n}.", n=asked.title.words["n"]),
+            *asked.does,
+        ],
+        follows=[
+            tell("Steps that wait for them follow when they have succeeded."),
+            *asked.follows,
+        ],
+    )
+
+
+async def _do_resume(visit: ActionVisit) -> ActionTold:
+    id_ = _id(visit)
+    await operations.resumable(visit.session, id_)
+    return await order_all("commands", "replay", visit, Selection(batch=id_))
+
+
+def _back(about: QueryParams) -> str:
+    return f"/batches/{about.get('id', '')}"
+
+
+ACTIONS: Final = (
+    ScreenAction(path="/act/batch/cancel", ask=_ask_cancel, do=_do_cancel, back=_back),
+    ScreenAction(path="/act/batch/close", ask=_ask_close, do=_do_close, back=_back),
+    ScreenAction(path="/act/workflow/resume", ask=_ask_resume, do=_do_resume, back=_back),
+)

@@ -1,0 +1,48 @@
+"""Totals of batches and workflows: by status, of all, of a type, of a tenant.
+
+Owns the tables `batch_changes` and `batch_totals`. A batch has no day after which nothing changes:
+it heals, is cancelled or purged at any time. So a trigger notes each change in the transaction that
+makes it, the leader adds the changes up, and a reader adds those that are left. Promises that each
+change counts exactly once, even if a leader is killed, and that a reader sees totals and changes of
+one moment.
+*See:* `inboxd.maintenance.batch_totals`, which adds up; `inboxd.operations.totals`, which reads.
+"""
+
+from typing import NamedTuple
+
+from inboxd.store.connections import Connection
+from inboxd.store.statements import Statements
+
+
+class CountedBatches(NamedTuple):
+    """Batches by status; looked: the number of changes that were read."""
+
+    statuses: dict[str, int]
+    looked: int
+
+
+async def add_up(connection: Connection, sql: Statements, changes: int) -> int:
+    """Add up the oldest changes, within a transaction; returns their number."""
+    ids = [row["id"] for row in await connection.fetch(sql["hold_batch_changes"], changes)]
+    if ids:
+        await connection.execute(sql["add_batch_totals"], ids)
+        await connection.execute(sql["remove_batch_changes"], ids)
+    return len(ids)
+
+
+async def forget(connection: Connection, sql: Statements, totals: int) -> None:
+    """Delete at most `totals` totals that are 0."""
+    await connection.execute(sql["forget_batch_totals"], totals)
+
+
+async def read(
+    connection: Connection,
+    sql: Statements,
+    kind: str | None,
+    type_: str | None,
+    tenant: str | None,
+    most: int,
+) -> CountedBatches:
+    """The totals of one or all kinds, types and tenants; reads at most `most` changes."""
+    rows = await connection.fetch(sql["total_batches"], kind, type_, tenant, most)
+    return CountedBatches({row["status"]: row["rows"] for row in rows}, rows[0]["looked"])
