@@ -36,7 +36,7 @@ from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
 
-# At most this number of outcomes wait to be written; further ones take the room of commands.
+# At most this many outcomes wait to be written; further ones take the room of commands.
 _MOST_BEHIND = 1_000
 # The longest wait for room, in seconds.
 _LONGEST_WAIT = 1.0

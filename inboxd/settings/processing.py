@@ -42,7 +42,7 @@ class Worker(Section):
     lease: Duration = Field(
         seconds(30),
         description="Time without a heartbeat after which the other workers take a worker for "
-        "dead and take over its commands. Shorten it when commands of dead workers wait for too "
+        "dead and run its commands. Shorten it when commands of dead workers wait for too "
         "long; lengthen it when living workers are taken for dead, as on paused machines.",
     )
     heartbeat_interval: Duration = Field(

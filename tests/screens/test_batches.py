@@ -80,7 +80,7 @@ async def test_totals_and_filters_of_batches(
     malta = await read(screens, "/batches?tenant=malta")
     assert "mails" in malta.text
     assert "empty" not in malta.text.replace("Total", "")
-    assert "There is no workflow yet" in (await read(screens, "/workflows")).text
+    assert "No workflow yet" in (await read(screens, "/workflows")).text
     refused = await screens.get("/batches?status=dismissed")
     assert refused.status_code == 400
 

@@ -100,8 +100,8 @@ def _model(kind: Any) -> type[BaseModel] | None:
 
 def settings_page() -> str:
     about = (
-        "[Configuration](../configuration.md) says where values come from, and which of them a "
-        "running daemon takes over. The value in brackets is the default."
+        "[Configuration](../configuration.md) says where values come from, and which of them apply "
+        "without a restart. The value in brackets is the default."
     )
     parts = []
     for name, model, is_named in tables():

@@ -182,7 +182,7 @@ async def _sent(made: RequestAgain, url: str, webhooks: OutboundWebhooks) -> Sen
     except TargetRefused as error:
         return tell("Nothing was sent: {why}", why=error)
     except TargetUnreachable as error:
-        return tell("There is no answer, and it may have been received: {why}", why=error)
+        return tell("No answer came, and it may have been received: {why}", why=error)
     return tell(
         "Sent again: {host} answered {status}.", host=urlsplit(url).hostname, status=answer.status
     )

@@ -2,7 +2,7 @@
 -- with whether each has the index for rows of one type (tenant, entity), and with its lowest id.
 -- parameters: $1 text events_history or commands_history, $2 text type, tenant, entity, or null
 -- returns: one row: now (when the transaction began), filled (the number of days with rows), and arrays of the days, null
---          if there are none: low, high, indexed, low_id (as the census has it; null: it is not known)
+--          if no day has rows: low, high, indexed, low_id (as the census has it; null: it is not known)
 -- locks: briefly, as every reader
 WITH counted AS MATERIALIZED (
     SELECT c.part, c.low_id FROM {schema}.census c WHERE c.parent = $1::text AND c.counted_at <= now()
