@@ -58,8 +58,6 @@ _LAST_ANSWERS_SECONDS = 1.0
 
 
 class HostedReceiver:
-    """The receiver of one process."""
-
     def __init__(self, process: Process) -> None:
         """Compile the sources. Raises SettingsError or PluginError."""
         self._process = process

@@ -240,7 +240,6 @@ class EventSettling:
         self._parts.metrics.settle_duration.labels("event").observe(time.monotonic() - started)
 
     def count(self, results: PageResults) -> None:
-        """Count a page that has committed."""
         tally = self._parts.metrics.tally
         for topic, type_, tenant, outcome, seconds, waited, age, follows in results.counts:
             tally.add("event", type_, name(outcome), seconds, waited, topic, age, follows, tenant)

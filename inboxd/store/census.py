@@ -51,7 +51,6 @@ class UncountedDay:
 
     @property
     def table(self) -> HotTable:
-        """The hot table of this history."""
         return "events" if self.parent == "events_history" else "commands"
 
 

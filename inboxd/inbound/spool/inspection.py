@@ -44,8 +44,6 @@ class FolderView(NamedTuple):
 
 
 class WaitingReceipt(NamedTuple):
-    """A receipt that waits in a folder."""
-
     folder: str
     number: int
     receipt: Receipt

@@ -21,8 +21,6 @@ _PATIENCE_SECONDS = 10.0
 
 
 class EndpointBook:
-    """All endpoints of one worker."""
-
     def __init__(self, on_news: Callable[[], None] = lambda: None) -> None:
         """Empty until `take_over`. `on_news` is called if the table must be written or read."""
         self._by_name: dict[str, ServedEndpoint] = {}
