@@ -111,7 +111,7 @@ class Receiver:
         await send(answer.body)
 
     def take(self, scope: Scope, body: bytes, answer: Reply) -> None:
-        """Answer a request whose body is given, usually without a task (`whole.py`)."""
+        """Answer a request whose body is given, usually without a task (`fast_path.py`)."""
         room: Room | None = None
         try:
             admitted = self._admitted(scope)
