@@ -31,8 +31,8 @@ from inboxd.inbound.spool.boot_ids import Stamps
 from inboxd.inbound.spool.encoding import encode
 from inboxd.inbound.spool.files import SystemFiles
 from inboxd.inbound.spool.folder import own
-from inboxd.inbound.spool.markers import Gates
 from inboxd.inbound.spool.log import Appender, read_cursor
+from inboxd.inbound.spool.markers import Gates
 from inboxd.model.lineage import uuid7
 from inboxd.model.receipt import Receipt, ReceivedEvent
 

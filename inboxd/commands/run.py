@@ -28,7 +28,7 @@ from inboxd.commands.settler import Settler
 from inboxd.commands.step_results import step_result
 from inboxd.engine import row_log
 from inboxd.engine.execution import HandlerStopped, Task
-from inboxd.engine.losses import LossExemptions
+from inboxd.engine.forgiveness import LossExemptions
 from inboxd.engine.outcomes import after, is_ours, name, requeue
 from inboxd.engine.parts import Parts
 from inboxd.engine.target_calls import watch

@@ -14,9 +14,9 @@ from typing import NamedTuple, TypeAlias
 from inboxd.api.drafts import CommandDraft, EmittedDraft
 from inboxd.api.groups import Plan
 from inboxd.api.records import EventHandler
+from inboxd.engine.forgiveness import LossExemptions
 from inboxd.engine.hooks import failed_attempt
 from inboxd.engine.judge import Judge
-from inboxd.engine.losses import LossExemptions
 from inboxd.engine.outcomes import after, name, requeue, site_of
 from inboxd.engine.parts import Parts
 from inboxd.engine.versions import LeftToPeer

@@ -22,7 +22,7 @@ from pydantic.fields import FieldInfo
 
 from inboxd.cli.app import app
 from inboxd.cli.man import ENDS
-from inboxd.daemon.merged import FAMILIES
+from inboxd.daemon.merge_metrics import FAMILIES
 from inboxd.settings import Settings
 from inboxd.settings.json_schema import json_schema
 from inboxd.store.files import migrations_folder

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
-from inboxd.engine.losses import LossExemptions
+from inboxd.engine.forgiveness import LossExemptions
 from inboxd.engine.parts import Parts
 from inboxd.errors import DedupKeyHeld, Reject
 from inboxd.events.chunks.cursors import ChunkCursors

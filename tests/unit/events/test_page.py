@@ -7,7 +7,7 @@ from unittest.mock import AsyncMock, MagicMock
 import asyncpg
 import pytest
 
-from inboxd.engine.losses import LossExemptions
+from inboxd.engine.forgiveness import LossExemptions
 from inboxd.errors import DedupKeyHeld
 from inboxd.events.chunks.recovery import VisitRecovery
 from inboxd.events.page import EventPage, PageFailure

@@ -1,6 +1,6 @@
 """Lost connections: a row is excused the first times, and blamed for all later ones."""
 
-from inboxd.engine.losses import LossExemptions
+from inboxd.engine.forgiveness import LossExemptions
 
 
 def test_a_row_that_was_blamed_has_no_new_excuses() -> None:
