@@ -256,7 +256,7 @@ class CommandProcessing:
         self._run.go_on()
         self._free()
 
-    def obey(self) -> None:
+    def apply_controls(self) -> None:
         """Give back leased commands that a change of the controls has paused."""
         self._runners.release(self._admission.is_paused)
         self._wake()

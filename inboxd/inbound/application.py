@@ -88,9 +88,9 @@ class Receiver:
         self._verifying = anyio.CapacityLimiter(_VERIFYING_THREADS)
         self._tasks = set[asyncio.Task[None]]()
         self._sources: dict[str, CompiledSource] = {}
-        self.take_over(sources)
+        self.reload(sources)
 
-    def take_over(self, sources: Mapping[str, CompiledSource]) -> None:
+    def reload(self, sources: Mapping[str, CompiledSource]) -> None:
         """Replace the sources; a bucket whose rate is unchanged keeps its tokens."""
         before = self._sources
         self._sources = {ROUTE + name: source for name, source in sources.items()}

@@ -73,7 +73,7 @@ _THREADS = 40
 
 
 @dataclass(slots=True)
-class Course:
+class RunResult:
     """The outcome of a row's handlers, and the rows that they sent.
 
     errors: the handlers' own exceptions, as judged. result: JSON text.
@@ -146,7 +146,7 @@ class Stage:
         self._judge_event = _RememberingSettling(self.parts)
         self._judge_command = CommandJudge(self.parts)
 
-    async def run(self, connection: Connection, found: RehearsedRow, *, alone: bool) -> Course:
+    async def run(self, connection: Connection, found: RehearsedRow, *, alone: bool) -> RunResult:
         """Run the handlers of a row; alone: an event of a batch topic is a chunk of one.
 
         Raises Conflict for an event of a batch topic that is in no chunk yet.
@@ -168,7 +168,7 @@ class Stage:
 
     # -------------------------------------------------------------------------------- commands
 
-    async def _command(self, connection: Connection, found: RehearsedRow) -> Course:
+    async def _command(self, connection: Connection, found: RehearsedRow) -> RunResult:
         row, parts = found.row, self.parts
         handler = parts.registry.commands[row["type"]]
         limit = handler.timeout or parts.settings.commands.timeout.total_seconds()
@@ -186,12 +186,12 @@ class Stage:
                 await savepoint.abandon()
                 raise
             await savepoint.undo()
-            course = Course(self._judge_command.outcome(row, error), [error])
+            course = RunResult(self._judge_command.outcome(row, error), [error])
             _note_ended(course, connection, savepoint)
             return course
         done = ended.outcome
         result = None if isinstance(done, Requeue) else done.result
-        return Course(Succeeded(result), [], ended.sent, ended.planned, ended.emitted, result)
+        return RunResult(Succeeded(result), [], ended.sent, ended.planned, ended.emitted, result)
 
     def _command_run(self) -> CommandRun:
         """Make it as `inboxd.commands.processing` does; the settler never runs."""
@@ -210,20 +210,20 @@ class Stage:
 
     # ---------------------------------------------------------------------------------- events
 
-    async def _event(self, connection: Connection, row: ClaimedEvent) -> Course:
+    async def _event(self, connection: Connection, row: ClaimedEvent) -> RunResult:
         settling, results = self._judge_event, PageResults()
         run = PageRun(self.parts, settling, ChunkRun(self.parts, settling))
         try:
             await run.run(connection, [row], results)
         except PageFailedBy as failed:
             judged = settling.judge(failed.error, row, failed.handler)
-            course = Course(judged, [failed.error])
+            course = RunResult(judged, [failed.error])
             _note_ended(course, connection)
             return course
         outcome = results.counts[-1].outcome
         return _course(results, outcome, settling.errors)
 
-    async def _whole_chunk(self, connection: Connection, chunk: DueChunk) -> Course:
+    async def _whole_chunk(self, connection: Connection, chunk: DueChunk) -> RunResult:
         settling, written = self._judge_event, WrittenChunks()
         first = chunk.whole.first
         reader = chunk.handler.readers.get(first["type"])
@@ -302,8 +302,8 @@ class _RememberingSettling(EventSettling):
         return super().judge(error, row, handler)
 
 
-def _course(results: PageResults, outcome: Outcome, errors: Sequence[BaseException]) -> Course:
-    return Course(outcome, [*errors], results.sent, results.planned, results.emitted)
+def _course(results: PageResults, outcome: Outcome, errors: Sequence[BaseException]) -> RunResult:
+    return RunResult(outcome, [*errors], results.sent, results.planned, results.emitted)
 
 
 def _event_end(each: Requeue) -> EventEnd:
@@ -322,7 +322,7 @@ def _last_position(chunk: DueChunk) -> int:
 
 
 def _note_ended(
-    course: Course, connection: Connection, savepoint: PageSavepoint | None = None
+    course: RunResult, connection: Connection, savepoint: PageSavepoint | None = None
 ) -> None:
     """Add a remark if the handler ended its session or its transaction."""
     if savepoint is not None and not savepoint.broken:

@@ -29,7 +29,7 @@ from inboxd.model.outcome import Dead, Deferred, Outcome, Retrying, Succeeded
 from inboxd.model.spelling import did_you_mean
 from inboxd.model.wording import span
 from inboxd.registry.registry import Registry
-from inboxd.rehearsal.handling import Course, Stage
+from inboxd.rehearsal.handling import RunResult, Stage
 from inboxd.rehearsal.report import NOT_WRITTEN, LogLine, MadeBatch, Rehearsal, SentRow
 from inboxd.settings import Database, Settings
 from inboxd.store import rehearsal as store
@@ -187,7 +187,7 @@ async def _act(
 
 
 async def _send(
-    stage: Stage, connection: Connection, found: RehearsedRow, course: Course, report: Rehearsal
+    stage: Stage, connection: Connection, found: RehearsedRow, course: RunResult, report: Rehearsal
 ) -> None:
     """Write the sent rows, or change the outcome if the database refuses them."""
     sql = stage.parts.sql
@@ -253,7 +253,7 @@ def _batches(planned: Sequence[Planned]) -> Iterator[MadeBatch]:
             yield MadeBatch(uuid=uuid, kind=None, name=None, size=added, open=is_open)
 
 
-def _note(course: Course, report: Rehearsal) -> None:
+def _note(course: RunResult, report: Rehearsal) -> None:
     """Copy the outcome into the report."""
     outcome = course.outcome
     report.outcome, report.run_at = name(outcome), _again_at(outcome)
