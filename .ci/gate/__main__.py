@@ -24,7 +24,7 @@ from gate.summary import Summary, stage_line
 
 _SHOWN_LINES = 60
 _SHOWN_FAILURES = 12
-# A stage that runs for so many times its usual time, scaled, hangs.
+# A stage that takes its usual time, scaled, this many times hangs.
 _HANGS_AFTER = 2.0
 # Seconds kept for the report, out of the time that is left.
 _REPORT_SECONDS = 60.0

@@ -233,7 +233,9 @@ def main() -> None:
         for (file, kind), count in counts(found).items():
             sys.stdout.write(f"{file}\t{kind}\t{count}\n")
     totals = Counter(each.kind for each in found)
-    sys.stdout.write(", ".join(f"{kind}: {count}" for kind, count in sorted(totals.items())) + "\n")
+    if totals:
+        shown = ", ".join(f"{kind}: {count}" for kind, count in sorted(totals.items()))
+        sys.stdout.write(f"{shown}\n")
 
 
 if __name__ == "__main__":
