@@ -259,11 +259,11 @@ OPERATOR: dict[str, tuple[Case, tuple[str, ...]]] = {
         ("events_failed",),
     ),
     "failures_commands": (
-        operator(lambda s, k: operations.failures(s, "commands", None, 100)),
+        operator(lambda s, k: operations.failures(s, "commands", None, 100, 50, 200)),
         ("commands_failures", "commands_pkey"),
     ),
     "failures_events": (
-        operator(lambda s, k: operations.failures(s, "events", None, 100)),
+        operator(lambda s, k: operations.failures(s, "events", None, 100, 50, 200)),
         ("events_failures", "events_pkey"),
     ),
     "groups_from": (
