@@ -15,7 +15,7 @@ from inboxd import operations
 from inboxd.admin.screens import addresses
 from inboxd.admin.screens.charts import Curve, Slice, top_of
 from inboxd.admin.screens.formatting import NOTHING, in_utc, moment
-from inboxd.admin.screens.pages.chart_rows import ChartRows
+from inboxd.admin.screens.pages.chart_rows import ChartRows, followed
 from inboxd.admin.screens.pages.markers import markers_of
 from inboxd.admin.screens.pages.matches import matching_batches
 from inboxd.admin.screens.pages.origins import origin_shown
@@ -159,9 +159,8 @@ async def _figures(kind: Kind, visit: PageVisit, wanted: BatchFilter) -> dict[st
         ),
         Curve("Failed", "bad", [step.failed for step in steps], rows={"status": "failed"}),
     ]
-    address = partial(addresses.with_query, f"/{what}", visit.query.multi_items())
-    of_the_span: dict[str, object] = dict.fromkeys(("status", "until", "below", "span"))
-    of_the_span |= {
+    address = partial(addresses.with_query, f"/{what}", followed(visit.query))
+    of_the_span = {
         "since": moment(moments[0]),
         "above": min((ends[0] for ends in ids if ends), default=1) - 1,
     }
