@@ -192,7 +192,7 @@ class ScreenActing:
                     return self._show(request, _secret_page(told), visitor, HTTPStatus.OK)
                 to = prefix_of(request) + told.path
                 response = RedirectResponse(to, HTTPStatus.SEE_OTHER)
-                self.told.keep(request, response, visitor, told.sentence)
+                self.told.keep(request, response, visitor, told)
                 return response
         return await self._asked(request, action, visitor, visit, refused)
 
@@ -256,7 +256,7 @@ def _reason(text: str | None) -> str | None:
 
 
 def _secret_page(told: ActionTold) -> ScreenPage:
-    shown = {"told": told.sentence, "secret": told.secret, "back": told.path}
+    shown = {"told": told.sentence, "look": told.look, "secret": told.secret, "back": told.path}
     return ScreenPage("secret.html", {}, shown)
 
 

@@ -98,7 +98,7 @@ async def _do_drain(visit: ActionVisit) -> ActionTold:
             m=apart,
         )
     )
-    return ActionTold("/spools", told)
+    return ActionTold("/spools", told, "good" if ended and not apart else "warning")
 
 
 def _waits(listed: Mapping[str, Any]) -> bool:
