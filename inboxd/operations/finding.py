@@ -77,14 +77,18 @@ class Found:
     next: int | None
     looked_back_to: datetime | None
 
-    def document(self, table: HotTable) -> dict[str, Any]:
-        """Return the page as JSON values."""
+    def document(self, what: str) -> dict[str, Any]:
+        """Return the page as JSON values; what: the name of the rows."""
         return {
-            table: self.rows,
+            what: self.rows,
             "next": self.next,
             "looked_at": self.looked,
             "looked_back_to": self.looked_back_to,
         }
+
+
+# One request of a search; its arguments are below, limit and look.
+Ask = Callable[[int | None, int, int], Awaitable[Found]]
 
 
 async def find(
@@ -124,16 +128,20 @@ async def search(
     read: ReadRows = finding.rows,
 ) -> Found:
     """Find a page by as many requests as it takes to look at `look` rows; each has a snapshot."""
+
+    async def ask(below: int | None, limit: int, look: int) -> Found:
+        most = min(look, LOOKED_AT)
+        return await find(session, table, wanted, below=below, limit=limit, look=most, read=read)
+
+    return await in_requests(ask, below=below, limit=limit, look=look)
+
+
+async def in_requests(ask: Ask, *, below: int | None, limit: int, look: int) -> Found:
+    """Find a page by as many requests as it takes to look at `look` rows."""
     rows: list[dict[str, Any]] = []
     looked = 0
     while True:
-        found = await find(
-            *(session, table, wanted),
-            below=below,
-            limit=limit - len(rows),
-            look=min(look - looked, LOOKED_AT),
-            read=read,
-        )
+        found = await ask(below, limit - len(rows), look - looked)
         rows += found.rows
         looked, below = looked + found.looked, found.next
         if below is None or len(rows) == limit or looked >= look:

@@ -72,7 +72,8 @@ async def _list(kind: Kind, visit: PageVisit) -> ScreenPage:
         below=row_number(query, "below"),
         limit=limit,
     )
-    rows, next_ = await operations.batch_rows(visit.session, wanted)
+    found = await operations.batch_rows(visit.session, wanted)
+    rows = found.rows
     totals = await visit.shared.get(
         visit.session,
         ("batches", kind, wanted.type, wanted.tenant),
@@ -82,11 +83,13 @@ async def _list(kind: Kind, visit: PageVisit) -> ScreenPage:
     names = await visit.tenants.names(visit.session, (row["tenant"] for row in rows))
     filters = (*_FILTERS, "status", "open")
     is_first = wanted.above is None and wanted.below is None
-    whole = len(rows) if is_first and next_ is None else None
+    whole = len(rows) if is_first and found.next is None else None
     shown = {
         "kind": kind,
         "what": what,
         "rows": rows,
+        "found": found,
+        "full": len(rows) == limit,
         "limit": limit,
         "statuses": _STATUSES,
         "chosen": wanted.statuses,
@@ -99,8 +102,7 @@ async def _list(kind: Kind, visit: PageVisit) -> ScreenPage:
         **await _figures(kind, visit, wanted),
     }
     told = {status: number.document() for status, number in (totals or {}).items()}
-    document = {what: rows, "totals": told or None, "next": next_}
-    return ScreenPage("batches.html", document, shown)
+    return ScreenPage("batches.html", {**found.document(what), "totals": told or None}, shown)
 
 
 def _list_of(kind: Kind) -> str:
