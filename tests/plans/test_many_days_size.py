@@ -94,6 +94,18 @@ async def test_pages_that_find_little_read_few_blocks(
             break
 
 
+@pytest.mark.parametrize("below", FAR_BACK)
+async def test_page_far_back_reads_few_days_after_an_erasure(many: ManyDays, below: int) -> None:
+    """It has changed each day, and the leader has not counted them again."""
+    await many.database.execute(
+        "select inboxd.begin_census(part, parent) from inboxd.census where counted_at is not null"
+    )
+    blocks, found = await many.page(Filter(), below)
+    assert len(found.rows) == 20
+    assert blocks <= FEW_BLOCKS
+    await count_days(many.database)
+
+
 async def test_pages_of_many_days_have_each_row_once(many: ManyDays) -> None:
     """From a place far back to the end, past rows that were settled late."""
     listed: list[int] = []

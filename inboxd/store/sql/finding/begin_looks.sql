@@ -2,10 +2,12 @@
 -- with whether each has the index for rows of one type (tenant, entity), and with its lowest id.
 -- parameters: $1 text events_history or commands_history, $2 text type, tenant, entity, or null
 -- returns: one row: now (when the transaction began), filled (the number of days with rows), and arrays of the days, null
---          if no day has rows: low, high, indexed, low_id (as the census has it; null: it is not known)
+--          if no day has rows: low, high, indexed, low_id (as the census has it, also while it counts a day
+--          again; null: it is not known)
 -- locks: briefly, as every reader
-WITH counted AS MATERIALIZED (
-    SELECT c.part, c.low_id FROM {schema}.census c WHERE c.parent = $1::text AND c.counted_at <= now()
+WITH known AS MATERIALIZED (
+    SELECT c.part, c.low_id FROM {schema}.census c
+     WHERE c.parent = $1::text AND greatest(c.begun_at, c.counted_at) <= now()
 )
 SELECT now() AS now, set_config('enable_indexscan', 'on', true), set_config('enable_bitmapscan', 'off', true),
        {planned looks},
@@ -18,5 +20,5 @@ SELECT now() AS now, set_config('enable_indexscan', 'on', true), set_config('ena
                         false) AS indexed,
                c.low_id
           FROM {schema}.partitions p
-          LEFT JOIN counted c ON c.part = p.part
+          LEFT JOIN known c ON c.part = p.part
          WHERE p.parent = $1::text AND NOT p.pending) d
