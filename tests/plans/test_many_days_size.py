@@ -5,7 +5,8 @@ head of each index of the days that it plans for. The days are small, so only th
 """
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 
 import asyncpg
 import pytest
@@ -14,7 +15,7 @@ from inboxd.embedded import Server
 from inboxd.operations import find
 from inboxd.operations.finding import Found
 from inboxd.store.connections import Connection
-from inboxd.store.finding import Filter
+from inboxd.store.finding import Filter, When
 from inboxd.store.session import open_session
 from tests.plans.filling import leave_alone
 from tests.plans.statistics import PAGES
@@ -87,6 +88,31 @@ async def test_pages_that_find_little_read_few_blocks(
     many: ManyDays, wanted: Filter, below: int | None
 ) -> None:
     for _ in range(2):
+        blocks, found = await many.page(wanted, below)
+        assert blocks <= BLOCKS
+        assert found.next is None or below is None or found.next < below
+        if (below := found.next) is None:
+            break
+
+
+@pytest.mark.parametrize("days", [3, 60, 120, 190])
+@pytest.mark.parametrize("by", ["created", "ended"])
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        Filter(type="none"),
+        Filter(commands=["succeeded"]),
+        Filter(commands=["cancelled"]),
+        Filter(commands=["pending"]),
+    ],
+    ids=["absent type", "commands succeeded", "commands cancelled", "commands pending"],
+)
+async def test_pages_with_an_end_in_time_read_few_blocks(
+    many: ManyDays, wanted: Filter, by: When, days: int
+) -> None:
+    wanted = replace(wanted, until=datetime.now(UTC) - timedelta(days=days), by=by)
+    below: int | None = None
+    for _ in range(3):
         blocks, found = await many.page(wanted, below)
         assert blocks <= BLOCKS
         assert found.next is None or below is None or found.next < below
