@@ -197,7 +197,7 @@ class ListRequest:
 
     def _days_of_commands(self, created: datetime) -> float:
         """Return the number of days in which a command of an event may have been settled."""
-        # As the filter has it: up to a day from now.
+        # The filter reads commands that were settled up to a day from now.
         past = day_of(self._now) + 2 * DAY - day_of(created)
         return max(0.0, min(past / DAY, float(self._view.commands)))
 
