@@ -93,6 +93,8 @@ async def test_no_string_is_more_than_text(site: Site, tabs: Tabs) -> None:
         assert tabs.wrong == []
 
 
+@pytest.mark.long
+@pytest.mark.timeout(600)
 async def test_no_string_is_more_than_text_on_a_confirmation(site: Site, tabs: Tabs) -> None:
     async with no_bounds(site.database):
         await _fill(site)
@@ -119,16 +121,19 @@ async def test_no_string_is_more_than_text_on_a_confirmation(site: Site, tabs: T
 async def _confirmations(database: Database, string: str) -> list[tuple[str, dict[str, str]]]:
     """The paths and queries of confirmations that name the string, or a row that has it."""
     found: list[tuple[str, dict[str, str]]] = []
+    for table, status, verbs in (
+        ("events", "failed", ("replay", "dismiss")),
+        ("events", "pending", ("reschedule",)),
+        ("commands", "failed", ("replay", "dismiss")),
+        ("commands", "pending", ("reschedule", "cancel", "prioritize", "edit")),
+    ):
+        id_ = await database.fetchval(
+            f"select max(id) from inboxd.{table} where type = $1 and status = $2",
+            *(string, status),
+        )
+        found += [(f"{table}/{verb}", {"id": id_, "to": string}) for verb in verbs]
     for table in ("events", "commands"):
-        for status, verbs in (("failed", ("replay", "dismiss")), ("pending", ("reschedule",))):
-            id_ = await database.fetchval(
-                f"select max(id) from inboxd.{table} where type = $1 and status = $2",
-                *(string, status),
-            )
-            found += [(f"{table}/{verb}", {"id": id_, "to": string}) for verb in verbs]
         found.append((f"{table}/dismiss-all", dict.fromkeys(("type", "tenant", "error"), string)))
-    pending = {"id": id_}
-    found += [(f"commands/{verb}", pending) for verb in ("cancel", "prioritize", "edit")]
     return [
         *found,
         ("commands/cancel-all", {"type": string}),

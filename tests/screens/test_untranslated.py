@@ -32,7 +32,7 @@ class _Noting(dict[str, str]):
         return super().get(key, default)
 
     def knows(self, text: str) -> bool:
-        """Whether a text has a translation, and is none: "no handler" is Portuguese, too."""
+        """Whether a text has a translation, and is not a translation itself."""
         return dict.get(self, text, text) != text and text not in self.values()
 
 

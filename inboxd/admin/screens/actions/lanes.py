@@ -91,7 +91,7 @@ def _named(kind: Kind, name: str) -> Sentence:
 
 
 def _within(kind: Kind, name: str) -> Sentence:
-    """As `_named`, within another sentence."""
+    """The same as `_named`, within another sentence."""
     return Sentence(_WITHIN[kind].text, {"name": name})
 
 
