@@ -155,7 +155,7 @@ async def test_a_page_that_does_not_come_at_once_shows_a_bar(tabs: Tabs) -> None
     await tab.evaluate(
         """() => new MutationObserver(() => {
           const busy = document.querySelector("main").getAttribute("aria-busy")
-          if ("loading" in document.body.dataset) sessionStorage.seen = busy
+          if ("loading" in document.body.dataset && busy) sessionStorage.seen = busy
         }).observe(document.body, {attributes: true, subtree: true})"""
     )
     await tab.route("**/workers", slow)
