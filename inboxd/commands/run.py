@@ -85,7 +85,7 @@ class CommandRun:
         self._bodies = bodies
         self._say = say
         self._keeps_position = keeps_position
-        self._losses = LossExemptions()
+        self._losses = LossExemptions(parts.settings.worker.crash_limit)
         self._registry = parts.registry
         self._timeout = parts.settings.commands.timeout.total_seconds()
         idle = parts.settings.database.idle_in_transaction_timeout

@@ -142,7 +142,7 @@ class EventSettling:
     def __init__(self, parts: Parts) -> None:
         self.limits = parts.settings.events
         self._parts = parts
-        self.losses = LossExemptions()
+        self.losses = LossExemptions(parts.settings.worker.crash_limit)
         self._judge = Judge(parts)
 
     def reload(self, limits: Limits) -> None:

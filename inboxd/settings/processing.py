@@ -80,7 +80,8 @@ class Worker(Section):
         ge=1,
         le=100,
         description="Number of worker deaths after which a row becomes a dead letter, if it ran "
-        "alone at each. Raise it if machines are often taken away; lower it when each crash is "
+        "alone at each; also the number of lost connections in one worker from which on each is a "
+        "failed attempt. Raise it if machines are often taken away; lower it when each crash is "
         "costly.",
     )
 
