@@ -4,8 +4,8 @@ Owns `.inboxd/dev.json`, which dev writes. Promises that a command uses dev's da
 that dev runs (the kernel releases its lock of the file when it ends), only if the environment and
 the secret files name no database, and only with dev's settings or with settings that name no
 database; that a settings file finds the dev of its own folder, and the dev of the current folder
-only if it lies below that folder or that dev was started with it; that a file of another user is
-ignored; and that a command whose settings name no database fails while their dev is stopped,
+only if the file lies below that folder or that dev was started with it; that a file of another user
+is ignored; and that a command whose settings name no database fails while their dev is stopped,
 rather than use another database. If there are two devs, the one started with the command's settings
 counts. Known limit: it looks in the current folder and in the settings' folder, not in folders
 above.
@@ -112,7 +112,8 @@ def _belongs(config: Path | None, told: _DevDatabase) -> bool:
     """Whether a command with these settings means the database of that dev."""
     if config is None or str(config.resolve()) == told.config:
         return True
-    if not config.resolve().is_relative_to(told.folder.resolve()):
+    # The file's own folder counts, not that of a file that it links to.
+    if not config.parent.resolve().is_relative_to(told.folder.resolve()):
         return False  # the file of another project, or one of the system
     with suppress(OSError, ValueError):  # reported when the settings are read
         database = tomllib.loads(config.read_text(encoding="utf-8-sig")).get("database")

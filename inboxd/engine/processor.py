@@ -129,7 +129,7 @@ class Processor:
         self._stream = Stream()
         self.held_back: str | None = None
         # Set during a sleep; number of claimed rows.
-        self.rest: Sleep | None = None
+        self.sleep: Sleep | None = None
         self.claimed = 0
         self._look = Sleep(0.0, due=False, again=None)
 
@@ -229,9 +229,9 @@ class Processor:
         until = None if self._next_at is None else self._next_at - time.monotonic()
         if again is not None:
             until = again if until is None else min(until, again)
-        self.rest = replace(self._look, again=again)
+        self.sleep = replace(self._look, again=again)
         cause = await self._wakeup.sleep(until)
-        self.rest = None
+        self.sleep = None
         self._metrics.wakeups.labels(self._kind, cause).inc()
 
     def _recover(self, error: Exception, pause: float) -> None:

@@ -186,9 +186,9 @@ class Stage:
                 await savepoint.abandon()
                 raise
             await savepoint.undo()
-            course = RunResult(self._judge_command.outcome(row, error), [error])
-            _note_ended(course, connection, savepoint)
-            return course
+            ran = RunResult(self._judge_command.outcome(row, error), [error])
+            _note_ended(ran, connection, savepoint)
+            return ran
         done = ended.outcome
         result = None if isinstance(done, Requeue) else done.result
         return RunResult(Succeeded(result), [], ended.sent, ended.planned, ended.emitted, result)
@@ -217,11 +217,11 @@ class Stage:
             await run.run(connection, [row], results)
         except PageFailedBy as failed:
             judged = settling.judge(failed.error, row, failed.handler)
-            course = RunResult(judged, [failed.error])
-            _note_ended(course, connection)
-            return course
+            ran = RunResult(judged, [failed.error])
+            _note_ended(ran, connection)
+            return ran
         outcome = results.counts[-1].outcome
-        return _course(results, outcome, settling.errors)
+        return _result_of(results, outcome, settling.errors)
 
     async def _whole_chunk(self, connection: Connection, chunk: DueChunk) -> RunResult:
         settling, written = self._judge_event, WrittenChunks()
@@ -240,12 +240,12 @@ class Stage:
             remarks.append(f"A worker would run the chunk again at once, in halves: {error}")
         elif error is not None:
             outcome = settling.judge(error, first, reader)
-        course = _course(written.results, outcome, settling.errors)
-        course.chunk, course.remarks = chunk.info, remarks
-        course.events = [_event_end(each) for each in written.results.requeues]
+        ran = _run_result(written.results, outcome, settling.errors)
+        ran.chunk, ran.remarks = chunk.info, remarks
+        ran.events = [_event_end(each) for each in written.results.requeues]
         if connection.is_closed():
-            _note_ended(course, connection)
-        return course
+            _note_ended(ran, connection)
+        return ran
 
     async def _chunk(self, connection: Connection, found: RehearsedRow) -> DueChunk | None:
         """Return the chunk that contains an event; None: the event runs alone. Raises Conflict."""
@@ -302,7 +302,9 @@ class _RememberingSettling(EventSettling):
         return super().judge(error, row, handler)
 
 
-def _course(results: PageResults, outcome: Outcome, errors: Sequence[BaseException]) -> RunResult:
+def _result_of(
+    results: PageResults, outcome: Outcome, errors: Sequence[BaseException]
+) -> RunResult:
     return RunResult(outcome, [*errors], results.sent, results.planned, results.emitted)
 
 
@@ -322,18 +324,18 @@ def _last_position(chunk: DueChunk) -> int:
 
 
 def _note_ended(
-    course: RunResult, connection: Connection, savepoint: PageSavepoint | None = None
+    ran: RunResult, connection: Connection, savepoint: PageSavepoint | None = None
 ) -> None:
     """Add a remark if the handler ended its session or its transaction."""
     if savepoint is not None and not savepoint.broken:
         return
     if connection.is_closed():
-        course.remarks.append(
+        ran.remarks.append(
             "The session has ended: the handler closed it, or the server did, perhaps after an "
             "idle time in its transaction above --idle-timeout. All its writes are undone."
         )
     else:
-        course.remarks.append(
+        ran.remarks.append(
             "The handler ended the transaction itself, in a way that inboxd does not recognise: "
             "its earlier writes to the database may be committed."
         )

@@ -262,7 +262,8 @@ async def failures(
 ) -> list[Row]:
     """Dead letters counted by fingerprint and type, the most frequent first.
 
-    each, all_: the most rows that are counted of one pair, and of all pairs.
+    limit: the most pairs; further ones are missing. each, all_: the most rows that are counted of
+    one pair, and of all pairs.
     """
     return await session.fetch(f"failures_{table}", group, limit, each, all_)
 

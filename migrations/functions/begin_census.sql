@@ -14,7 +14,7 @@ DECLARE
 BEGIN
     INSERT INTO {schema}.census AS c (part, parent) VALUES (wanted, its_parent)
         ON CONFLICT (part) DO UPDATE SET begun_at = clock_timestamp(), counted_at = NULL, written = NULL,
-                                       low_id = CASE WHEN c.counted_at > clock_timestamp() THEN NULL ELSE c.low_id END
+                                       low_id = CASE WHEN greatest(c.begun_at, c.counted_at) > clock_timestamp() THEN NULL ELSE c.low_id END
     RETURNING begun_at INTO began;
     DELETE FROM {schema}.census_types t WHERE t.part = wanted;
     DELETE FROM {schema}.census_tenants t WHERE t.part = wanted;

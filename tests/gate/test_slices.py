@@ -185,14 +185,15 @@ def hanging(project: Project) -> Project:
     """A project whose slice has no end."""
     project.plant("always", FINE)
     project.plant("c", HANGS)
-    project.settings += 'slice = "c"\nusual = 30\n[touches]\nc = ["c/*"]\n'
+    project.settings = project.settings.removesuffix("limit = 60\n") + "limit = 600\n"
+    project.settings += 'slice = "c"\nusual = 40\n[touches]\nc = ["c/*"]\n'
     return project
 
 
 def test_a_slice_that_has_not_ended_in_time_is_postponed(hanging: Project) -> None:
     """It had less than twice its usual time: it might have ended, so it is not red."""
     hanging.settings = hanging.settings.replace(
-        "deadline = 600", "deadline = 110\nsecond_looks = 5"
+        "deadline = 600", "deadline = 140\nsecond_looks = 5"
     )
     hanging.begin()
     found = hanging.call("bash", ".ci/run")
@@ -202,8 +203,8 @@ def test_a_slice_that_has_not_ended_in_time_is_postponed(hanging: Project) -> No
 
 
 def test_a_slice_that_takes_twice_its_time_is_red_though_no_time_is_left(hanging: Project) -> None:
-    hanging.settings = hanging.settings.replace("deadline = 600", "deadline = 100")
-    hanging.settings = hanging.settings.replace("usual = 30", "usual = 1")
+    hanging.settings = hanging.settings.replace("deadline = 600", "deadline = 120")
+    hanging.settings = hanging.settings.replace("usual = 40", "usual = 1")
     hanging.begin()
     found = hanging.call("bash", ".ci/run")
     assert (found.code, found.closing) == (1, "1 passed, 1 failed"), found.output
@@ -211,7 +212,7 @@ def test_a_slice_that_takes_twice_its_time_is_red_though_no_time_is_left(hanging
 
 
 def test_a_slice_beyond_its_limit_is_red(hanging: Project) -> None:
-    hanging.settings = hanging.settings.replace("60\nslice", "5\nslice")
+    hanging.settings = hanging.settings.replace("limit = 600", "limit = 5")
     hanging.begin()
     found = hanging.call("bash", ".ci/run")
     assert (found.code, found.closing) == (1, "1 passed, 1 failed"), found.output
@@ -222,7 +223,7 @@ def test_a_failure_before_a_slice_is_postponed_is_red(hanging: Project) -> None:
     fails = "def test_fails():\n    assert False\n\n"
     hanging.write("planted/test_c.py", f"{fails}{HANGS}")
     hanging.settings = hanging.settings.replace(
-        "deadline = 600", "deadline = 150\nsecond_looks = 40"
+        "deadline = 600", "deadline = 190\nsecond_looks = 50"
     )
     hanging.begin()
     found = hanging.call("bash", ".ci/run")

@@ -40,7 +40,6 @@ PAGE_WORDS = re.compile(
 NAMES = re.compile(
     r"test_(?:it|its|they|that|this|who|whom|whose|what|nor|none|nobody|those|as)(?:_|$)"
 )
-# Code of the templates, and no words.
 # Marks of pages and templates, and no words.
 _FENCE = re.compile(r"^ *```.*?^ *```$", re.DOTALL | re.MULTILINE)
 _CODE = re.compile(r"`[^`]*`")

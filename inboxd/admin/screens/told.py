@@ -21,7 +21,8 @@ from inboxd.settings import Admin
 from inboxd.settings.secrets import read_secret
 
 _COOKIE: Final = "inboxd_told"
-_PURPOSE: Final = "told to"
+# Another text than that of older code, whose cookies have other fields.
+_PURPOSE: Final = "look and told to"
 _SECONDS: Final = 60
 # Characters of a word that are kept.
 _LONGEST: Final = 400

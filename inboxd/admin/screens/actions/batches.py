@@ -77,9 +77,11 @@ async def _ask_cancel(visit: ActionVisit) -> Question:
 async def _do_cancel(visit: ActionVisit) -> ActionTold:
     row = await operations.batch_details(visit.session, _id(visit))
     if row["unsettled"] > TYPED_FROM:
-        # The number that the form showed: it falls while commands end.
+        # The number that the form showed: it falls while commands end. A number that has grown is
+        # asked for again.
         shown = visit.seen_number if visit.seen else 0
-        shown = shown if shown > TYPED_FROM else row["unsettled"]
+        if not TYPED_FROM < row["unsettled"] <= shown:
+            shown = row["unsettled"]
         check_number(visit.typed, shown, whole=True)
     done = await operations.cancel_batch(visit.session, _id(visit), within=_SECONDS, **visit.by)
     return _told(done, tell("Cancelled: {name}. Commands that had not ended: {n}.", **_words(done)))

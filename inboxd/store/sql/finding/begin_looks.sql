@@ -2,7 +2,7 @@
 -- with whether each has the index for rows of one type (tenant, entity), and with its lowest id.
 -- parameters: $1 text events_history or commands_history, $2 text type, tenant, entity, or null
 -- returns: one row: now (when the transaction began), commands (the number of days of commands), and arrays of the days,
---          null if no day has rows: low, high, indexed, low_id (as the census has it, also while it counts a day
+--          null if history has no day: low, high, indexed, low_id (as the census has it, also while it counts a day
 --          again; null: it is not known)
 -- locks: briefly, as every reader
 WITH known AS MATERIALIZED (
