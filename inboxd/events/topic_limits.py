@@ -54,13 +54,16 @@ class TopicLimits:
             asked = [topic for topic in near if topic in self._slots and topic not in had]
             if not asked:
                 break
+            # If the first topic refuses, the next one may take the page for itself.
+            alone = not had and any(topic in self._rows for topic in wanted)
+            asked = asked[:1] if alone else asked
             slots = [self._slots[topic] for topic in asked]
             had |= await topics.try_slots(connection, self._parts.sql, asked, slots)
-            refused = set(asked) - had
-            if not refused:
+            if refused := set(asked) - had:
+                self.again = _RETRY_SECONDS
+                wanted = [topic for topic in wanted if topic not in refused]
+            elif not alone:
                 break
-            self.again = _RETRY_SECONDS
-            wanted = [topic for topic in wanted if topic not in refused]
         found = [topic for topic in together if topic in had or topic not in self._slots]
         most = min([most, *(self._rows[topic] for topic in found[:1] if topic in self._rows)])
         return TopicAllowance(frozenset(found), most)

@@ -240,7 +240,7 @@ class Stage:
             remarks.append(f"A worker would run the chunk again at once, in halves: {error}")
         elif error is not None:
             outcome = settling.judge(error, first, reader)
-        ran = _run_result(written.results, outcome, settling.errors)
+        ran = _result_of(written.results, outcome, settling.errors)
         ran.chunk, ran.remarks = chunk.info, remarks
         ran.events = [_event_end(each) for each in written.results.requeues]
         if connection.is_closed():
