@@ -70,6 +70,18 @@ async def test_groups_of_many_dead_letters_are_read_within_a_bound(
     assert (one.count, one.at_least) == (other.count, other.at_least) == (COUNTED_EACH, True)
 
 
+async def test_rows_that_small_groups_leave_over_go_to_large_ones(database: Database) -> None:
+    await database.execute(
+        "insert into inboxd.events (type, status, attempts, fingerprint, errors)"
+        " select 'a.b', 'failed', 1, case when n <= 200 then 'small' || n else 'large' end,"
+        """ '[{"error": "no"}]' from generate_series(1, 9200) n"""
+    )
+    async with open_session(settings_of(database)) as session:
+        largest, *others = await failures(session)
+    assert (largest.fingerprint, largest.count, largest.at_least) == ("large", 9_000, False)
+    assert {(each.count, each.at_least) for each in others} == {(1, False)}
+
+
 async def _read(database: Database) -> tuple[int, list[Group]]:
     """Read as the pages do: the blocks that it took, and the groups."""
     settings = settings_of(database)
