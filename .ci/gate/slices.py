@@ -51,13 +51,14 @@ class Choice:
 def choose(settings: Settings) -> Choice:
     """Choose the slices of this run.
 
-    The tested commit's ledger tells which slices it touches. Their order is that of the newest
-    ledger: CI begins with the slices that `make ready` has postponed.
+    The tested commit's ledger tells which slices it touches, and whose turn it is. The order of
+    those that it touches is that of the newest ledger: CI begins with the slices that `make ready`
+    has postponed.
     """
     tested = tested_commit()
     lines, newest = _lines(tested), _lines("HEAD")
     bases = {name: line[1] for line in lines for name in line[2].split(",")}
-    last = {name: number for number, line in enumerate(newest) for name in line[2].split(",")}
+    ran, last = _places(lines), _places(newest)
     changed = {base: _changed(base, tested) for base in {*bases.values(), *_base(lines)}}
 
     def is_touched(name: str, base: str) -> bool:
@@ -71,7 +72,8 @@ def choose(settings: Settings) -> Choice:
         for name in order
         if is_touched(name, bases.get(name, ""))
     }
-    rest = [name for name in order if name not in touched]
+    rest = [name for name in settings.touches if name not in touched]
+    rest.sort(key=lambda name: ran.get(name, -1))
     [base] = [each for each in _base(lines) if changed[each] is not None] or [""]
     earlier = frozenset(name for name in touched if base and not is_touched(name, base))
     return Choice(touched, earlier, tuple(rest[:1]), tuple(rest[1:]), base)
@@ -81,6 +83,11 @@ def _lines(commit: str) -> list[list[str]]:
     """The lines of a commit's ledger: date, commit, slices, minutes."""
     text = _git("show", f"{commit}:{LEDGER}") if commit else ""
     return [line.split("\t") for line in text.splitlines() if line.count("\t") > 1]
+
+
+def _places(lines: Sequence[Sequence[str]]) -> dict[str, int]:
+    """The number of the newest line of each slice."""
+    return {name: number for number, line in enumerate(lines) for name in line[2].split(",")}
 
 
 def _base(lines: Sequence[Sequence[str]]) -> list[str]:
