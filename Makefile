@@ -95,8 +95,8 @@ test: $(READY) ## every test but those of the targets below (PYTHON=python3.13 P
 test-brokers: $(READY) ## the tests that need RabbitMQ, NATS or Kafka's mock (QUICK='not soak': long ones, too)
 	@$(BIN)/pytest -m '$(QUICK)' $(SIDE_BY_SIDE) $(or $(TESTS),$(BROKERS))
 
-test-benchmarks: $(PEERS) ## the benchmarks and the peers' part of them with few rows (QUICK='not soak')
-	@$(BIN)/pytest -m '$(QUICK)' $(SIDE_BY_SIDE) $(or $(TESTS),$(BENCHMARKS))
+test-benchmarks: $(PEERS) ## the benchmarks, and the peers beside them, with few rows
+	@$(BIN)/pytest -m 'not soak' $(SIDE_BY_SIDE) $(or $(TESTS),$(BENCHMARKS))
 
 test-databases: $(READY) ## the tests on databases as they are: restored, published, renamed, guarded, shared
 	@$(BIN)/pytest -m '$(QUICK)' $(SIDE_BY_SIDE) $(or $(TESTS),$(DATABASES))

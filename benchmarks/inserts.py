@@ -16,7 +16,7 @@ from functools import partial
 from harness.bench import Bench, main
 from harness.cpu import seconds as seconds_of
 from harness.figures import Comparison, Line, Run, Target
-from inboxd.embedded.place import wheel
+from inboxd.embedded.datadir import wheel
 
 CLIENTS = (1, 16, 32)
 PAYLOAD = json.dumps({"n": 1, "pad": 170 * "x"})

@@ -23,7 +23,7 @@ from pathlib import Path
 import asyncpg
 
 from harness.bench import Bench, main
-from inboxd.embedded.place import wheel
+from inboxd.embedded.datadir import wheel
 from inboxd.maintenance.partitions.retention import Retention
 from inboxd.settings import Settings
 from inboxd.store.statements import Statements

@@ -27,12 +27,12 @@ from harness import cpu, webhooks
 from harness.bench import Bench, main, patiently
 from harness.figures import Line, Run, Target, in_turns
 from inboxd.client import Inbox, NewEvent
-from inboxd.inbound.spool.boots import Stamps
+from inboxd.inbound.spool.boot_ids import Stamps
 from inboxd.inbound.spool.encoding import encode
 from inboxd.inbound.spool.files import SystemFiles
 from inboxd.inbound.spool.folder import own
-from inboxd.inbound.spool.gates import Gates
 from inboxd.inbound.spool.log import Appender, read_cursor
+from inboxd.inbound.spool.markers import Gates
 from inboxd.model.lineage import uuid7
 from inboxd.model.receipt import Receipt, ReceivedEvent
 

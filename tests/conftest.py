@@ -61,6 +61,10 @@ _FRESH = "INBOXD_TEST_SEED"
 _ONE_OF_EACH = {"rabbitmq_of_all": "rabbitmq", "one_nats": "nats", "one_kafka": "kafka"}
 
 
+# Time limits of tests above this number of seconds are not scaled.
+_SCALED_UP_TO = 300.0
+
+
 def pytest_configure() -> None:
     """Let Ctrl-C reach a test's processes, even if a shell runs this in the background."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -93,7 +97,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if mark := item.get_closest_marker("direct"):
             item.add_marker(pytest.mark.skip(reason=f"not behind a pooler: {mark.args[0]}"))
     for item in items if PATIENCE != 1 else ():
-        item.add_marker(pytest.mark.timeout(patient(seconds_of(item))), append=False)
+        seconds = seconds_of(item)
+        longest = max(seconds, patient(_SCALED_UP_TO))  # a hang must not use up the gate's time
+        item.add_marker(pytest.mark.timeout(min(patient(seconds), longest)), append=False)
     if "PYTEST_XDIST_WORKER" in os.environ:
         for item in items:
             if (shared := _shared(item)) is not None:

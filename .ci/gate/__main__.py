@@ -24,6 +24,8 @@ from gate.summary import Summary, stage_line
 
 _SHOWN_LINES = 60
 _SHOWN_FAILURES = 12
+# A stage that takes its usual time, scaled, this many times hangs.
+_HANGS_AFTER = 2.0
 # Seconds kept for the report, out of the time that is left.
 _REPORT_SECONDS = 60.0
 # The exit code of shells for Ctrl-C.
@@ -80,8 +82,11 @@ def _run(settings: Settings, began: float) -> int:
                 ran.append(each)
                 _show(each)
             judged = look_again(ran, folder, seed, metronome, seconds_left)
-            turn = {each.name: each for each in settings.stages if each.slice in choice.turn}
-            judged = base.compare(judged, turn, choice.base, folder, seed, seconds_left)
+            others = {*choice.turn, *choice.earlier}
+            untouched = {each.name: each for each in settings.stages if each.slice in others}
+            judged = base.compare(
+                *(judged, untouched, choice.earlier, choice.base, folder, seed, seconds_left)
+            )
         except KeyboardInterrupt:
             interrupted = True
             judged = without_look(ran, "the gate was interrupted before a second look")
@@ -138,13 +143,14 @@ def _run_slice(stage: Stage, folder: Path, seed: str, slowness: float, left: flo
     """Run a stage of a slice, if there is time.
 
     A slow machine must not make a slice red: the stage begins only if its usual time, scaled, is
-    left. Otherwise it is postponed, and so is a stage that has not ended when no time is left.
+    left. Otherwise it is postponed, and so is a stage that has not ended when no time is left. A
+    stage that had twice the time that it needs hangs, and is red.
     """
     if left <= (needed := stage.usual * slowness):
         why = f"it needs about {needed:.0f} s, and {max(left, 0.0):.0f} s are left"
         return _postponed(stage, folder, why)
     ran = run_stage(stage, folder, stage.file_name, min(stage.limit, left), seed)
-    if ran.was_ended and left < stage.limit:
+    if ran.was_ended and left < min(stage.limit, _HANGS_AFTER * needed):
         return replace(ran, trouble="", postponed=f"it had not ended after {ran.seconds:.0f} s")
     return ran
 

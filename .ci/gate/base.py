@@ -6,7 +6,7 @@ If it is red there, the change inherits it: it is reported, and owed (`debt`), b
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -23,12 +23,17 @@ _SETUP_SECONDS = 400.0
 def compare(
     judged: Iterable[Judged],
     untouched: Mapping[str, Stage],
+    earlier: Container[str],
     base: str,
     folder: Path,
     seed: str,
     seconds_left: Callable[[], float],
 ) -> list[Judged]:
-    """Mark red tests that are red on the base too as inherited. untouched: stages, by name."""
+    """Mark red tests that are red on the base too as inherited.
+
+    untouched: stages, by name. earlier: slices that an earlier change touched, and that were
+    postponed since: their red tests stay red, and the text says that they were red before.
+    """
     known = list(judged)
     asked = [each for each in known if each.is_red and each.failure.stage in untouched]
     if not asked or not base:
@@ -37,7 +42,16 @@ def compare(
     with _checkout(base) as root:
         for number, each in enumerate(asked):
             stage = untouched[each.failure.stage]
-            if root and _is_red(each.failure, stage, root, folder, number, seed, seconds_left()):
+            found = root and _is_red(
+                *(each.failure, stage, root, folder, number, seed, seconds_left())
+            )
+            if found is None:
+                said = f"{each.told}; not compared with {base[:12]}: no time was left"
+                told[each.failure] = replace(each, told=said)
+            elif found and stage.slice in earlier:
+                said = f"{each.told}; red on {base[:12]} too, since an earlier change"
+                told[each.failure] = replace(each, told=said)
+            elif found:
                 said = f"inherited: red on {base[:12]} too; {each.told}"
                 told[each.failure] = replace(each, is_red=False, told=said, is_inherited=True)
     return [told.get(each.failure, each) for each in known]
@@ -51,15 +65,20 @@ def _is_red(
     number: int,
     seed: str,
     seconds: float,
-) -> bool:
-    """Whether the same test fails on the base; a test that is missing there does not."""
+) -> bool | None:
+    """Whether the same test fails on the base; a test that is missing there does not.
+
+    None: not enough time was left.
+    """
     limit = min(stage.limit + _SETUP_SECONDS, seconds)
     if limit <= 0:
-        return False
+        return None
     there = run_stage(
         for_one_test(stage, failure.test), folder, f"base-{number}", limit, seed, root
     )
     failed = there.results.failures if there.results else ()
+    if there.was_ended and not failed:
+        return None
     return any(each.test == failure.test for each in failed)
 
 

@@ -11,7 +11,7 @@ touched.
 
 import subprocess
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
 
@@ -23,18 +23,24 @@ _LEDGERS = {LEDGER, ".ci/unsteady.tsv"}
 
 @dataclass(frozen=True)
 class Choice:
-    """The slices of a run, and the commit of the newest green run ("": not known)."""
+    """The slices of a run, and the commit of the newest green run ("": not known).
 
-    touched: tuple[str, ...]
+    touched: with the commit of each slice's last run ("": not known). earlier: the slices of these
+    that only earlier changes touched, and that were postponed since.
+    """
+
+    touched: Mapping[str, str]
+    earlier: frozenset[str]
     turn: tuple[str, ...]
     rest: tuple[str, ...]
     base: str
 
     def told(self) -> str:
         """The choice as a line; "" without slices."""
-        said = []
-        if self.touched:
-            said.append(f"{', '.join(self.touched)} (touched)")
+        said = [
+            f"{name} (touched since {base[:12]})" if base else f"{name} (no known base)"
+            for name, base in self.touched.items()
+        ]
         if self.turn:
             said.append(f"{', '.join(self.turn)} (ran longest ago)")
         if self.rest:
@@ -43,22 +49,50 @@ class Choice:
 
 
 def choose(settings: Settings) -> Choice:
-    """Choose the slices of this run."""
-    tested = tested_commit()
-    lines = [line.split("\t") for line in _ledger(tested).splitlines() if line.count("\t") > 1]
-    changed = {line[1]: _changed(line[1], tested) for line in lines}
-    ran = {name: number for number, line in enumerate(lines) for name in line[2].split(",")}
-    order = sorted(settings.touches, key=lambda name: ran.get(name, -1))
+    """Choose the slices of this run.
 
-    def is_touched(name: str) -> bool:
-        files = changed[lines[ran[name]][1]] if name in ran else None
+    The tested commit's ledger tells which slices it touches, and whose turn it is. The order of
+    those that it touches is that of the newest ledger: CI begins with the slices that `make ready`
+    has postponed.
+    """
+    tested = tested_commit()
+    lines, newest = _lines(tested), _lines("HEAD")
+    bases = {name: line[1] for line in lines for name in line[2].split(",")}
+    ran, last = _places(lines), _places(newest)
+    changed = {base: _changed(base, tested) for base in {*bases.values(), *_base(lines)}}
+
+    def is_touched(name: str, base: str) -> bool:
+        files = changed.get(base)
         patterns = [*settings.everything, *settings.touches[name]]
         return files is None or _matches(files, patterns)
 
-    touched = [name for name in order if is_touched(name)]
-    rest = [name for name in order if name not in touched]
-    base = lines[-1][1] if lines and changed[lines[-1][1]] is not None else ""
-    return Choice(tuple(touched), tuple(rest[:1]), tuple(rest[1:]), base)
+    order = sorted(settings.touches, key=lambda name: last.get(name, -1))
+    touched = {
+        name: bases[name] if changed.get(bases.get(name, "")) is not None else ""
+        for name in order
+        if is_touched(name, bases.get(name, ""))
+    }
+    rest = [name for name in settings.touches if name not in touched]
+    rest.sort(key=lambda name: ran.get(name, -1))
+    [base] = [each for each in _base(lines) if changed[each] is not None] or [""]
+    earlier = frozenset(name for name in touched if base and not is_touched(name, base))
+    return Choice(touched, earlier, tuple(rest[:1]), tuple(rest[1:]), base)
+
+
+def _lines(commit: str) -> list[list[str]]:
+    """The lines of a commit's ledger: date, commit, slices, minutes."""
+    text = _git("show", f"{commit}:{LEDGER}") if commit else ""
+    return [line.split("\t") for line in text.splitlines() if line.count("\t") > 1]
+
+
+def _places(lines: Sequence[Sequence[str]]) -> dict[str, int]:
+    """The number of the newest line of each slice."""
+    return {name: number for number, line in enumerate(lines) for name in line[2].split(",")}
+
+
+def _base(lines: Sequence[Sequence[str]]) -> list[str]:
+    """The commit of the newest line, if there is a line."""
+    return [lines[-1][1]] if lines else []
 
 
 def new_line(commit: str, ran: Iterable[str], seconds: float) -> str:
@@ -77,13 +111,10 @@ def tested_commit() -> str:
     return commit
 
 
-def _ledger(commit: str) -> str:
-    return _git("show", f"{commit}:{LEDGER}") if commit else ""
-
-
 def _changed(base: str, commit: str) -> Sequence[str] | None:
     """The changed files; None if the base is not a commit before this one."""
-    if _git("merge-base", base, commit).strip() != _git("rev-parse", base).strip():
+    known = _git("rev-parse", "--verify", "--quiet", f"{base}^{{commit}}").strip()
+    if not known or _git("merge-base", base, commit).strip() != known:
         return None
     return _git("diff", "--name-only", "--no-renames", base, commit).splitlines()
 

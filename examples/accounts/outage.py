@@ -213,7 +213,7 @@ async def _connected(server: Server) -> AsyncIterator[Any]:
 
 def _show(looks: list[Look], verdict: Verdict) -> int:
     _screen.print(chart(looks))
-    table = Table(show_header=False, title="What happened", title_justify="left")
+    table = Table(show_header=False, title="The outage", title_justify="left")
     table.add_column(no_wrap=True, min_width=56)
     table.add_column(justify="right", no_wrap=True, min_width=10)
     for name, value in verdict.lines:

@@ -170,7 +170,7 @@ def _show(options: argparse.Namespace, provider: Provider, verdict: Verdict, sec
         ("seconds from the first result to the last payment", f"{seconds:.1f}"),
         ("  of them without PostgreSQL", f"{options.outage:g}"),
     ]
-    table = Table(show_header=False, title="What happened", title_justify="left")
+    table = Table(show_header=False, title="The match day", title_justify="left")
     table.add_column(no_wrap=True, min_width=52)
     table.add_column(justify="right", no_wrap=True, min_width=12)
     for name, value in lines:

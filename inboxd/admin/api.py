@@ -66,7 +66,7 @@ class AdminApi:
         self._revealing = Revealing(settings)
         self._redaction = Redaction(settings.admin)
 
-    def take_over(self, tokens: Tokens) -> None:
+    def reload(self, tokens: Tokens) -> None:
         """Accept these tokens alone, from the next request on."""
         self._tokens = tokens
 

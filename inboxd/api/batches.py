@@ -12,26 +12,26 @@ from collections.abc import Iterable
 from typing import Unpack
 from uuid import UUID
 
-from inboxd.api.groups import Continued, Groups, Making, Node, check_many
+from inboxd.api.groups import BatchBuilder, Continued, Groups, Node, check_many
 from inboxd.api.options import SendOptions
 
 
 class Batch(Continued, Node):
     """Commands that belong together; `id` names the batch. Made by `ctx.batch`."""
 
-    __slots__ = ("_making",)
+    __slots__ = ("_builder",)
 
-    def __init__(self, groups: Groups, making: Making) -> None:
-        """Build the batch `making`; handlers call `ctx.batch` instead."""
-        super().__init__(groups, making.batch_id)
-        self._making = making
+    def __init__(self, groups: Groups, builder: BatchBuilder) -> None:
+        """Build the batch `builder`; handlers call `ctx.batch` instead."""
+        super().__init__(groups, builder.batch_id)
+        self._builder = builder
 
     def __repr__(self) -> str:
-        return f"<Batch {self._making.name or self.id}: {len(self)} members>"
+        return f"<Batch {self._builder.name or self.id}: {len(self)} members>"
 
     def __len__(self) -> int:
         """The number of members added here."""
-        return self._making.size
+        return self._builder.size
 
     def __bool__(self) -> bool:
         """True, also for an empty batch."""
@@ -39,7 +39,7 @@ class Batch(Continued, Node):
 
     def add(self, command: object, **options: Unpack[SendOptions]) -> UUID:
         """Send a command as a member, with the options of `ctx.send`. Returns its id."""
-        return self._groups.send(command, options, self._making)
+        return self._groups.send(command, options, self._builder)
 
     def batch(
         self,
@@ -55,17 +55,17 @@ class Batch(Continued, Node):
         """
         tenant = options.get("tenant")
         inner = self._groups.make(
-            "batch", name, type=batch_type, parent=self._making, tenant=tenant
+            "batch", name, type=batch_type, parent=self._builder, tenant=tenant
         )
         return filled(self._groups, inner, commands, options)
 
 
 def filled(
-    groups: Groups, making: Making, commands: Iterable[object], options: SendOptions
+    groups: Groups, builder: BatchBuilder, commands: Iterable[object], options: SendOptions
 ) -> Batch:
     """Build a batch with its first members."""
     check_many(commands)
-    batch = Batch(groups, making)
+    batch = Batch(groups, builder)
     for command in commands:
-        groups.send(command, options, making)
+        groups.send(command, options, builder)
     return batch

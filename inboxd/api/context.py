@@ -193,17 +193,17 @@ class _Context(Generic[C]):
         `close_batch`; after `expires` it takes no more members.
         """
         closes = duration.seconds(expires) if open else None
-        making = self._grouping().make(
+        builder = self._grouping().make(
             "batch", name, type=batch_type, tenant=options.get("tenant"), expires=closes
         )
-        return filled(self._grouping(), making, commands, options)
+        return filled(self._grouping(), builder, commands, options)
 
     def workflow(
         self, name: str | None = None, *, type: str | None = None, tenant: str | None = None
     ) -> Workflow:
         """Make a workflow: steps that wait for each other; `type` as for a batch."""
-        making = self._grouping().make("workflow", name, type=type, tenant=tenant)
-        return Workflow(self._grouping(), making)
+        builder = self._grouping().make("workflow", name, type=type, tenant=tenant)
+        return Workflow(self._grouping(), builder)
 
     def add_to(
         self, batch_id: UUID, commands: Iterable[object], **options: Unpack[SendOptions]

@@ -79,14 +79,14 @@ class Plan(NamedTuple):
 
 
 @dataclass(slots=True)
-class Making:
+class BatchBuilder:
     """A batch that is being built."""
 
     batch_id: UUID
     kind: Literal["batch", "workflow"]
     name: str | None
     type: str | None
-    parent: Making | None
+    parent: BatchBuilder | None
     tenant: str | None
     expires: float | None
     size: int = 0
@@ -109,7 +109,7 @@ class Groups:
         self._plan = Plan([], [], [], {}, [])
         self._ended = False
         self.tenant = tenant
-        self.made: dict[UUID, Making] = {}
+        self.made: dict[UUID, BatchBuilder] = {}
 
     def make(
         self,
@@ -117,23 +117,23 @@ class Groups:
         name: str | None,
         *,
         type: str | None = None,
-        parent: Making | None = None,
+        parent: BatchBuilder | None = None,
         tenant: str | None = None,
         expires: float | None = None,
-    ) -> Making:
+    ) -> BatchBuilder:
         """Begin a batch."""
         self.check_open()
         check_text(f"a {kind}'s name", name)
         check_text(f"a {kind}'s type", type)
         check_text("a tenant", tenant)
         tenant = tenant or (self.tenant if parent is None else parent.tenant)
-        making = Making(uuid7(), kind, name, type, parent, tenant, expires)
-        self.made[making.batch_id] = making
+        builder = BatchBuilder(uuid7(), kind, name, type, parent, tenant, expires)
+        self.made[builder.batch_id] = builder
         if parent is not None:
             parent.size += 1
-        return making
+        return builder
 
-    def send(self, command: object, options: SendOptions, into: Making | None) -> UUID:
+    def send(self, command: object, options: SendOptions, into: BatchBuilder | None) -> UUID:
         """Send a command as a member of a batch; by default it belongs to the batch's tenant."""
         self.check_open()
         # a command that is kept is not written, so a batch could not count it
@@ -162,14 +162,14 @@ class Groups:
         return command_id
 
     def continue_(
-        self, making: Making, condition: Condition, command: object, options: SendOptions
+        self, builder: BatchBuilder, condition: Condition, command: object, options: SendOptions
     ) -> None:
         """Send a command that waits for a batch, and is a member of that batch's parent."""
-        if making.tenant is not None and options.get("tenant") is None:
-            options = {**options, "tenant": making.tenant}
-        command_id = self.send(command, options, making.parent)
-        self._drafts[-1] = self._drafts[-1]._replace(origin=making.batch_id)
-        self.wait(command_id, making.batch_id, condition)
+        if builder.tenant is not None and options.get("tenant") is None:
+            options = {**options, "tenant": builder.tenant}
+        command_id = self.send(command, options, builder.parent)
+        self._drafts[-1] = self._drafts[-1]._replace(origin=builder.batch_id)
+        self.wait(command_id, builder.batch_id, condition)
 
     def wait(self, waiting: UUID, needs: UUID, condition: Condition) -> None:
         """Make one command or batch wait for another."""
@@ -185,19 +185,19 @@ class Groups:
 
     def is_beside(self, batch_id: UUID) -> bool:
         """Whether it is a batch made here outside of any workflow, which therefore never waits."""
-        making = self.made.get(batch_id)
-        while making is not None and making.parent is not None:
-            making = making.parent
-        return making is not None and making.kind == "batch"
+        builder = self.made.get(batch_id)
+        while builder is not None and builder.parent is not None:
+            builder = builder.parent
+        return builder is not None and builder.kind == "batch"
 
     def close_batch(self, batch_id: UUID) -> None:
         """Close a batch, made here or elsewhere; raises UsageError if it is closed here already."""
         self.check_open()
-        making = self.made.get(batch_id)
-        if making is not None:
-            if making.expires is None:
-                raise _closed(batch_id, making.name)
-            making.expires, making.closed = None, True
+        builder = self.made.get(batch_id)
+        if builder is not None:
+            if builder.expires is None:
+                raise _closed(batch_id, builder.name)
+            builder.expires, builder.closed = None, True
         elif batch_id in self._plan.closed:
             raise _closed(batch_id)
         else:
@@ -292,7 +292,7 @@ class Continued:
 
     __slots__ = ()
     _groups: Groups
-    _making: Making
+    _builder: BatchBuilder
 
     def then(self, command: object, **options: Unpack[SendOptions]) -> Self:
         """Send a command that runs when all of it has succeeded, also after a replay or resume."""
@@ -307,7 +307,7 @@ class Continued:
         return self._continue(Condition.FINISHED, command, options)
 
     def _continue(self, condition: Condition, command: object, options: SendOptions) -> Self:
-        self._groups.continue_(self._making, condition, command, options)
+        self._groups.continue_(self._builder, condition, command, options)
         return self
 
 

@@ -13,7 +13,7 @@ from typing import Unpack
 from uuid import UUID
 
 from inboxd.api.batches import Batch, filled
-from inboxd.api.groups import After, Continued, Groups, Making, Node, check_text
+from inboxd.api.groups import After, BatchBuilder, Continued, Groups, Node, check_text
 from inboxd.api.options import SendOptions
 from inboxd.errors import UsageError
 from inboxd.model.workflow import Edge, Graph
@@ -38,13 +38,13 @@ class Step(Node):
 class Workflow(Continued):
     """A graph of steps; `id` names the batch of all its steps. Made by `ctx.workflow`."""
 
-    __slots__ = ("_graph", "_groups", "_making", "_members", "_names", "_outside", "id")
+    __slots__ = ("_builder", "_graph", "_groups", "_members", "_names", "_outside", "id")
 
-    def __init__(self, groups: Groups, making: Making) -> None:
-        """Build the workflow `making`; handlers call `ctx.workflow` instead."""
+    def __init__(self, groups: Groups, builder: BatchBuilder) -> None:
+        """Build the workflow `builder`; handlers call `ctx.workflow` instead."""
         self._groups = groups
-        self._making = making
-        self.id = making.batch_id
+        self._builder = builder
+        self.id = builder.batch_id
         self._graph = Graph()
         self._members: dict[str, UUID] = {}
         self._names: dict[UUID, str] = {}
@@ -54,7 +54,7 @@ class Workflow(Continued):
         groups.at_end(self._settle_edges)
 
     def __repr__(self) -> str:
-        return f"<Workflow {self._making.name or self.id}: {len(self._members)} steps>"
+        return f"<Workflow {self._builder.name or self.id}: {len(self._members)} steps>"
 
     def step(
         self,
@@ -73,7 +73,7 @@ class Workflow(Continued):
         self._groups.check_open()
         self._add(name, after)
         try:
-            member = self._groups.send(command, options, self._making)
+            member = self._groups.send(command, options, self._builder)
         except Exception:
             self._graph.remove(name)
             del self._outside[name]
@@ -93,9 +93,9 @@ class Workflow(Continued):
         self._groups.check_open()
         self._add(name, after)
         tenant = options.get("tenant")
-        making = self._groups.make("batch", name, parent=self._making, tenant=tenant)
-        self._know(name, making.batch_id)
-        return filled(self._groups, making, commands, options)
+        builder = self._groups.make("batch", name, parent=self._builder, tenant=tenant)
+        self._know(name, builder.batch_id)
+        return filled(self._groups, builder, commands, options)
 
     def chain(
         self,

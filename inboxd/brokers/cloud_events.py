@@ -106,7 +106,7 @@ def attribute_values(message: OutgoingMessage, prefix: str) -> Mapping[str, str]
 
 
 def read(headers: Mapping[str, str], prefixes: Sequence[str]) -> CloudEvent | None:
-    """The CloudEvent in these headers, whose names are in lower case; None: they have none.
+    """The CloudEvent in these headers, whose names are in lower case; None: they contain none.
 
     If several prefixes have one, the first prefix counts.
     """

@@ -1,5 +1,6 @@
 """`inboxd batches` and `inboxd workflows`: list, show, cancel; close a batch, resume a workflow.
 
+Promises: a list ends even if few batches match: it prints how far back it looked.
 Known limit: `show` prints at most 100 dead letters and steps; `inboxd trace batch ID` draws the
 members.
 """
@@ -17,6 +18,7 @@ from inboxd.cli.groups import CommandGroup, Options
 from inboxd.cli.options import (
     Acting,
     Id,
+    Look,
     Looking,
     Paging,
     Since,
@@ -25,11 +27,13 @@ from inboxd.cli.options import (
     examples,
 )
 from inboxd.cli.output import Fields, Part, TableColumn
+from inboxd.cli.row_lists import how_far
 from inboxd.cli.show import WAITS
 from inboxd.model.moments import read_since
 from inboxd.model.row_id import read_row_id
 
 if TYPE_CHECKING:
+    from inboxd.operations import Found
     from inboxd.operations.batches import BatchEnded, Kind
     from inboxd.operations.totals import Number
     from inboxd.store.session import Session
@@ -92,6 +96,7 @@ class OfWorkflows(Options):
     until: Annotated[
         str | None, typer.Option(metavar="TIME", help="Only rows created before TIME.")
     ] = None
+    look: Look = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,6 +184,7 @@ def _print_list(kind: "Kind", what: str, wanted: OfWorkflows, page: Paging, give
     from inboxd.store import batch_listing
 
     of = asdict(wanted)
+    most = of.pop("look")
     filter_ = batch_listing.BatchFilter(
         kind=kind,
         statuses=of.pop("status") or (),
@@ -190,25 +196,25 @@ def _print_list(kind: "Kind", what: str, wanted: OfWorkflows, page: Paging, give
         **of,
     )
 
-    async def look(
-        session: "Session",
-    ) -> "tuple[list[dict[str, Any]], int | None, dict[str, Number]]":
-        rows, next_ = await operations.batch_rows(session, filter_)
+    async def look(session: "Session") -> "tuple[Found, dict[str, Number]]":
+        found = await operations.batch_rows(session, filter_, most)
         counted = await totals.count_batches(
             session, kind, type_=filter_.type, tenant=filter_.tenant
         )
-        return rows, next_, counted
+        return found, counted
 
-    found, next_, counted = given.ask(look)
+    found, counted = given.ask(look)
     of_all = {"total": totals.add(counted.values()), **counted}
     given.print(
         {
-            what: found,
+            **found.document(what),
             "totals": {status: number.document() for status, number in counted.items()},
-            "next": next_,
         },
-        [columns.table(_LIST, found)],
-        [", ".join(f"{columns.exactly(number)} {status}" for status, number in of_all.items())],
+        [columns.table(_LIST, found.rows)],
+        [
+            *how_far(found, page.limit),
+            ", ".join(f"{columns.exactly(number)} {status}" for status, number in of_all.items()),
+        ],
     )
 
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from inboxd.errors import PluginError, SettingsError
-from inboxd.inbound.spool.judgement import judge_spool
+from inboxd.inbound.spool.checks import judge_spool
 from inboxd.operations.doctor.finding import Finding, Verdict
 from inboxd.operations.doctor.sources import judge_sources
 

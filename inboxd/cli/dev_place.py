@@ -1,12 +1,14 @@
 """How the other commands in a folder find the database of its `inboxd dev`.
 
 Owns `.inboxd/dev.json`, which dev writes. Promises that a command uses dev's database only while
-that dev runs (the kernel releases its lock of the file when it ends), only if the environment names
-no other database, and only with dev's settings or with settings that name no database; that a file
-of another user is ignored; and that a command whose settings name no database fails while the dev
-of its folder, or of its settings' folder, is stopped, rather than use another database. If there
-are two devs, the one started with the command's settings counts. Known limit: it looks in the
-current folder and in the settings' folder, not in folders above.
+that dev runs (the kernel releases its lock of the file when it ends), only if the environment and
+the secret files name no database, and only with dev's settings or with settings that name no
+database; that a settings file finds the dev of its own folder, and the dev of the current folder
+only if the file lies below that folder or that dev was started with it; that a file of another user
+is ignored; and that a command whose settings name no database fails while their dev is stopped,
+rather than use another database. If there are two devs, the one started with the command's settings
+counts. Known limit: it looks in the current folder and in the settings' folder, not in folders
+above.
 """
 
 import fcntl
@@ -56,10 +58,10 @@ def announced(dsn: str, config: Path | None) -> Iterator[None]:
 
 def surroundings(config: Path | None, environ: Mapping[str, str] = os.environ) -> Mapping[str, str]:
     """Return the environment, with the database of these settings' dev if that runs."""
-    if any(name.upper().startswith(VARIABLE) for name in environ):
-        return environ
     told = _dev_of(config)
-    return {**environ, VARIABLE: told.dsn} if told is not None and told.lives else environ
+    if told is None or not told.lives or _names_database(environ):
+        return environ
+    return {**environ, VARIABLE: told.dsn}
 
 
 def join(config: Path | None) -> None:
@@ -90,6 +92,14 @@ def require(settings: "Settings", config: Path | None) -> None:
         )
 
 
+def _names_database(environ: Mapping[str, str]) -> bool:
+    """Whether the environment or a secret file names a database, in a valid way or not."""
+    from inboxd.settings import read
+
+    given = read(None, environ).settings
+    return given.source_of("database.dsn") != "default" or not given.knows("database", "dsn")
+
+
 def _dev_of(config: Path | None) -> _DevDatabase | None:
     """Return the dev that was started with these settings, or else a running dev."""
     folders = [Path()] if config is None else [config.parent, Path()]
@@ -102,6 +112,9 @@ def _belongs(config: Path | None, told: _DevDatabase) -> bool:
     """Whether a command with these settings means the database of that dev."""
     if config is None or str(config.resolve()) == told.config:
         return True
+    # The file's own folder counts, not that of a file that it links to.
+    if not config.parent.resolve().is_relative_to(told.folder.resolve()):
+        return False  # the file of another project, or one of the system
     with suppress(OSError, ValueError):  # reported when the settings are read
         database = tomllib.loads(config.read_text(encoding="utf-8-sig")).get("database")
         return not (isinstance(database, dict) and "dsn" in database)

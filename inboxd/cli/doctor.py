@@ -29,7 +29,7 @@ def doctor(
     given: Asking,
 ) -> None:
     """Check a running inbox: schema, backlog, workers, tables, server; name remedies."""
-    from inboxd.inbound.spool.judgement import judge_spool
+    from inboxd.inbound.spool.checks import judge_spool
     from inboxd.operations.doctor import Verdict, document, examine
 
     async def look(session: "Session") -> Found:

@@ -43,7 +43,7 @@ _GroupName = Annotated[
 _LIST = (
     TableColumn("group", "fingerprint"),
     TableColumn("rows of", lambda group: f"{group['kind']}s"),
-    TableColumn("count", lambda group: f"{group['count']:,}", kind="number"),
+    TableColumn("count", lambda group: _counted(group, group["count"]), kind="number"),
     TableColumn("types", lambda group: list(group["types"]), cut="left"),
     TableColumn("first", "first_at", kind="time", extra=True),
     TableColumn("last", "last_at", kind="time"),
@@ -66,8 +66,7 @@ def list_(
     every = given.ask(failures)
     found = [group for group in every if bool(group.archived) is archived]
     groups = [asdict(group) for group in found[:limit]]
-    total = plural(sum(group.count for group in found), "dead letter")
-    remarks = [f"{total} in {plural(len(found), 'group')}."]
+    remarks = [f"{_dead_letters(found)} in {plural(len(found), 'group')}."]
     if not archived and (others := len(every) - len(found)):
         remarks.append(f"{plural(others, 'archived group')} not shown: --archived lists them.")
     listed = (*_LIST[:-1], _ARCHIVED, _LIST[-1]) if archived else _LIST
@@ -139,8 +138,20 @@ def unarchive(group: _GroupName, given: Acting) -> None:
 
 def _tell(done: str, groups: "list[Group]", given: Acting) -> None:
     name, count = groups[0].fingerprint, sum(each.count for each in groups)
-    document = {done.lower(): name, "count": count}
-    given.tell(document, f"{done}: group {name}, {plural(count, 'dead letter')}")
+    at_least = any(each.at_least for each in groups)
+    document = {done.lower(): name, "count": count, "at_least": at_least}
+    given.tell(document, f"{done}: group {name}, {_dead_letters(groups)}")
+
+
+def _dead_letters(groups: "list[Group]") -> str:
+    at_least = "at least " if any(each.at_least for each in groups) else ""
+    return at_least + plural(sum(each.count for each in groups), "dead letter")
+
+
+def _counted(group: dict[str, Any], count: int) -> str:
+    """Format the dead letters of a group or of one of its types; "+": at least this many."""
+    cut = group["at_least"] and count >= max(group["types"].values())
+    return f"{count:,}{'+' if cut else ''}"
 
 
 def _archived(archived: dict[str, Any] | None) -> str | None:
@@ -152,7 +163,7 @@ def _archived(archived: dict[str, Any] | None) -> str | None:
 
 def _parts(group: "Group", sample: list[dict[str, Any]], spread: "Spread | None") -> Iterator[Part]:
     name = group.fingerprint
-    yield Fields({**_fields(group), **_spread(spread, group.count)}, f"Group {name}")
+    yield Fields({**_fields(group), **_spread(spread, group)}, f"Group {name}")
     yield columns.table(_SAMPLE, sample)
     yield (
         f"To replay them: inboxd {group.table} replay --group {name} --dry-run\n"
@@ -160,13 +171,13 @@ def _parts(group: "Group", sample: list[dict[str, Any]], spread: "Spread | None"
     )
 
 
-def _spread(spread: "Spread | None", count: int) -> dict[str, object]:
-    """Return fields about first failures, recent numbers and shares. count: all dead letters."""
+def _spread(spread: "Spread | None", group: "Group") -> dict[str, object]:
+    """Return fields about first failures, recent numbers and shares."""
     if spread is None:
         return {}
     began = [f"{what} {spread.told(spread.began, what)}" for what in spread.began]
     hours = [each for each in spread.hours if each is not None]
-    cut = "" if spread.looked >= count else "at least "
+    cut = "at least " if group.at_least or spread.looked < group.count else ""
     return {
         "first failures": "; ".join(began) or None,
         "recent": f"{cut}{sum(hours):,} in a day, {cut}{hours[-1]:,} of them in this hour",
@@ -178,9 +189,11 @@ def _spread(spread: "Spread | None", count: int) -> dict[str, object]:
 
 
 def _fields(group: "Group") -> dict[str, object]:
+    told = asdict(group)
+    counts = [f"{type_} ({_counted(told, count)})" for type_, count in group.types.items()]
     return {
-        "rows": plural(group.count, group.kind),
-        "types": ", ".join(f"{type_} ({count:,})" for type_, count in group.types.items()),
+        "rows": ("at least " if group.at_least else "") + plural(group.count, group.kind),
+        "types": ", ".join(counts),
         "first": shown(group.first_at),
         "last": f"{shown(group.last_at)}, {group.kind} {group.last_id}",
         "error": group.error,

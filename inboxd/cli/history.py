@@ -143,7 +143,7 @@ def drop(
         )
         return True
 
-    if not given.confirmed(show, "Really drop them now?"):
+    if not given.confirmed(show, "Really drop them?"):
         return
     done = given.ask(do, patient=True)
     told = (

@@ -53,7 +53,6 @@ def man(context: typer.Context) -> None:
 
 
 def page(program: Any, version: str) -> Iterator[str]:
-    """Yield the lines of the page."""
     name = "inboxd"
     with program.make_context(name, [], resilient_parsing=True) as context:
         yield f'.TH INBOXD 1 "" "inboxd {_text(version)}" "User Commands"'

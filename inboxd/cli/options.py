@@ -50,6 +50,16 @@ Since = Annotated[
     str | None,
     typer.Option(metavar="TIME", help="Only rows created since: 2h, 7d, or a time in ISO 8601."),
 ]
+Look = Annotated[
+    int | None,
+    typer.Option(
+        "--look",
+        metavar="N",
+        min=1,
+        help="Look at N rows at most, then print how old the last one is. Default: about ten "
+        "thousand, which is quick.",
+    ),
+]
 Until = Annotated[
     str | None,
     typer.Option(

@@ -14,6 +14,7 @@ import typer
 from inboxd.cli import actions, columns
 from inboxd.cli.groups import CommandGroup, Options
 from inboxd.cli.options import (
+    Look,
     Looking,
     Paging,
     Statuses,
@@ -48,15 +49,7 @@ class ListFilter(Options):
             "contains this JSON object.",
         ),
     ] = None
-    look: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            min=1,
-            help="Look at N rows at most, then print how old the last one is. Default: about ten "
-            "thousand, which is quick.",
-        ),
-    ] = None
+    look: Look = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,13 +103,13 @@ def _print(
     tenant = TableColumn("tenant", _tenant, cut="right", extra=True)
     shown = ("id", "type", lane, status, "attempts", tenant, "created", "took", error)
     given.print(
-        found.document(table), [columns.table(shown, found.rows)], _how_far(found, page.limit)
+        found.document(table), [columns.table(shown, found.rows)], how_far(found, page.limit)
     )
     for doubt in doubts:
         remark(doubt)
 
 
-def _how_far(found: "Found", limit: int) -> Sequence[str]:
+def how_far(found: "Found", limit: int) -> Sequence[str]:
     """Describe how far a list looked that ended before its page was full."""
     if found.next is None or len(found.rows) == limit:
         return ()

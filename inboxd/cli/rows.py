@@ -39,7 +39,6 @@ _CANCEL = "Cancel commands that have not ended; the worker of a running one is a
 
 
 def row_commands(table: "HotTable") -> CommandGroup:
-    """Make the group of commands for a table."""
     events = table == "events"
     app = CommandGroup(
         no_args_is_help=True,

@@ -22,7 +22,7 @@ from inboxd.model.wording import plural, size
 
 if TYPE_CHECKING:
     from inboxd.inbound.spool.inspection import ApartItem
-    from inboxd.inbound.spool.tending import Tending
+    from inboxd.inbound.spool.operate import SpoolOperator
     from inboxd.model.receipt import Receipt
     from inboxd.store.session import Session
 
@@ -185,11 +185,11 @@ def drain(
     """
     path = _path(given)
     if apart is not None:
-        stored = _tend(given, path, lambda tending: tending.insert(apart))
+        stored = _operate(given, path, lambda operator: operator.insert(apart))
         document = {"outcome": stored.outcome, "events": stored.event_ids}
         given.tell(document, f"Inserted: {stored.outcome}")
         return
-    drained, refused, _ = _tend(given, path, lambda tending: tending.drain())
+    drained, refused, _ = _operate(given, path, lambda operator: operator.drain())
     told = [f"Drained: {plural(drained, 'receipt')}"]
     if refused:
         told.append(f"{plural(refused, 'receipt')} set apart: `inboxd spool list` shows the reason")
@@ -237,11 +237,11 @@ def discard(
     if not given.confirmed(show_it, "Discard it now? This cannot be undone."):
         return
     if folder:
-        lost = _tend(given, path, lambda tending: tending.discard_folder(name))
+        lost = _operate(given, path, lambda operator: operator.discard_folder(name))
         told = f"Discarded: folder {name} with {plural(lost.waiting, 'waiting receipt')}"
         given.tell({"discarded": name, "waiting": lost.waiting}, told)
         return
-    item = _tend(given, path, lambda tending: tending.discard(name))
+    item = _operate(given, path, lambda operator: operator.discard(name))
     given.tell({"discarded": item.name}, f"Discarded: {item.name}")
 
 
@@ -251,15 +251,15 @@ def _path(given: Asking) -> Path:
     return spool_path(given.settings.inbound.spool.path)
 
 
-def _tend(given: Acting, path: Path, what: "Callable[[Tending], Awaitable[T]]") -> T:
-    from inboxd.inbound.spool.tending import Tending
+def _operate(given: Acting, path: Path, what: "Callable[[SpoolOperator], Awaitable[T]]") -> T:
+    from inboxd.inbound.spool.operate import SpoolOperator
     from inboxd.telemetry import logs
 
     logs.configure("error", given.settings.log.format)
     memory = given.settings.history.receipts
 
     async def run(session: "Session") -> T:
-        return await what(Tending(path, session, actor(), given.reason, memory))
+        return await what(SpoolOperator(path, session, actor(), given.reason, memory))
 
     return given.ask(run)
 

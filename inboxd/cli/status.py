@@ -12,10 +12,10 @@ import typer
 
 from inboxd.cli import columns, figures, watching
 from inboxd.cli.breakers import LIST as BREAKERS
+from inboxd.cli.by_host import together
 from inboxd.cli.messages import LIST as MESSAGES
 from inboxd.cli.options import Looking
 from inboxd.cli.output import Table, TableColumn
-from inboxd.cli.together import together
 from inboxd.errors import UsageError
 from inboxd.model.wording import LINES, plural, span
 

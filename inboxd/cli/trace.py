@@ -89,7 +89,6 @@ def _read(about: list[str]) -> tuple[str | None, int | UUID]:
 
 
 def tree(top: StoryNode, asked: Key | None = None) -> Iterator[str]:
-    """Yield the lines of a tree."""
     yield _line(top, asked)
     yield from _below(top, asked, "")
 

@@ -20,7 +20,7 @@ from inboxd.store.settlements import Parent, Requeue, Settlement
 D = TypeVar("D", CommandDraft, EmittedDraft)
 
 
-class Ended(NamedTuple):
+class EndedCommand(NamedTuple):
     """A command's outcome, and the rows that its handler sent and emitted."""
 
     row: ClaimedCommand
@@ -37,7 +37,9 @@ class Ended(NamedTuple):
         return bool(self.sent or self.planned or self.emitted)
 
 
-def succeeded(row: ClaimedCommand, context: CommandContext, value: object, seconds: float) -> Ended:
+def succeeded(
+    row: ClaimedCommand, context: CommandContext, value: object, seconds: float
+) -> EndedCommand:
     """The outcome of a handler that returned `value`. Raises PayloadError if that is not JSON."""
     result = None if value is None else _encode_result(value)
     plan = context.plan()
@@ -45,10 +47,10 @@ def succeeded(row: ClaimedCommand, context: CommandContext, value: object, secon
     sent = _with_parent(row, context.drafts) if context.drafts else ()
     events = _with_parent(row, context.events) if context.events else ()
     settlement = Settlement(row["id"], row["fence"], "succeeded", seconds, result)
-    return Ended(row, settlement, sent, planned, events)
+    return EndedCommand(row, settlement, sent, planned, events)
 
 
-def fell_back(row: ClaimedCommand, route: Route, breaker: str, payload: str) -> Ended:
+def fell_back(row: ClaimedCommand, route: Route, breaker: str, payload: str) -> EndedCommand:
     """The outcome if the command's breaker is open: the fallback is sent with its payload."""
     draft = CommandDraft(
         uuid7(),
@@ -63,17 +65,17 @@ def fell_back(row: ClaimedCommand, route: Route, breaker: str, payload: str) -> 
     told = {"breaker": breaker, "type": route.type, "command_id": str(draft.command_id)}
     result = encode({"fallback": told})
     settlement = Settlement(row["id"], row["fence"], "succeeded", 0.0, result)
-    return Ended(row, settlement, _with_parent(row, [draft]))
+    return EndedCommand(row, settlement, _with_parent(row, [draft]))
 
 
-def cancelled(row: ClaimedCommand, seconds: float) -> Ended:
+def cancelled(row: ClaimedCommand, seconds: float) -> EndedCommand:
     """The outcome of a command that was stopped, since its cancellation was requested."""
-    return Ended(row, Settlement(row["id"], row["fence"], "cancelled", seconds, None))
+    return EndedCommand(row, Settlement(row["id"], row["fence"], "cancelled", seconds, None))
 
 
-def given_back(row: ClaimedCommand, status: Literal["pending", "waiting"]) -> Ended:
+def given_back(row: ClaimedCommand, status: Literal["pending", "waiting"]) -> EndedCommand:
     """The outcome that makes a command as if it had never been leased: no attempt, no crash."""
-    return Ended(row, Requeue(row["id"], status, fence=row["fence"]))
+    return EndedCommand(row, Requeue(row["id"], status, fence=row["fence"]))
 
 
 def _encode_result(value: object) -> str:

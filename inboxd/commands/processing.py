@@ -36,7 +36,7 @@ from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
 
-# At most this number of outcomes wait to be written; further ones take the room of commands.
+# At most this many outcomes wait to be written; further ones take the room of commands.
 _MOST_BEHIND = 1_000
 # The longest wait for room, in seconds.
 _LONGEST_WAIT = 1.0
@@ -256,7 +256,7 @@ class CommandProcessing:
         self._run.go_on()
         self._free()
 
-    def obey(self) -> None:
+    def apply_controls(self) -> None:
         """Give back leased commands that a change of the controls has paused."""
         self._runners.release(self._admission.is_paused)
         self._wake()

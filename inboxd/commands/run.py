@@ -21,14 +21,14 @@ from inboxd.api.payload import decode, decode_event_command
 from inboxd.api.progress import Say
 from inboxd.api.records import CommandHandler
 from inboxd.commands.bodies import CommandBodies
-from inboxd.commands.ended import Ended, cancelled, fell_back, succeeded
+from inboxd.commands.ended import EndedCommand, cancelled, fell_back, succeeded
 from inboxd.commands.judge import CommandJudge
 from inboxd.commands.key_turns import KeyTurn, KeyTurnDue
 from inboxd.commands.settler import Settler
 from inboxd.commands.step_results import step_result
 from inboxd.engine import row_log
 from inboxd.engine.execution import HandlerStopped, Task
-from inboxd.engine.losses import LossExemptions
+from inboxd.engine.forgiveness import LossExemptions
 from inboxd.engine.outcomes import after, is_ours, name, requeue
 from inboxd.engine.parts import Parts
 from inboxd.engine.target_calls import watch
@@ -85,7 +85,7 @@ class CommandRun:
         self._bodies = bodies
         self._say = say
         self._keeps_position = keeps_position
-        self._losses = LossExemptions()
+        self._losses = LossExemptions(parts.settings.worker.crash_limit)
         self._registry = parts.registry
         self._timeout = parts.settings.commands.timeout.total_seconds()
         idle = parts.settings.database.idle_in_transaction_timeout
@@ -229,7 +229,7 @@ class CommandRun:
                 f"the rate of its key could not be read: {explain(error).error}"
             ) from error
 
-    async def _fall_back(self, handler: CommandHandler, row: ClaimedCommand) -> Ended | None:
+    async def _fall_back(self, handler: CommandHandler, row: ClaimedCommand) -> EndedCommand | None:
         """The outcome of a command whose breaker is open, if another one is sent instead."""
         found = self._parts.breakers.falls_back(row["queue"], handler.type, row["id"])
         if found is None:
@@ -249,7 +249,7 @@ class CommandRun:
         limit: float,
         on_wait: Callable[[], None] | None = None,
         begin: Callable[[], Awaitable[None]] | None = None,
-    ) -> Ended:
+    ) -> EndedCommand:
         """Decode and handle one command; returns its outcome. Raises any failure.
 
         begin: awaited just before the handler begins.
@@ -284,7 +284,7 @@ class CommandRun:
         part.check()
         return succeeded(row, context, value, monotonic() - started)
 
-    async def _commit(self, own: OwnTransaction, ended: Ended) -> None:
+    async def _commit(self, own: OwnTransaction, ended: EndedCommand) -> None:
         fold: list[int] = []
 
         async def settle(held: Connection, ending: str) -> None:
@@ -340,21 +340,21 @@ class CommandRun:
             again = Requeue(
                 row["id"], "pending", delay=error.seconds, fence=row["fence"], unrun=True
             )
-            self._settler.hand_over(Ended(row, again))
+            self._settler.hand_over(EndedCommand(row, again))
             return "unsuccessful"
         if isinstance(error, _Later):
             _log.warning("command is given back", type=row["type"], id=row["id"], reason=str(error))
             again = Requeue(
                 row["id"], "pending", delay=_LATER_SECONDS, fence=row["fence"], unrun=True
             )
-            self._settler.hand_over(Ended(row, self._with_position(row, again)))
+            self._settler.hand_over(EndedCommand(row, self._with_position(row, again)))
             return "unsuccessful"
         outcome = self._judge.outcome(row, error)
         again = requeue(outcome, row, self._parts.me, row["fence"])
         if isinstance(error, TooNew):  # the handler never began, so the command stays a suspect
             again = replace(again, unrun=True)
         told = self._settler.failed(row, outcome, error)
-        await self._settler.add(Ended(row, self._with_position(row, again), failed=told))
+        await self._settler.add(EndedCommand(row, self._with_position(row, again), failed=told))
         self._count(row, name(outcome), seconds)
         return "left" if isinstance(outcome, LeftToPeer) else "unsuccessful"
 
@@ -370,7 +370,7 @@ class CommandRun:
             self._count(row, "cancelled", seconds)
         else:
             again = Requeue(row["id"], "pending", fence=row["fence"])
-            self._settler.hand_over(Ended(row, self._with_position(row, again)))
+            self._settler.hand_over(EndedCommand(row, self._with_position(row, again)))
         _log.info("command was stopped", type=row["type"], id=row["id"], reason=error.reason)
 
     def _count(self, row: ClaimedCommand, outcome: tally.Outcome, seconds: float) -> None:

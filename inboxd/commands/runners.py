@@ -67,7 +67,7 @@ class Runners:
 
     @property
     def waited(self) -> float | None:
-        """Seconds that the first command in the queue has waited; None: the queue is empty."""
+        """Seconds that the first command which has not started has waited; None: all have."""
         return monotonic() - self._ready[0][1] if self._ready else None
 
     def take(self, rows: Sequence[ClaimedCommand]) -> None:

@@ -17,7 +17,7 @@ from time import monotonic
 import anyio
 
 from inboxd.api.hooks import FailedAttempt
-from inboxd.commands.ended import Ended
+from inboxd.commands.ended import EndedCommand
 from inboxd.engine import row_log
 from inboxd.engine.hooks import failed_attempt
 from inboxd.engine.outcomes import requeue, site_of
@@ -57,10 +57,10 @@ class Settler:
         self._judge = judge
         self._on_requeue = on_requeue
         self._on_written = on_written
-        self._gathered: list[Ended] = []
+        self._gathered: list[EndedCommand] = []
         self._work = anyio.Event()
         self._written = anyio.Event()
-        self._writing: list[Ended] = []
+        self._writing: list[EndedCommand] = []
         # Number of outcomes handed over, and number of written ones, in the same order.
         self.handed_over = 0
         self.through = 0
@@ -87,19 +87,19 @@ class Settler:
         handler = parts.registry.commands.get(row["type"])
         return failed_attempt(parts.me, row, handler, outcome, error)
 
-    async def add(self, ended: Ended) -> None:
+    async def add(self, ended: EndedCommand) -> None:
         """Hand over an outcome; waits while too many outcomes are unwritten."""
         while len(self._gathered) >= _MOST_GATHERED:
             await self._written.wait()
         self.hand_over(ended)
 
-    def hand_over(self, ended: Ended) -> None:
+    def hand_over(self, ended: EndedCommand) -> None:
         """Like `add` without a wait: for commands that are given back, which claims limit."""
         self._gathered.append(ended)
         self.handed_over += 1
         self._work.set()
 
-    async def see(self, ended: Ended) -> bool:
+    async def see(self, ended: EndedCommand) -> bool:
         """Hand over an outcome and wait for its write; False: it was not written."""
         self._watched[ended.outcome.id] = True
         try:
@@ -139,7 +139,7 @@ class Settler:
                 self._written = anyio.Event()
                 self._on_written()
 
-    async def _write_all(self, page: list[Ended]) -> None:
+    async def _write_all(self, page: list[EndedCommand]) -> None:
         """Write a page; row by row if one row fails the write."""
         todo = [page]
         while todo:
@@ -154,7 +154,9 @@ class Settler:
                 else:
                     await self._refused(part[0], error)
 
-    async def _without(self, part: list[Ended], error: DedupKeyHeld) -> list[list[Ended]]:
+    async def _without(
+        self, part: list[EndedCommand], error: DedupKeyHeld
+    ) -> list[list[EndedCommand]]:
         """Write outcomes without emitted events; return the others, to be written one by one.
 
         Each of those then waits only for its own key, and delays others once.
@@ -167,7 +169,7 @@ class Settler:
         await self._refused(emitters[0], error)
         return []
 
-    async def _insist(self, part: list[Ended]) -> None:
+    async def _insist(self, part: list[EndedCommand]) -> None:
         """Write outcomes, and wait while the database is away. Raises the database's refusal."""
         while True:
             try:
@@ -180,7 +182,7 @@ class Settler:
             _log.warning("settlements wait for the database", rows=len(part))
             await anyio.sleep(_PAUSE)
 
-    async def _write(self, part: list[Ended]) -> None:
+    async def _write(self, part: list[EndedCommand]) -> None:
         started = monotonic()
         sql, me = self._parts.sql, self._parts.me.id
         ends = [e.outcome for e in part if isinstance(e.outcome, Settlement)]
@@ -211,7 +213,7 @@ class Settler:
             _log.warning("lease lost before the settlement; nothing was written", commands=lost)
         self._parts.metrics.settle_duration.labels("command").observe(monotonic() - started)
 
-    def _report(self, part: Iterable[Ended], held: Container[int]) -> None:
+    def _report(self, part: Iterable[EndedCommand], held: Container[int]) -> None:
         """Report failed attempts to the hooks."""
         for each in part:
             if each.failed is not None and each.outcome.id in held:
@@ -227,7 +229,7 @@ class Settler:
     def _mark_lost(self, ids: Iterable[int]) -> None:
         self._watched.update((each, False) for each in ids if each in self._watched)
 
-    async def _refused(self, ended: Ended, error: Exception) -> None:
+    async def _refused(self, ended: EndedCommand, error: Exception) -> None:
         """Requeue a command whose outcome the database refuses: a result, a time or a child."""
         self._mark_lost([ended.outcome.id])
         outcome = self._judge(ended.row, error)
@@ -238,13 +240,13 @@ class Settler:
             instead = requeue(dead, ended.row, self._parts.me, ended.outcome.fence)
         try:
             told = self.failed(ended.row, outcome, error)
-            await self._insist([Ended(ended.row, instead, failed=told)])
+            await self._insist([EndedCommand(ended.row, instead, failed=told)])
         except Exception as again:  # noqa: BLE001 - logged
             reason = explain(again).error
             _log.error("an outcome cannot be written", id=ended.row["id"], reason=reason)
 
 
-def _log_ends(part: Iterable[Ended], held: Container[int]) -> None:
+def _log_ends(part: Iterable[EndedCommand], held: Container[int]) -> None:
     for ended in part:
         outcome = ended.outcome
         if isinstance(outcome, Settlement) and outcome.id in held:

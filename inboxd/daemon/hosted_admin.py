@@ -80,11 +80,11 @@ class HostedAdmin:
         tokens = Tokens(new.admin.tokens, self._process.settings.admin.trusted_proxies)
         users = self._gate.prepare(new.admin)
 
-        def take_over(_: Settings) -> None:
-            self._api.take_over(tokens)
-            self._gate.take_over(new.admin, tokens, users)
+        def reload(_: Settings) -> None:
+            self._api.reload(tokens)
+            self._gate.reload(new.admin, tokens, users)
 
-        return take_over
+        return reload
 
     async def run(self, on_ready: Callable[[], None]) -> None:
         """Serve until drained. Raises SettingsError."""

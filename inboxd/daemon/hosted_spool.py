@@ -3,7 +3,7 @@
 Promises that reading is bounded: if a folder is larger than `MOST_BYTES`, its waiting receipts are
 not read, and at most `MOST_APART` receipts set apart are read. Known limit: it exists only if the
 same process receives; screens elsewhere name the host on which to continue. *See:*
-`inboxd/inbound/spool/tending.py`; `inboxd/admin/screens/host_spool.py`, its interface there.
+`inboxd/inbound/spool/operate.py`; `inboxd/admin/screens/host_spool.py`, its interface there.
 """
 
 import socket
@@ -27,7 +27,7 @@ from inboxd.inbound.spool.inspection import (
     view,
     views,
 )
-from inboxd.inbound.spool.tending import DrainedSpool, LostReceipts, Tending
+from inboxd.inbound.spool.operate import DrainedSpool, LostReceipts, SpoolOperator
 from inboxd.settings import Settings
 from inboxd.store.session import Session
 
@@ -66,16 +66,16 @@ class HostedSpool:
         self, session: Session, within: float, *, actor: str, reason: str | None
     ) -> DrainedSpool:
         """Drain it, for at most `within` seconds."""
-        return await (await self._tending(session, actor, reason)).drain(within)
+        return await (await self._operator(session, actor, reason)).drain(within)
 
     async def insert(self, session: Session, name: str, *, actor: str, reason: str | None) -> str:
         """Write a receipt that was set apart; returns the outcome."""
-        stored = await (await self._tending(session, actor, reason)).insert(name)
+        stored = await (await self._operator(session, actor, reason)).insert(name)
         return stored.outcome
 
     async def discard(self, session: Session, name: str, *, actor: str, reason: str | None) -> None:
         """Remove a receipt that is set apart."""
-        await (await self._tending(session, actor, reason)).discard(name)
+        await (await self._operator(session, actor, reason)).discard(name)
 
     async def discard_folder(
         self, session: Session, name: str, seen: tuple[int, int], *, actor: str, reason: str | None
@@ -84,12 +84,12 @@ class HostedSpool:
 
         Returns the number of receipts in it.
         """
-        tending = await self._tending(session, actor, reason)
-        lost = await tending.discard_folder(name, LostReceipts(*seen))
+        operator = await self._operator(session, actor, reason)
+        lost = await operator.discard_folder(name, LostReceipts(*seen))
         return lost.waiting
 
-    async def _tending(self, session: Session, actor: str, reason: str | None) -> Tending:
-        make = partial(Tending, self._path, session, actor, reason, self._remembers)
+    async def _operator(self, session: Session, actor: str, reason: str | None) -> SpoolOperator:
+        make = partial(SpoolOperator, self._path, session, actor, reason, self._remembers)
         return await to_thread.run_sync(make)
 
     def _listed(self) -> dict[str, Any]:

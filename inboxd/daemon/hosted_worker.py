@@ -79,7 +79,7 @@ class HostedWorker:
         """Check settings that were read again against the plugins."""
         registry = configured(self._plugins, new)
 
-        def take_over(settings: Settings) -> None:
+        def reload(settings: Settings) -> None:
             # Also for the next incarnation.
             self._settings = settings
             self._registry = replace(self._registry, breakers=registry.breakers)
@@ -87,7 +87,7 @@ class HostedWorker:
                 self._incarnation.reload(settings, registry.breakers)
                 self._incarnation.doubt(new, registry)
 
-        return take_over
+        return reload
 
     async def run(self, on_ready: Callable[[], None]) -> None:
         """Run incarnations until it is drained."""

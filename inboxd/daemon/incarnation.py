@@ -198,7 +198,7 @@ class Incarnation:
     def reload(self, settings: Settings, breakers: Mapping[str, BreakerRules]) -> None:
         """Take over changed settings: page sizes, concurrency, rules of breakers."""
         self.settings = settings
-        self._breakers.take_over(breakers)
+        self._breakers.reload(breakers)
         self._queues.reload(settings.all_queues)
         if self._event_work is not None:
             self._event_work.reload(settings.events)
@@ -409,7 +409,7 @@ class Incarnation:
         """Apply changed controls or breakers: open lanes may have rows before their cursors."""
         self._show_paused()
         if self._command_work is not None:
-            self._command_work.obey()
+            self._command_work.apply_controls()
         for processor in self.processors:
             processor.sweep()
 

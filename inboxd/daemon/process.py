@@ -202,15 +202,15 @@ class Process:
             self._notifier.reloading()
         try:
             new = self._reread()
-            takeovers = [program.prepare(new) for program in self._programs]
+            reloads = [program.prepare(new) for program in self._programs]
         except (SettingsError, PluginError) as error:
             _log.error("settings are not reloaded", reason=str(error))
         else:
             changes = reloadable(self.settings, new)
             self.settings = taken_over(self.settings, new)
             logs.set_level(self.settings.log.level, rows=self.settings.log.rows)
-            for take_over in takeovers:
-                take_over(self.settings)
+            for reload in reloads:
+                reload(self.settings)
             _log.info("settings are reloaded", live=changes.live, need_restart=changes.restart)
         if self._is_up:  # before that the process is not ready
             self._notifier.ready()

@@ -58,8 +58,6 @@ _LAST_ANSWERS_SECONDS = 1.0
 
 
 class HostedReceiver:
-    """The receiver of one process."""
-
     def __init__(self, process: Process) -> None:
         """Compile the sources. Raises SettingsError or PluginError."""
         self._process = process
@@ -102,18 +100,18 @@ class HostedReceiver:
         http = self._settings.inbound.http
         tls(http.certificate, http.private_key)
 
-        def take_over(settings: Settings) -> None:
+        def reload(settings: Settings) -> None:
             self._settings, self._sources = settings, sources
             if self._app is not None:
-                self._app.take_over(sources)
+                self._app.reload(sources)
             if self._watch is not None:
-                self._watch.take_over(sources)
+                self._watch.reload(sources)
             _doubt(sources)
             if self._listener is not None:
                 with _logged():
                     self._listener.reload_certificate()
 
-        return take_over
+        return reload
 
     async def run(self, on_ready: Callable[[], None]) -> None:
         """Receive webhooks until it is drained."""
@@ -138,7 +136,7 @@ class HostedReceiver:
             beat = self._settings.worker.heartbeat_interval.total_seconds()
             sight = SpoolSight if spool is None else spool.sight
             watch = self._watch = ReceiverWatch(pool, sql, _introduce(self._settings), beat, sight)
-            watch.take_over(self._sources)
+            watch.reload(self._sources)
             await watch.begin()
             try:
                 await self._receive(commit, watch, on_ready)

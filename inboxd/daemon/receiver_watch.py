@@ -68,7 +68,7 @@ class ReceiverWatch:
             return "the database has not answered yet"
         return f"the database answered {span(time.monotonic() - self._answered_at)} ago"
 
-    def take_over(self, sources: Mapping[str, CompiledSource]) -> None:
+    def reload(self, sources: Mapping[str, CompiledSource]) -> None:
         """Show these sources from now on, and refuse the ones that are paused in refusing mode."""
         self._sources = sources
         self._refuse()

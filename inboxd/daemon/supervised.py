@@ -61,7 +61,6 @@ class Supervised:
 
     @property
     def numbers(self) -> Iterable[int]:
-        """The numbers of the places."""
         return range(1, self._plan.processes + 1)
 
     @property

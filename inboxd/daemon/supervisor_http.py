@@ -3,8 +3,8 @@
 Owns the requests to children, over the Unix sockets on which they serve the same pages. Promises: a
 child that does not answer within `_PATIENCE` is left out and counted, and delays the answer no
 longer. `/healthz` is about the supervisor, which restarts ended children, so it fails only if the
-supervisor fails; `/readyz` is 200 after all children have been ready, as long as one is ready,
-since they share the work; both report each child. *See:* `daemon/merged.py`, `admin/server.py`.
+supervisor fails; `/readyz` is 200 after all children have been ready, while one is ready, since
+they share the work; both report each child. *See:* `daemon/merge_metrics.py`, `admin/server.py`.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from starlette.responses import Response
 
 from inboxd.admin.server import HealthPart, pages, report, serve
 from inboxd.daemon.children import Child
-from inboxd.daemon.merged import CONTENT_TYPE, merged, own
+from inboxd.daemon.merge_metrics import CONTENT_TYPE, merged, own
 from inboxd.daemon.supervised import Supervised
 
 _OK = 200

@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import Literal, Self
 from urllib.parse import quote
 
-from inboxd.embedded.place import Account, Place, give, spawn
+from inboxd.embedded.datadir import Account, Place, give, spawn
 from inboxd.errors import DatabaseError
 
 StopMode = Literal["fast", "immediate"]
@@ -76,7 +76,7 @@ class Server:
         `port` None picks a free one. `settings` are PostgreSQL's (`{"max_connections": "200"}`).
         `durable=False` is faster, and safe against a crash of the server but not of the machine.
         `binaries` is the folder of another PostgreSQL's `postgres` and `initdb`, to run that one
-        instead of the wheel's. Root runs the server as an unprivileged account (see `place`); a
+        instead of the wheel's. Root runs the server as an unprivileged account (see `datadir`); a
         folder or wheel that it cannot reach is replaced by one below /var/cache/inboxd. Raises
         DatabaseError, with the end of the server's log, when it does not start.
         """

@@ -2,8 +2,9 @@
 
 - The loop: `processor`; its sleep: `wakeup`, `listener`.
 - A handler's run: `execution`, in a thread by `threads`, in a process by `handler_process`. Its
-  outcome: `judge`, `outcomes`; failures that the row did not cause: `losses` (outages), `versions`
-  (payloads too new for this worker). Its log lines: `row_log`. Its batch: `batch_folder`.
+  outcome: `judge`, `outcomes`; failures that the row did not cause: `forgiveness` (outages),
+  `versions` (payloads too new for this worker). Its log lines: `row_log`. Its batch:
+  `batch_folder`.
 - For plugins: `resources` (opened by their lifespans), `hooks` (called at starts, ends, failures).
 - Targets: `breakers` (state of each target), `breaker_upkeep` (shares states with other workers),
   `target_calls` (reports runs to breakers), `endpoints` (of webhooks, and their failures).

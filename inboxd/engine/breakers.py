@@ -113,7 +113,7 @@ class Breakers:
         self.version += 1
         self._on_change()
 
-    def take_over(self, rules: Mapping[str, BreakerRules]) -> None:
+    def reload(self, rules: Mapping[str, BreakerRules]) -> None:
         """Replace the rules of the declared breakers."""
         new = rules.keys() - self._rules.keys()
         self._rules = rules
@@ -123,7 +123,7 @@ class Breakers:
         if new:
             self.work.set()
         for name, breaker in self.by_name.items():
-            breaker.take_over(rules.get(name, BreakerRules()))
+            breaker.reload(rules.get(name, BreakerRules()))
         self.look()
 
     # ------------------------------------------------------------------------------- questions

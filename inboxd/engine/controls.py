@@ -69,7 +69,6 @@ class Controls:
         return not paused or not ((kind, lane) in paused or ("type", type_) in paused)
 
     def named(self, kind: str) -> list[str]:
-        """The paused names of this kind."""
         return [name for paused, name in self.paused if paused == kind]
 
     def leave(self, queues: Iterable[str]) -> None:

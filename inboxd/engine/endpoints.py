@@ -93,7 +93,7 @@ class Endpoints:
             self._read_at = time.monotonic()
             async with transaction(pool, connection):
                 rows = await store.read(connection, sql)
-        self.book.take_over(rows, self._read_at)
+        self.book.reload(rows, self._read_at)
         for name in rows:  # start at 0: a counter that begins at 1 shows no increase
             for by in ("failures", "gone"):
                 self._metrics.endpoints_disabled.labels(name, by)

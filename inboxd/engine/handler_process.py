@@ -21,7 +21,7 @@ _STANDARD = range(3)
 
 async def run(func: Callable[[Any], object], payload: object, limiter: CapacityLimiter) -> object:
     """Run a handler's function in a process. Raises its error, or BrokenWorkerProcess."""
-    # Bytes, since unpickling imports the plugin, whose import may already write output.
+    # Sent as bytes: unpickling imports the plugin, whose import may already write output.
     call = pickle.dumps((func, payload), protocol=pickle.HIGHEST_PROTOCOL)
     return await anyio.to_process.run_sync(_answer, call, cancellable=True, limiter=limiter)
 

@@ -35,7 +35,8 @@ def is_ours(error: BaseException) -> bool:
     """Whether `error` is a cancellation by the daemon, not by the handler.
 
     The daemon cancels only by scopes, so the test is a cancelled scope around the runner. The
-    task's count of cancellations would not do: a handler or library may raise it without end.
+    task's count of cancellations proves nothing: a handler or library may raise it and never lower
+    it.
     """
     stopping = anyio.current_effective_deadline() == -math.inf
     return stopping and isinstance(error, asyncio.CancelledError)

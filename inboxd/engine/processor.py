@@ -72,7 +72,7 @@ def soonest(waits: Iterable[float | None]) -> float | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Rest:
+class Sleep:
     """A sleep, and the sweep before it.
 
     looked_at: when the sweep began (monotonic). due: the sweep found due rows, which could not be
@@ -129,9 +129,9 @@ class Processor:
         self._stream = Stream()
         self.held_back: str | None = None
         # Set during a sleep; number of claimed rows.
-        self.rest: Rest | None = None
+        self.sleep: Sleep | None = None
         self.claimed = 0
-        self._look = Rest(0.0, due=False, again=None)
+        self._look = Sleep(0.0, due=False, again=None)
 
     def hold(self, reason: str | None) -> None:
         """Pause claiming for this reason; None resumes."""
@@ -220,7 +220,7 @@ class Processor:
         self._next_sweep = ended + max(self._sweep_interval, (ended - started) / _SWEEP_SHARE)
         self._next_at = None if survey.next is None else ended + survey.next
         self._metrics.wakeups.labels(self._kind, cause).inc()
-        self._look = Rest(started, survey.due, again=None)
+        self._look = Sleep(started, survey.due, again=None)
         return survey.due
 
     async def _sleep(self, again: float | None) -> None:
@@ -229,9 +229,9 @@ class Processor:
         until = None if self._next_at is None else self._next_at - time.monotonic()
         if again is not None:
             until = again if until is None else min(until, again)
-        self.rest = replace(self._look, again=again)
+        self.sleep = replace(self._look, again=again)
         cause = await self._wakeup.sleep(until)
-        self.rest = None
+        self.sleep = None
         self._metrics.wakeups.labels(self._kind, cause).inc()
 
     def _recover(self, error: Exception, pause: float) -> None:

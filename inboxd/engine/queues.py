@@ -21,7 +21,6 @@ class Queues:
 
     @property
     def breakers(self) -> dict[str, str]:
-        """The breakers that queues need, by queue."""
         found = {name: queue.breaker for name, queue in self.by_name.items()}
         return {name: breaker for name, breaker in found.items() if breaker is not None}
 

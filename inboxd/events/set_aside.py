@@ -22,7 +22,7 @@ class SetAside:
 
     @property
     def again(self) -> float | None:
-        """Seconds until the next event is tried again; None: no event is set aside."""
+        """Seconds until the next event is tried again; None: no event waits."""
         if not self._until:
             return None
         return max(0.0, min(self._until.values()) - self._clock())

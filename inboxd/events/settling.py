@@ -14,9 +14,9 @@ from typing import NamedTuple, TypeAlias
 from inboxd.api.drafts import CommandDraft, EmittedDraft
 from inboxd.api.groups import Plan
 from inboxd.api.records import EventHandler
+from inboxd.engine.forgiveness import LossExemptions
 from inboxd.engine.hooks import failed_attempt
 from inboxd.engine.judge import Judge
-from inboxd.engine.losses import LossExemptions
 from inboxd.engine.outcomes import after, name, requeue, site_of
 from inboxd.engine.parts import Parts
 from inboxd.engine.versions import LeftToPeer
@@ -142,7 +142,7 @@ class EventSettling:
     def __init__(self, parts: Parts) -> None:
         self.limits = parts.settings.events
         self._parts = parts
-        self.losses = LossExemptions()
+        self.losses = LossExemptions(parts.settings.worker.crash_limit)
         self._judge = Judge(parts)
 
     def reload(self, limits: Limits) -> None:
@@ -240,7 +240,6 @@ class EventSettling:
         self._parts.metrics.settle_duration.labels("event").observe(time.monotonic() - started)
 
     def count(self, results: PageResults) -> None:
-        """Count a page that has committed."""
         tally = self._parts.metrics.tally
         for topic, type_, tenant, outcome, seconds, waited, age, follows in results.counts:
             tally.add("event", type_, name(outcome), seconds, waited, topic, age, follows, tenant)

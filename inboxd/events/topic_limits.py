@@ -2,11 +2,12 @@
 
 Owns `page_rows` and `total_concurrency` of topics. If the topic that is due first has `page_rows`,
 the page has only events of that topic. A total concurrency of N means N slots, advisory locks that
-a page holds until its transaction ends. Promises that topics without either limit cost nothing.
+a page holds until its transaction ends. Promises that topics without either limit cost nothing, and
+that a page takes slots of no topic behind its reach: the slots are left to other workers.
 Known limit: a page holds a slot even if it then finds no row of the topic.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from inboxd.engine.parts import Parts
@@ -35,26 +36,40 @@ class TopicLimits:
         }
         # Seconds until a slot may be free; None: no slot was refused.
         self.again: float | None = None
-        # Topics for which the last page got no slot.
-        self.refused: frozenset[str] = frozenset()
-
-    def are_limited(self, topic: str) -> bool:
-        """Whether a page needs a slot of the topic."""
-        return topic in self._slots
 
     async def allow(
-        self, connection: Connection, wanted: Iterable[str], most: int
+        self, connection: Connection, wanted: Sequence[str], most: int, reach: int | None = None
     ) -> TopicAllowance:
-        """The limits of a page; wanted: topics in the order of their due times."""
-        found = list(dict.fromkeys(wanted))
-        self.again, self.refused = None, frozenset()
-        limited = [topic for topic in found if topic in self._slots]
-        if limited:
-            slots = [self._slots[topic] for topic in limited]
-            had = await topics.try_slots(connection, self._parts.sql, limited, slots)
-            found = [topic for topic in found if topic in had or topic not in self._slots]
-            self.refused = frozenset(limited).difference(had)
-            self.again = _RETRY_SECONDS if self.refused else None
-        if found and found[0] in self._rows:
-            return TopicAllowance(frozenset(found[:1]), min(most, self._rows[found[0]]))
-        return TopicAllowance(frozenset(topic for topic in found if topic not in self._rows), most)
+        """The limits of a page.
+
+        wanted: topics in the order of their due times, each as often as it has lanes or buckets.
+        reach: how many of these the page uses, without those of topics that refuse a slot; None:
+        all.
+        """
+        had: set[str] = set()
+        self.again = None
+        while True:
+            together = self._together(wanted)
+            near = dict.fromkeys(together[:reach])
+            asked = [topic for topic in near if topic in self._slots and topic not in had]
+            if not asked:
+                break
+            # If the first topic refuses, the next one may take the page for itself.
+            alone = not had and any(topic in self._rows for topic in wanted)
+            asked = asked[:1] if alone else asked
+            slots = [self._slots[topic] for topic in asked]
+            had |= await topics.try_slots(connection, self._parts.sql, asked, slots)
+            if refused := set(asked) - had:
+                self.again = _RETRY_SECONDS
+                wanted = [topic for topic in wanted if topic not in refused]
+            elif not alone:
+                break
+        found = [topic for topic in together if topic in had or topic not in self._slots]
+        most = min([most, *(self._rows[topic] for topic in found[:1] if topic in self._rows)])
+        return TopicAllowance(frozenset(found), most)
+
+    def _together(self, wanted: Sequence[str]) -> Sequence[str]:
+        """The topics that can share a page with the first one."""
+        if wanted and wanted[0] in self._rows:
+            return [topic for topic in wanted if topic == wanted[0]]
+        return [topic for topic in wanted if topic not in self._rows]

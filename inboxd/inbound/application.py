@@ -88,9 +88,9 @@ class Receiver:
         self._verifying = anyio.CapacityLimiter(_VERIFYING_THREADS)
         self._tasks = set[asyncio.Task[None]]()
         self._sources: dict[str, CompiledSource] = {}
-        self.take_over(sources)
+        self.reload(sources)
 
-    def take_over(self, sources: Mapping[str, CompiledSource]) -> None:
+    def reload(self, sources: Mapping[str, CompiledSource]) -> None:
         """Replace the sources; a bucket whose rate is unchanged keeps its tokens."""
         before = self._sources
         self._sources = {ROUTE + name: source for name, source in sources.items()}
@@ -111,7 +111,7 @@ class Receiver:
         await send(answer.body)
 
     def take(self, scope: Scope, body: bytes, answer: Reply) -> None:
-        """Answer a request whose body is given, usually without a task (`whole.py`)."""
+        """Answer a request whose body is given, usually without a task (`fast_path.py`)."""
         room: Room | None = None
         try:
             admitted = self._admitted(scope)

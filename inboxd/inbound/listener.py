@@ -40,7 +40,7 @@ from anyio.abc import TaskStatus
 
 from inboxd.inbound.certificate import tls
 from inboxd.inbound.protocol import InboundConnection
-from inboxd.inbound.shared import Shared
+from inboxd.inbound.state import Shared
 from inboxd.settings import InboundHttp
 from inboxd.telemetry.logs import get_logger
 

@@ -21,7 +21,7 @@ is dropped for that time, then the connection is closed;
 - an upgrade is ignored (Java's client offers h2c with each first request), CONNECT is refused.
 
 A request that is complete after one read goes to the application's `take`, if it has one: without a
-task, and without messages for its body (`whole.py`). Nearly all requests are complete after one
+task, and without messages for its body (`fast_path.py`). Nearly all requests are complete after one
 read, and `take` saves a third of their time; other requests go through ASGI. *See:* `listener.py`,
 which accepts, sweeps and drains.
 """
@@ -33,7 +33,8 @@ import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from inboxd.inbound.backpressure import lags
-from inboxd.inbound.shared import (
+from inboxd.inbound.fast_path import Take, WholeRequest, path_of
+from inboxd.inbound.state import (
     BAD,
     BODY_TOO_LATE,
     HEAD_TOO_LARGE,
@@ -45,8 +46,7 @@ from inboxd.inbound.shared import (
     Shared,
     problem,
 )
-from inboxd.inbound.whole import Take, WholeRequest, path_of
-from inboxd.inbound.wire import Wire
+from inboxd.inbound.transport import Wire
 from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)

@@ -170,7 +170,6 @@ def failure_of(outcome: Unsuccessful, error: BaseException) -> Failure:
 
 
 def explain(error: BaseException, site: Site = _NOWHERE) -> Failure:
-    """Describe an error as a failure."""
     kind = type(error).__qualname__
     message = _message(error)
     text = f"{kind}: {message}" if message else kind

@@ -49,7 +49,6 @@ class PasswordHash:
         return self.memory * self.rounds
 
     def matches(self, password: str) -> bool:
-        """Whether the password has this hash."""
         return hmac.compare_digest(self._digest_of(password), self.digest)
 
     def _digest_of(self, password: str) -> bytes:

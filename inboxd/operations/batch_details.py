@@ -1,20 +1,23 @@
 """Batches and workflows as JSON values, for lists and single views.
 
-Promises that counts of a batch do not read its members, and that each list of a batch is bounded.
+Promises that counts of a batch do not read its members, that each list of a batch is bounded, and
+that a request for a list of batches looks at no more than `LOOKED` rows, however few match.
 Known limits: it returns at most 100 dead letters and 100 nested batches, and at most `STEPS` steps
 of a workflow, by name; it looks for settled members among `_LOOKED` rows.
 """
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from inboxd.errors import NotFound
 from inboxd.model.lifecycle import Status
 from inboxd.operations.batches import Kind, check_kind
+from inboxd.operations.finding import Found, in_requests
 from inboxd.operations.story import created_by, waits_of
+from inboxd.operations.walks import CLOCK
 from inboxd.store import batch_listing
 from inboxd.store.batch_listing import BatchFilter
 from inboxd.store.connections import Row
@@ -23,6 +26,8 @@ from inboxd.store.session import Session
 STEPS = 1_000
 SHOWN = 100
 _LOOKED = 1_000
+# The most rows that a request for a list looks at.
+LOOKED: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +44,30 @@ class Members:
     whole: bool
 
 
-async def batch_rows(
-    session: Session, wanted: BatchFilter
-) -> tuple[list[dict[str, Any]], int | None]:
-    """Return a page, newest first, and the id below which the next one begins; None: last page.
+async def batch_rows(session: Session, wanted: BatchFilter, look: int | None = None) -> Found:
+    """Return a page, newest first.
 
-    A full page always has a next id, even if it is the last.
+    look: the most rows to look at, by as many requests as needed; None: one request. A full page
+    always has a next id, even if it is the last.
     """
-    rows = [dict(row) for row in await batch_listing.rows(session, wanted)]
-    return rows, rows[-1]["id"] if len(rows) == wanted.limit else None
+
+    async def ask(below: int | None, limit: int, look: int) -> Found:
+        return await _request(session, replace(wanted, below=below, limit=limit), look)
+
+    return await in_requests(ask, below=wanted.below, limit=wanted.limit, look=look or LOOKED)
+
+
+async def _request(session: Session, wanted: BatchFilter, look: int) -> Found:
+    most = min(look, LOOKED)
+    seen = await batch_listing.look(session, wanted, most)
+    if len(seen.rows) == wanted.limit:
+        return Found(seen.rows, seen.looked, seen.rows[-1]["id"], seen.rows[-1]["created_at"])
+    # No row below one that ended before `since` was created at it or later.
+    since = wanted.since
+    past = since is not None and seen.ended is not None and seen.ended + CLOCK < since
+    if past or seen.looked < most:
+        return Found(seen.rows, seen.looked, None, None)
+    return Found(seen.rows, seen.looked, seen.low, seen.low_created_at)
 
 
 async def batch_details(

@@ -1,11 +1,13 @@
 """Dead letters in groups of equal failures.
 
 Promises: ten thousand dead letters with three causes are three groups, each with its count, types,
-times and the newest error; counting them reads an index, not the rows. A group stays archived until
-it has more rows, or a newer row, than when it was archived. Known limit: failures count as equal if
-they have one type of exception and one line of the plugin (`inboxd.model.outcome`), so one line
-that fails for two reasons with one type of exception is one group; a row that failed under an older
-release keeps its group.
+times and the newest error; counting them reads an index, not the rows, and at most `COUNTED`
+entries of it for each table: beyond its share, the count of a group is the least number. A group
+stays archived until it has more rows, or a newer row, than when it was archived. Known limits:
+failures count as equal if they have one type of exception and one line of the plugin
+(`inboxd.model.outcome`), so one line that fails for two reasons with one type of exception is one
+group; a row that failed under an older release keeps its group; a group that is larger than its
+share when it is archived comes back for a newer row only.
 """
 
 from collections import Counter
@@ -22,6 +24,8 @@ from inboxd.store.session import Session
 from inboxd.store.wakeups import HotTable
 
 _PAIRS = 10_000  # pairs of fingerprint and type
+# The most rows that are counted of one pair, and of all pairs of a table, which share it evenly.
+COUNTED_EACH, COUNTED = 10_000, 20_000
 SAMPLE = 10  # rows of a group
 # For the spread of a group: the most rows that are counted, of the newest and of the first ones;
 # the most types that are searched; the most names that are returned.
@@ -48,13 +52,15 @@ class ArchivedGroup:
 class Group:
     """Dead letters with equal failures. kind: event or command. types: number of rows of each.
 
-    first_at, last_at: when the oldest and the newest row became dead letters. last_id, error: of
-    the newest row. archived: None if it is not archived, or has grown since.
+    at_least: counting stopped at a bound, so it may have more rows than `count`. first_at, last_at:
+    when the oldest and the newest row became dead letters. last_id, error: of the newest row.
+    archived: None if it is not archived, or has grown since.
     """
 
     kind: str
     fingerprint: str | None
     count: int
+    at_least: bool
     types: Mapping[str, int]
     first_at: datetime
     last_at: datetime
@@ -120,8 +126,8 @@ async def failures(session: Session, group: str | None = None) -> list[Group]:
         group = await whole_name(session, group)
     found: dict[tuple[str, str | None], list[Row]] = {}
     for row in [
-        *await store.failures(session, "events", group, _PAIRS),
-        *await store.failures(session, "commands", group, _PAIRS),
+        *await store.failures(session, "events", group, _PAIRS, COUNTED_EACH, COUNTED),
+        *await store.failures(session, "commands", group, _PAIRS, COUNTED_EACH, COUNTED),
     ]:
         found.setdefault((row["kind"], row["fingerprint"]), []).append(row)
     groups = [_group(kind, fingerprint, rows) for (kind, fingerprint), rows in found.items()]
@@ -159,7 +165,7 @@ async def spread_of(session: Session, group: Group) -> Spread | None:
         elif row["part"] == "newest":
             looked = row["count"]
     began, newest = (_known(parts[part]) for part in ("first", "newest"))
-    return Spread(looked, began, newest, _hours(hours, whole=looked >= group.count))
+    return Spread(looked, began, newest, _hours(hours, whole=_is_whole(group, looked)))
 
 
 async def trends_of(
@@ -194,10 +200,15 @@ async def trends_of(
             if row["hour"] is not None:
                 counts.setdefault(key, [0] * HOURS)[HOURS - 1 - row["hour"]] = row["count"]
     return {
-        key: _hours(counts.get(key, [0] * HOURS), whole=looked[key] >= group.count)
+        key: _hours(counts.get(key, [0] * HOURS), whole=_is_whole(group, looked[key]))
         for group in counted
         for key in ((group.kind, group.fingerprint),)
     }
+
+
+def _is_whole(group: Group, looked: int) -> bool:
+    """Whether the rows that were looked at are all rows of the group."""
+    return looked >= group.count and not group.at_least
 
 
 def _known(counted: Counted) -> Counted:
@@ -230,6 +241,7 @@ def _group(kind: str, fingerprint: str | None, rows: list[Row]) -> Group:
         kind,
         fingerprint,
         count,
+        any(row["count"] >= row["counted_to"] for row in rows),
         {row["type"]: row["count"] for row in rows},
         min(row["first_at"] for row in rows),
         newest["last_at"],

@@ -49,8 +49,8 @@ _LOOKS = 5
 _BLOCKS_A_DAY, _BLOCKS_A_PROBE, _BLOCKS_A_ROW = 8.0, 3.5, 5.0
 # Blocks for the commands of one event, besides the blocks of each day since.
 _BLOCKS_OF_COMMANDS = 12.0
-# Blocks once per request with a filter on commands: planning reads each partition's indexes.
-_BLOCKS_OF_PARTITIONS = 600
+# Blocks per day of commands, once per request with a filter on them: planning reads their indexes.
+_BLOCKS_OF_PLANNING = 6.7
 _TOP = 2**63 - 1
 # Precision, in ids, of the start of a search in time.
 _NEAR = 500
@@ -77,14 +77,18 @@ class Found:
     next: int | None
     looked_back_to: datetime | None
 
-    def document(self, table: HotTable) -> dict[str, Any]:
-        """Return the page as JSON values."""
+    def document(self, what: str) -> dict[str, Any]:
+        """Return the page as JSON values; what: the name of the rows."""
         return {
-            table: self.rows,
+            what: self.rows,
             "next": self.next,
             "looked_at": self.looked,
             "looked_back_to": self.looked_back_to,
         }
+
+
+# One request of a search; its arguments are below, limit and look.
+Ask = Callable[[int | None, int, int], Awaitable[Found]]
 
 
 async def find(
@@ -124,16 +128,20 @@ async def search(
     read: ReadRows = finding.rows,
 ) -> Found:
     """Find a page by as many requests as it takes to look at `look` rows; each has a snapshot."""
+
+    async def ask(below: int | None, limit: int, look: int) -> Found:
+        most = min(look, LOOKED_AT)
+        return await find(session, table, wanted, below=below, limit=limit, look=most, read=read)
+
+    return await in_requests(ask, below=below, limit=limit, look=look)
+
+
+async def in_requests(ask: Ask, *, below: int | None, limit: int, look: int) -> Found:
+    """Find a page by as many requests as it takes to look at `look` rows."""
     rows: list[dict[str, Any]] = []
     looked = 0
     while True:
-        found = await find(
-            *(session, table, wanted),
-            below=below,
-            limit=limit - len(rows),
-            look=min(look - looked, LOOKED_AT),
-            read=read,
-        )
+        found = await ask(below, limit - len(rows), look - looked)
         rows += found.rows
         looked, below = looked + found.looked, found.next
         if below is None or len(rows) == limit or looked >= look:
@@ -166,7 +174,7 @@ class ListRequest:
         )
         self._looked, self._look, self._read = 0, look, read
         self._blocks = _BLOCKS - _BLOCKS_A_ROW * min(limit, 100)
-        self._blocks -= _BLOCKS_OF_PARTITIONS if wanted.commands else 0
+        self._blocks -= _BLOCKS_OF_PLANNING * view.commands if wanted.commands else 0
         self._view, self._now = view, now
         self._walking, self._asked, self._below = True, 0, _TOP
 
@@ -179,10 +187,19 @@ class ListRequest:
         """Return days that have no row below an id, usually the newest days."""
         return self._view.newer(below)
 
-    def days_from(self, low: datetime) -> float:
-        """Estimate the number of days with rows, from a day on."""
-        past = min(self.days[1], day_of(self._now) + DAY) - low
-        return max(1.0, min(past / DAY, float(self._view.filled)))
+    def days_read(self, low: datetime, without: Sequence[Days] = ()) -> float:
+        """Return the number of days that a look from a day on reads; without: days left out."""
+        return max(1.0, float(self._view.days(low, self.days[1], without)))
+
+    def twice_as_old(self, created: datetime) -> datetime:
+        """Return the time of a row that is a day more than twice as old."""
+        return self._now - 2 * (self._now - max(EVER[0], created)) - DAY
+
+    def _days_of_commands(self, created: datetime) -> float:
+        """Return the number of days in which a command of an event may have been settled."""
+        # The filter reads commands that were settled up to a day from now.
+        past = day_of(self._now) + 2 * DAY - day_of(created)
+        return max(0.0, min(past / DAY, float(self._view.commands)))
 
     async def plan(self, *, walk: bool) -> None:
         """Let the planner prefer index walks for looks, or else bitmap scans."""
@@ -202,13 +219,12 @@ class ListRequest:
         """Subtract the cost of a look from the budget."""
         self._looked += seen.looked
         self._blocks -= _BLOCKS_A_DAY * days + seen.blocks
-        since = days if seen.low_created_at is None else self.days_from(seen.low_created_at)
-        self._blocks -= seen.looked * self._blocks_besides(since)
+        self._blocks -= seen.looked * self._blocks_besides(seen.low_created_at or self._now)
 
-    def _blocks_besides(self, days: float) -> float:
+    def _blocks_besides(self, created: datetime) -> float:
         """Estimate the blocks per row besides its own: of indexes, and of the filter.
 
-        days: days since the row was created.
+        created: when the oldest of the rows was created.
         """
         blocks = 0.005
         if self.wanted.payload:
@@ -216,7 +232,7 @@ class ListRequest:
         if self.wanted.commands:
             blocks += _BLOCKS_OF_COMMANDS
             if SETTLED.intersection(self.wanted.commands):
-                blocks += _BLOCKS_A_PROBE * days
+                blocks += _BLOCKS_A_PROBE * self._days_of_commands(created)
         return blocks
 
     def _rows(self, walk: Walk, walks: Sequence[Walk]) -> int:
@@ -225,16 +241,9 @@ class ListRequest:
         # Reserve the start costs of all walks first, so that a walk of many days has a budget left.
         beginning = _BLOCKS_A_DAY * sum(each.days for each in waiting)
         left = (self._blocks - beginning) / len(waiting)
-        blocks_a_row = walk.blocks_a_row + self._blocks_besides(self._days_since(walk))
+        blocks_a_row = walk.blocks_a_row + self._blocks_besides(walk.oldest)
         rows = min(walk.rows, int(left / blocks_a_row), self._look - self._looked)
         return max(1, rows) if walk.fresh else rows
-
-    def _days_since(self, walk: Walk) -> float:
-        """Estimate the days since the rows were created that the next look of a walk meets."""
-        if walk.created is not None:
-            return self.days_from(walk.created)
-        newer = self.newer(walk.below)
-        return walk.days if newer is None else max(walk.days, self.days_from(newer[0]))
 
     async def walks(self, below: int, index: Index | None) -> list[Walk]:
         """Return the walks that together visit all rows that may match. index: the view's index."""

@@ -61,7 +61,6 @@ Shown = tuple[dict[str, Any], list[Part]]
 async def queue_list(
     session: Session, settings: Settings, counted: CountedLanes = NOTHING_COUNTED
 ) -> dict[str, Any]:
-    """Return all queues with their limits."""
     found = await queues.listed(session, settings.all_queues, counted.of("queue"), counted.blocked)
     for row in found:
         row["limits"] = _limits(settings.all_queues.get(row["queue"]))

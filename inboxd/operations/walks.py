@@ -56,6 +56,11 @@ class Walk:
         """Return the days of history that a look reads: 0 for unsettled rows."""
         return 0.0
 
+    @property
+    def oldest(self) -> datetime:
+        """Estimate when the oldest row of the next look was created: not later, if possible."""
+        return EVER[0] if self.created is None else self.request.twice_as_old(self.created)
+
     async def look(self, rows: int) -> Looked:
         return await finding.look_at_unsettled(self.request.session, self.turn(rows))
 
@@ -108,10 +113,12 @@ class SettledWalk(Walk):
     @property
     def days(self) -> float:
         """Return the days of history that a look reads."""
-        one, other = ((max(first, self.low), end) for first, end in self.left_out)
-        both = _length((max(one[0], other[0]), min(one[1], other[1])))
-        left_out = _length(one) + _length(other) - both
-        return max(1.0, self.request.days_from(self.low) - left_out)
+        return self.request.days_read(self.low, self.left_out)
+
+    @property
+    def oldest(self) -> datetime:
+        """Return the oldest day that is read: rows of earlier days let more days be read."""
+        return self.low
 
     async def look(self, rows: int) -> Looked:
         days = (self.low, self.request.days[1])

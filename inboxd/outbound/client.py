@@ -42,8 +42,6 @@ _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"
 
 @dataclass(frozen=True, slots=True)
 class TargetRequest:
-    """One HTTP request to a target."""
-
     method: str
     url: str = field(repr=False)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -57,8 +55,6 @@ class TargetRequest:
 
 @dataclass(frozen=True, slots=True)
 class TargetAnswer:
-    """The answer of a target."""
-
     status: int
     headers: Mapping[str, str] = field(repr=False)
     """By lower-case names, as storable text; repeated headers are joined by ", "."""

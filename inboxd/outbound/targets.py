@@ -44,8 +44,6 @@ class PreparedRequest:
 
 
 class Targets:
-    """All targets of one worker."""
-
     def __init__(self, settings: Settings) -> None:
         """Raises SettingsError for keys that cannot sign."""
         self._http = settings.outbound.http
@@ -144,7 +142,6 @@ def _signer(target: Target) -> Verifier | None:
 
 
 def _secrets(target: Target | None) -> dict[str, str]:
-    """The secret headers of a target."""
     if target is None:
         return {}
     found = {name.lower(): value.get_secret_value() for name, value in target.headers.items()}

@@ -26,7 +26,7 @@ from inboxd.model.spelling import did_you_mean
 from inboxd.outbound.plugin import built_in
 from inboxd.registry.breakers import with_breakers
 from inboxd.registry.chunk_handlers import misfits
-from inboxd.registry.judgeable import judgeable
+from inboxd.registry.known_settings import judgeable
 from inboxd.registry.message_sources import check_message_sources
 from inboxd.registry.problems import noted, refuse
 from inboxd.registry.registry import Registry, make_registry

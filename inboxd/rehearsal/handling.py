@@ -73,7 +73,7 @@ _THREADS = 40
 
 
 @dataclass(slots=True)
-class Course:
+class RunResult:
     """The outcome of a row's handlers, and the rows that they sent.
 
     errors: the handlers' own exceptions, as judged. result: JSON text.
@@ -146,7 +146,7 @@ class Stage:
         self._judge_event = _RememberingSettling(self.parts)
         self._judge_command = CommandJudge(self.parts)
 
-    async def run(self, connection: Connection, found: RehearsedRow, *, alone: bool) -> Course:
+    async def run(self, connection: Connection, found: RehearsedRow, *, alone: bool) -> RunResult:
         """Run the handlers of a row; alone: an event of a batch topic is a chunk of one.
 
         Raises Conflict for an event of a batch topic that is in no chunk yet.
@@ -168,7 +168,7 @@ class Stage:
 
     # -------------------------------------------------------------------------------- commands
 
-    async def _command(self, connection: Connection, found: RehearsedRow) -> Course:
+    async def _command(self, connection: Connection, found: RehearsedRow) -> RunResult:
         row, parts = found.row, self.parts
         handler = parts.registry.commands[row["type"]]
         limit = handler.timeout or parts.settings.commands.timeout.total_seconds()
@@ -186,12 +186,12 @@ class Stage:
                 await savepoint.abandon()
                 raise
             await savepoint.undo()
-            course = Course(self._judge_command.outcome(row, error), [error])
-            _note_ended(course, connection, savepoint)
-            return course
+            ran = RunResult(self._judge_command.outcome(row, error), [error])
+            _note_ended(ran, connection, savepoint)
+            return ran
         done = ended.outcome
         result = None if isinstance(done, Requeue) else done.result
-        return Course(Succeeded(result), [], ended.sent, ended.planned, ended.emitted, result)
+        return RunResult(Succeeded(result), [], ended.sent, ended.planned, ended.emitted, result)
 
     def _command_run(self) -> CommandRun:
         """Make it as `inboxd.commands.processing` does; the settler never runs."""
@@ -210,20 +210,20 @@ class Stage:
 
     # ---------------------------------------------------------------------------------- events
 
-    async def _event(self, connection: Connection, row: ClaimedEvent) -> Course:
+    async def _event(self, connection: Connection, row: ClaimedEvent) -> RunResult:
         settling, results = self._judge_event, PageResults()
         run = PageRun(self.parts, settling, ChunkRun(self.parts, settling))
         try:
             await run.run(connection, [row], results)
         except PageFailedBy as failed:
             judged = settling.judge(failed.error, row, failed.handler)
-            course = Course(judged, [failed.error])
-            _note_ended(course, connection)
-            return course
+            ran = RunResult(judged, [failed.error])
+            _note_ended(ran, connection)
+            return ran
         outcome = results.counts[-1].outcome
-        return _course(results, outcome, settling.errors)
+        return _result_of(results, outcome, settling.errors)
 
-    async def _whole_chunk(self, connection: Connection, chunk: DueChunk) -> Course:
+    async def _whole_chunk(self, connection: Connection, chunk: DueChunk) -> RunResult:
         settling, written = self._judge_event, WrittenChunks()
         first = chunk.whole.first
         reader = chunk.handler.readers.get(first["type"])
@@ -240,12 +240,12 @@ class Stage:
             remarks.append(f"A worker would run the chunk again at once, in halves: {error}")
         elif error is not None:
             outcome = settling.judge(error, first, reader)
-        course = _course(written.results, outcome, settling.errors)
-        course.chunk, course.remarks = chunk.info, remarks
-        course.events = [_event_end(each) for each in written.results.requeues]
+        ran = _result_of(written.results, outcome, settling.errors)
+        ran.chunk, ran.remarks = chunk.info, remarks
+        ran.events = [_event_end(each) for each in written.results.requeues]
         if connection.is_closed():
-            _note_ended(course, connection)
-        return course
+            _note_ended(ran, connection)
+        return ran
 
     async def _chunk(self, connection: Connection, found: RehearsedRow) -> DueChunk | None:
         """Return the chunk that contains an event; None: the event runs alone. Raises Conflict."""
@@ -302,8 +302,10 @@ class _RememberingSettling(EventSettling):
         return super().judge(error, row, handler)
 
 
-def _course(results: PageResults, outcome: Outcome, errors: Sequence[BaseException]) -> Course:
-    return Course(outcome, [*errors], results.sent, results.planned, results.emitted)
+def _result_of(
+    results: PageResults, outcome: Outcome, errors: Sequence[BaseException]
+) -> RunResult:
+    return RunResult(outcome, [*errors], results.sent, results.planned, results.emitted)
 
 
 def _event_end(each: Requeue) -> EventEnd:
@@ -322,18 +324,18 @@ def _last_position(chunk: DueChunk) -> int:
 
 
 def _note_ended(
-    course: Course, connection: Connection, savepoint: PageSavepoint | None = None
+    ran: RunResult, connection: Connection, savepoint: PageSavepoint | None = None
 ) -> None:
     """Add a remark if the handler ended its session or its transaction."""
     if savepoint is not None and not savepoint.broken:
         return
     if connection.is_closed():
-        course.remarks.append(
+        ran.remarks.append(
             "The session has ended: the handler closed it, or the server did, perhaps after an "
             "idle time in its transaction above --idle-timeout. All its writes are undone."
         )
     else:
-        course.remarks.append(
+        ran.remarks.append(
             "The handler ended the transaction itself, in a way that inboxd does not recognise: "
             "its earlier writes to the database may be committed."
         )

@@ -29,7 +29,7 @@ from inboxd.model.outcome import Dead, Deferred, Outcome, Retrying, Succeeded
 from inboxd.model.spelling import did_you_mean
 from inboxd.model.wording import span
 from inboxd.registry.registry import Registry
-from inboxd.rehearsal.handling import Course, Stage
+from inboxd.rehearsal.handling import RunResult, Stage
 from inboxd.rehearsal.report import NOT_WRITTEN, LogLine, MadeBatch, Rehearsal, SentRow
 from inboxd.settings import Database, Settings
 from inboxd.store import rehearsal as store
@@ -164,7 +164,7 @@ async def _act(
     session = await store.session_of(connection, sql)
     before = await store.writes(connection, sql)
     started = time.monotonic()
-    course = await stage.run(connection, found, alone=alone)
+    ran = await stage.run(connection, found, alone=alone)
     report = Rehearsal(
         kind=found.kind,
         id=found.row["id"],
@@ -173,42 +173,46 @@ async def _act(
         role=session["role"],
         seconds=time.monotonic() - started,
         package=_package(handlers[0]),
-        remarks=[*course.remarks],
+        remarks=[*ran.remarks],
     )
     usable = not connection.is_closed() and connection.is_in_transaction()
     if usable:
         report.writes = _since(before, await store.writes(connection, sql))
     if not session["counts"]:
         report.remarks.append("The server does not count writes: track_counts is off.")
-    if isinstance(course.outcome, Succeeded):
-        await _send(stage, connection, found, course, report)
-    _note(course, report)
+    if isinstance(ran.outcome, Succeeded):
+        await _send(stage, connection, found, ran, report)
+    _note(ran, report)
     return report
 
 
 async def _send(
-    stage: Stage, connection: Connection, found: RehearsedRow, course: Course, report: Rehearsal
+    stage: Stage,
+    connection: Connection,
+    found: RehearsedRow,
+    ran: RunResult,
+    report: Rehearsal,
 ) -> None:
     """Write the sent rows, or change the outcome if the database refuses them."""
     sql = stage.parts.sql
     try:
         commands, events = await store.write_sent(
-            connection, sql, course.sent, course.planned, course.emitted
+            connection, sql, ran.sent, ran.planned, ran.emitted
         )
     except Exception as error:  # noqa: BLE001 - judged as at a settlement
-        course.outcome = stage.judge(found, error)
-        course.errors.append(error)
+        ran.outcome = stage.judge(found, error)
+        ran.errors.append(error)
         return
     report.sent = [
-        *_sent_rows("command", [draft for draft, _ in course.sent], commands),
-        *_sent_rows("event", [d for d, _ in course.emitted if isinstance(d, EventDraft)], events),
+        *_sent_rows("command", [draft for draft, _ in ran.sent], commands),
+        *_sent_rows("event", [d for d, _ in ran.emitted if isinstance(d, EventDraft)], events),
     ]
     report.remarks += [
         f"It sends the webhook {draft.type}: a delivery to each endpoint whose types match."
-        for draft, _ in course.emitted
+        for draft, _ in ran.emitted
         if isinstance(draft, WebhookDraft)
     ]
-    report.batches = [*_batches(course.planned)]
+    report.batches = [*_batches(ran.planned)]
 
 
 def _sent_rows(
@@ -253,20 +257,20 @@ def _batches(planned: Sequence[Planned]) -> Iterator[MadeBatch]:
             yield MadeBatch(uuid=uuid, kind=None, name=None, size=added, open=is_open)
 
 
-def _note(course: Course, report: Rehearsal) -> None:
+def _note(ran: RunResult, report: Rehearsal) -> None:
     """Copy the outcome into the report."""
-    outcome = course.outcome
+    outcome = ran.outcome
     report.outcome, report.run_at = name(outcome), _again_at(outcome)
-    report.result, report.events = course.result, course.events
-    report.failure = course.errors[0] if course.errors else None
+    report.result, report.events = ran.result, ran.events
+    report.failure = ran.errors[0] if ran.errors else None
     if isinstance(outcome, Retrying | Dead):
         failure = outcome.failure
         report.error, report.path = failure.error, failure.path
         report.traceback = failure.traceback or None
     if not isinstance(outcome, Succeeded):
         report.undone, report.result = bool(report.writes), None
-    if course.chunk is not None:
-        info = course.chunk
+    if ran.chunk is not None:
+        info = ran.chunk
         report.chunk = {"topic": info.topic, "key": info.key, "events": info.size}
 
 

@@ -69,9 +69,9 @@ class Breaker:
         self._out = self._successes = 0
         self._last_success = inf
         self._window = Window(duration.seconds(rules.window))
-        self.take_over(rules)
+        self.reload(rules)
 
-    def take_over(self, rules: BreakerRules) -> None:
+    def reload(self, rules: BreakerRules) -> None:
         """Replace the rules; a break that has begun keeps its length."""
         self.rules = rules
         self._slow_call = inf if rules.slow_call is None else duration.seconds(rules.slow_call)

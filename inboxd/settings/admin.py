@@ -189,7 +189,7 @@ class Admin(Section):
     local_role: RoleName | None = Field(
         None,
         description="Role of visitors from this machine who have not signed in. Unset: viewer if "
-        "there are no tokens, users, proxy or oidc; otherwise they must sign in. Raise it if "
+        "tokens, users, proxy and oidc are all unset; otherwise they must sign in. Raise it if "
         "everybody who can log in to this machine may see payloads.",
     )
     users: tuple[AdminUser, ...] = Field(

@@ -45,7 +45,7 @@ class InboundHttp(Section):
     host: str = Field(
         "127.0.0.1",
         min_length=1,
-        description="Address to listen on. Change it when there is no proxy on the same machine; "
+        description="Address to listen on. Change it when the machine has no proxy of its own; "
         "see `allow_remote`.",
     )
     port: int = Field(

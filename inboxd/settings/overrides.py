@@ -65,8 +65,7 @@ class Queue(Section):
         "block",
         description="Effect of a dead letter on its ordering key. block: the key waits until the "
         "dead letter is replayed or dismissed; skip: the next command continues. Choose skip if a "
-        "delay is worse than a gap. Only if key_concurrency is 1; with more there is no order to "
-        "keep.",
+        "delay is worse than a gap. Only if key_concurrency is 1, since more keep no order.",
     )
     breaker: str | None = Field(
         None,

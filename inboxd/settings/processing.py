@@ -42,7 +42,7 @@ class Worker(Section):
     lease: Duration = Field(
         seconds(30),
         description="Time without a heartbeat after which the other workers take a worker for "
-        "dead and take over its commands. Shorten it when commands of dead workers wait for too "
+        "dead and run its commands. Shorten it when commands of dead workers wait for too "
         "long; lengthen it when living workers are taken for dead, as on paused machines.",
     )
     heartbeat_interval: Duration = Field(
@@ -80,8 +80,9 @@ class Worker(Section):
         ge=1,
         le=100,
         description="Number of worker deaths after which a row becomes a dead letter, if it ran "
-        "alone at each. Raise it if machines are often taken away; lower it when each crash is "
-        "costly.",
+        "alone at each; also the number of the lost connection, counted per row and worker, from "
+        "which on each costs an attempt (at least 2). Raise it if machines are often taken away; "
+        "lower it when each crash is costly.",
     )
 
 

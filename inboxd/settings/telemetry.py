@@ -1,6 +1,6 @@
 """Health, metrics and logs of a daemon: `[http]`, `[log]`.
 
-Promises that by default nothing is reachable from other machines. Known limit: there is no login.
+Promises that by default nothing is reachable from other machines. Known limit: no login.
 """
 
 from typing import Literal
@@ -30,7 +30,7 @@ class Http(Section):
     )
     allow_remote: bool = Field(
         default=False,
-        description="Whether `host` may be reachable from other machines: there is no login. Set "
+        description="Whether `host` may be reachable from other machines, without a login. Set "
         "it to true in a container, or behind a firewall.",
     )
 

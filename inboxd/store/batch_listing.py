@@ -1,14 +1,15 @@
 """Batches and workflows for operators: lists, details, cancelling.
 
-Owns the statements behind the lists. Promises that a list reads at most its limit of rows from an
-index in order, and that no statement counts a batch by walking over its members.
-Known limit: as for other lists, a filter that matches almost no row reads many rows.
-*See:* `batch_totals.py` for their totals.
+Owns the statements behind the lists. Promises that a look reads at most the given number of rows,
+however few match, and that no statement counts a batch by walking over its members.
+*See:* `batch_totals.py` for their totals; `operations/batch_details.py`, which decides how far a
+list looks.
 """
 
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from inboxd.store.connections import Row
@@ -35,9 +36,27 @@ class BatchFilter:
     limit: int = 20
 
 
-async def rows(session: Session, wanted: BatchFilter) -> list[Row]:
-    """A page of a list, newest first; the last row's id is the next page's `below`."""
-    return await session.fetch(
+@dataclass(frozen=True, slots=True)
+class BatchLook:
+    """The result of one look: the rows that match, newest first, and how far it went.
+
+    looked: rows that were looked at. low, low_created_at: of the last of them. ended: when the
+    first of them ended. These three are None if the page is full.
+    """
+
+    rows: list[dict[str, Any]]
+    looked: int
+    low: int | None
+    low_created_at: datetime | None
+    ended: datetime | None
+
+
+_OF_LOOK = ("looked", "low", "low_created_at", "ended", "place")
+
+
+async def look(session: Session, wanted: BatchFilter, most: int) -> BatchLook:
+    """Look at up to `most` batches below an id: see `list_batches.sql`."""
+    found = await session.fetch(
         "list_batches",
         wanted.kind,
         list(wanted.statuses) or None,
@@ -49,8 +68,17 @@ async def rows(session: Session, wanted: BatchFilter) -> list[Row]:
         wanted.below,
         wanted.until,
         wanted.above,
+        most,
         wanted.limit,
     )
+    rows = [
+        {name: value for name, value in row.items() if name not in _OF_LOOK}
+        for row in found
+        if row["id"] is not None
+    ]
+    last = found[-1]
+    looked = last["looked"] or last["place"] or 0
+    return BatchLook(rows, looked, last["low"], last["low_created_at"], last["ended"])
 
 
 async def recent(

@@ -7,7 +7,8 @@ is trimmed, rows are erased, a partition is attached again. Each of these calls 
 their day; this rejects a running count only. A day to which an open transaction has written is not
 finished. Counts of days in the future, from a clock that was set back since, are ignored and
 deleted. So counts are exact whatever crashes or interferes. A count has the lowest id of its day,
-by which lists leave days out; no change of a finished day brings a lower one. Known limit: only the
+by which lists leave days out. No change of a finished day brings a lower one, so it stays while the
+day is counted again; only a partition that is attached again loses it. Known limit: only the
 largest types and tenants of a day are counted separately; the rest is one number.
 *See:* `inboxd.maintenance.census`, which counts; `inboxd.operations.totals`, which adds up;
 `inboxd.store.finding`, which leaves days out.
@@ -51,7 +52,6 @@ class UncountedDay:
 
     @property
     def table(self) -> HotTable:
-        """The hot table of this history."""
         return "events" if self.parent == "events_history" else "commands"
 
 

@@ -185,7 +185,6 @@ async def disable_undeclared(connection: Connection, sql: Statements) -> list[st
 
 
 async def listed(session: Session, name: str | None = None) -> list[EndpointRow]:
-    """All endpoints, or the one with this name."""
     return cast("list[EndpointRow]", await session.fetch("list_endpoints", name))
 
 

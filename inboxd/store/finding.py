@@ -95,15 +95,22 @@ class Looked:
 class View:
     """The state before the first look.
 
-    filled: the number of days of history with rows. indexed: the newest unbroken range of days that
-    have the requested index; None: no day has it. lowest: the days of history, newest first, each
-    with its lowest id; None: it is not known.
+    commands: the number of days of the history of commands. indexed: the newest unbroken range of
+    days that have the requested index; None: no day has it. lowest: the days of history, newest
+    first, each with its lowest id; None: it is not known.
     """
 
     now: datetime
-    filled: int
+    commands: int
     indexed: Days | None
     lowest: Sequence[tuple[Days, int | None]]
+
+    def days(self, low: datetime, high: datetime, without: Sequence[Days] = ()) -> int:
+        """The number of days in a range, except those in the ranges of `without`."""
+        return sum(
+            first < high and end > low and not any(a <= first and end <= b for a, b in without)
+            for (first, end), _ in self.lowest
+        )
 
     def newer(self, below: int) -> Days | None:
         """The longest unbroken range of days without rows below an id; None: all may have some."""
@@ -132,7 +139,7 @@ async def begin_looks(session: Session, table: HotTable, index: Index | None) ->
     lows, highs, indexed = found["low"] or [], found["high"] or [], found["indexed"] or []
     days = list(zip(lows, highs, strict=True))
     lowest = list(zip(days, found["low_id"] or [], strict=True))
-    return View(found["now"], found["filled"], _in_a_row(lows, highs, indexed), lowest)
+    return View(found["now"], found["commands"], _in_a_row(lows, highs, indexed), lowest)
 
 
 def _in_a_row(

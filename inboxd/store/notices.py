@@ -58,7 +58,6 @@ async def tell(
 
 
 async def open_breakers(connection: Connection, sql: Statements) -> list[str]:
-    """The names of breakers that are open."""
     return [row["name"] for row in await connection.fetch(sql["open_breakers"])]
 
 

@@ -257,9 +257,15 @@ async def sample(session: Session, table: HotTable, ids: Sequence[int]) -> list[
     return await session.fetch(f"sample_{table}", ids)
 
 
-async def failures(session: Session, table: HotTable, group: str | None, limit: int) -> list[Row]:
-    """Dead letters counted by fingerprint and type, the most frequent first."""
-    return await session.fetch(f"failures_{table}", group, limit)
+async def failures(
+    session: Session, table: HotTable, group: str | None, limit: int, each: int, all_: int
+) -> list[Row]:
+    """Dead letters counted by fingerprint and type, the most frequent first.
+
+    limit: the most pairs; further ones are missing. each, all_: the most rows that are counted of
+    one pair, and of all pairs.
+    """
+    return await session.fetch(f"failures_{table}", group, limit, each, all_)
 
 
 async def spread(

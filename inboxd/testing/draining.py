@@ -134,15 +134,15 @@ async def _until_at_rest(incarnation: Incarnation) -> bool:
     """Wait until all rows were looked at; returns whether due rows were passed by."""
     done, since = incarnation.done, monotonic()
     while True:
-        rests = [processor.rest for processor in incarnation.processors]
+        sleeps = [processor.sleep for processor in incarnation.processors]
         if incarnation.at_work or incarnation.done != done:
             done, since = incarnation.done, monotonic()
-        elif all(rest is not None and rest.looked_at > since for rest in rests):
-            if all(rest is None or rest.again is None for rest in rests):
-                return any(rest is not None and rest.due for rest in rests)
+        elif all(sleep is not None and sleep.looked_at > since for sleep in sleeps):
+            if all(sleep is None or sleep.again is None for sleep in sleeps):
+                return any(sleep is not None and sleep.due for sleep in sleeps)
         else:
-            for processor, rest in zip(incarnation.processors, rests, strict=True):
-                if rest is not None and rest.looked_at <= since:
+            for processor, sleep in zip(incarnation.processors, sleeps, strict=True):
+                if sleep is not None and sleep.looked_at <= since:
                     processor.sweep()
         await anyio.sleep(_LOOK_SECONDS)
 

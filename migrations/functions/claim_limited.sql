@@ -2,8 +2,8 @@
 --
 -- total: the most that run over all workers; rate, period: the most that are claimed in any period; types: what this
 -- worker runs; lanes as in claim_commands.sql; keys: whose lines to read, at most `share` rows of each; at_once: how many
--- of a key may run; blocking: whether a dead letter holds its key (only for at_once = 1, otherwise there is no order to
--- keep); suspect: also suspects, all of of_group that have room, or one of any group; alone: no other command runs on this
+-- of a key may run; blocking: whether a dead letter holds its key (only for at_once = 1, otherwise no order is
+-- kept); suspect: also suspects, all of of_group that have room, or one of any group; alone: no other command runs on this
 -- worker. It never waits.
 --
 -- A claim locks its keys by buckets: it tries an advisory lock on each, and skips the keys of buckets that another claim
@@ -15,7 +15,7 @@
 -- them, and the claimed rows run after those. Rows that it claimed later do hold them, so that an abandoned claim that is
 -- executed late does not overtake them.
 --
--- Returns the rows in NO order, lane 0 for those of a line; or one row whose held_back gives the reason why there are none:
+-- Returns the rows in NO order, lane 0 for those of a line; or one row whose held_back gives the reason why no row can be claimed:
 -- 'busy' (another claim has the queue or the keys), 'full', 'rate', and `again` in seconds. passed, in one of the rows: the
 -- keys that another claim has locked.
 -- called by: the daemon

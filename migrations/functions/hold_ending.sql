@@ -2,7 +2,7 @@
 -- (hold_in_order).
 --
 -- outcomes: how each ends (NULL: it goes on), or one for all. The end of a single command without dependencies needs no
--- such call, since release locks its dependents in order. Those of a second one would be locked after them.
+-- such call, since release locks its dependents in order. A second call would lock its dependents after them.
 -- called by: end_members, replay_commands, resolve_unique_keys, the daemon
 -- roles: operator, worker
 -- locks: the named commands, and those below them, in the order of hold_in_order

@@ -1,7 +1,7 @@
 -- Copy bodies of a range that unsettled or late rows need into today's partition, and point the rows to the copies.
 --
 -- A copy keeps its id and has a new time. Changes at most «most» rows of each table, each under its lock, so that a replay
--- or a settlement takes over the new place; locked rows are left for the next call. Returns how many rows were changed.
+-- or a settlement keeps the new place; locked rows are left for the next call. Returns how many rows were changed.
 --
 -- A late row is a row of history that was settled more than a day after its body was written. Its change moves it within
 -- its day's partition, where a running count may miss it or count it twice: such a count is discarded; a finished count

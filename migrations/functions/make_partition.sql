@@ -1,7 +1,7 @@
 -- Make the partition of one day (UTC) of a table. Returns whether it was made: false if a table of that name exists,
 -- attached or not.
 --
--- LIKE and ATTACH wait for no reader and stop no writer (CREATE … PARTITION OF would lock the parent). There is no default
+-- LIKE and ATTACH wait for no reader and stop no writer (CREATE … PARTITION OF would lock the parent). The parent has no default
 -- partition: it would forbid concurrent detach.
 -- called by: make_partitions, make_receipt_days
 -- roles: none

@@ -4,7 +4,7 @@
 -- Also makes today's partitions of all tables, any of which may be missing: while no worker runs, only this function makes
 -- them, and a restored backup has partitions of past days only.
 --
--- Refuses (invalid_parameter_value) a day that is more than a year away, so that no wrong clock and no sender makes
+-- Refuses (invalid_parameter_value) a day that is more than a year away, so that neither a wrong clock nor a sender makes
 -- partitions without end. Also refuses a detached partition of a day that is more than one day away: the person who
 -- detached it must decide.
 -- called by: the daemon

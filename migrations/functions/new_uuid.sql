@@ -2,7 +2,7 @@
 -- milliseconds are the fraction of the millisecond, so that the ids of one statement are in its order.
 --
 -- Inlined, hence without a search_path, as some other functions are: each name is qualified, or fits its arguments' types
--- exactly, so that no object that somebody makes in a schema of the caller's path fits better.
+-- exactly: an object that somebody makes in a schema of the caller's path cannot fit better.
 -- called by: emit_event, insert_members, open_batch, replay_commands, send_command, send_command_arrays, suspect,
 --   write_events, write_webhooks, the migrations, the daemon
 -- roles: producer, worker

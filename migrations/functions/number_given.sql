@@ -1,5 +1,5 @@
 -- The last number that a sequence of inboxd gave; if it was set and has given no number since, the number before its next
--- one. NULL if there is no such sequence.
+-- one. NULL if the sequence does not exist.
 --
 -- The server's views say of a sequence that was only set that it gave nothing yet; only its owner may read the sequence
 -- itself.

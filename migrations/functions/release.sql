@@ -3,8 +3,8 @@
 --
 -- Runs in the transaction that settles the prerequisites. Locks all commands that it changes first, in the order that all
 -- code keeps (hold_in_order). A batch's row is not locked: its progress is written to batch_progress, and its fold adds it
--- up, so that a settlement never waits for a fold, which locks commands. A released command is due from now on, so that no
--- worker's cursor has passed it.
+-- up, so that a settlement never waits for a fold, which locks commands. A released command is due from now on: no worker's
+-- cursor has passed it.
 --
 -- An edge is changed only by a transaction that has locked its prerequisite and, if it is a command, its waiting row; a
 -- batch's fold waits for no edge.

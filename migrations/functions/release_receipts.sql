@@ -16,7 +16,7 @@ CREATE OR REPLACE FUNCTION {schema}.release_receipts(
     SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = on SET jit = off AS $$
 DECLARE
     places  bigint[];
-    whole   boolean;  -- whether there are no others
+    whole   boolean;  -- whether no other receipt waits
     changed record;
 BEGIN
     released := 0;

@@ -2,7 +2,7 @@
 -- correlation; the old rows go to history. A function, so that an operator needs no privilege to write payloads.
 --
 -- A deadline that has passed is removed. A row is skipped if another unsettled command has its unique key, or if its batch
--- was cancelled. Rows that wait for an old row wait for its successor, which takes over the name of a workflow's step. All
+-- was cancelled. Rows that wait for an old row wait for its successor, which gets the name of a workflow's step. All
 -- edges are seen, since a session locks a row before it adds an edge to it. Waiting rows are locked before their edges are
 -- changed, as in release. A concurrent call for the same rows waits, and then finds none of them.
 -- called by: the daemon

@@ -1,5 +1,5 @@
 -- Attach a retired partition again, since its rows are still needed. For history, the day's count is discarded: a session
--- that counted meanwhile did not find these rows.
+-- that counted meanwhile did not find these rows, so the lowest id that it wrote is discarded, too.
 -- called by: the daemon
 -- roles: worker
 -- locks: the partition; its table, without stopping readers or writers; the day's row in census
@@ -13,6 +13,7 @@ BEGIN
     DELETE FROM {schema}.retired WHERE part = wanted;
     IF retired.parent IN ('events_history', 'commands_history') THEN
         PERFORM {schema}.begin_census(wanted, retired.parent);
+        UPDATE {schema}.census SET low_id = NULL WHERE part = wanted;
     END IF;
 END
 $$;

@@ -1,7 +1,7 @@
 -- If the head has left its line, make the next event the head; if it stays, at another position, give way to an event that
 -- was put in front of it.
 --
--- The caller should hold the bucket's lock already; if not, it is taken here, so that no arriving event is put behind a
+-- The caller should hold the bucket's lock already; if not, it is taken here, or an arriving event might be put behind a
 -- head that is gone. The search for the next head begins behind the old one: there are only dead entries before it.
 -- called by: trigger events_head_left, trigger events_head_gone
 -- roles: none

@@ -1,5 +1,5 @@
 -- The names of these sources whose events must wait: a receipt asks for it, an operator paused the source, or other
--- receipts of it still wait. NULL if there are none.
+-- receipts of it still wait. NULL if no source waits.
 -- called by: receive
 -- roles: none
 -- locks: nothing

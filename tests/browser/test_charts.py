@@ -35,16 +35,15 @@ async def test_a_moment_of_a_chart_leads_to_its_rows(tabs: Tabs) -> None:
     tab = await tabs.open("/commands?queue=email")
     await tab.locator("#dashboard").evaluate("(part) => part.open = true")
     moments = tab.locator("#dashboard .over a:has(.point)")
-    assert await moments.count() == 59  # without the minute that has not ended
-    leads = [await each.get_attribute("href") for each in (await moments.all())[:3]]
+    assert await tab.locator("#dashboard .over .point").count() == 59  # without the running minute
+    leads = [await each.get_attribute("href") for each in await moments.all()]
+    assert 0 < len(leads) < 59, "minutes without rows have no link"
     told = tab.locator("#dashboard .numbers tbody th a")
-    assert await told.count() == 59
-    assert {await told.nth(-each).get_attribute("href") for each in (1, 2, 3)} == {*leads}
+    assert {await each.get_attribute("href") for each in await told.all()} == {*leads}
     assert {await each.get_attribute("tabindex") for each in await moments.all()} == {"-1"}
-    await moments.nth(30).click()
-    await tab.wait_for_url("**/commands?queue=email&by=done&since=*&until=*")
-    assert await tab.locator("main h1").inner_text() != ""
-    assert await tab.locator("form.filters [name=queue]").input_value() == "email"
+    await moments.first.click()
+    await tab.wait_for_url("**/commands?by=done&since=*&until=*")
+    assert await tab.locator("main table tbody tr").count() > 0
     assert await tab.locator("form.filters [name=by]").input_value() == "done"
 
 

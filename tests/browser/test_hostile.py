@@ -1,10 +1,14 @@
 """Hostile strings in each field that senders and operators fill: each page shows them as text."""
 
+from urllib.parse import urlencode
+
 import orjson
 import pytest
+from playwright.async_api import expect
 
 from tests.browser.site import Site, crawl
 from tests.browser.tabs import Tabs, overflow
+from tests.support import Database
 from tests.support.rows import no_bounds
 
 pytestmark = pytest.mark.anyio
@@ -87,6 +91,60 @@ async def test_no_string_is_more_than_text(site: Site, tabs: Tabs) -> None:
         assert await tab.locator("main").count() == 1, asked
         assert await tab.locator("iframe, main script, [onerror], [onload]").count() == 0, asked
         assert tabs.wrong == []
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+async def test_no_string_is_more_than_text_on_a_confirmation(site: Site, tabs: Tabs) -> None:
+    async with no_bounds(site.database):
+        await _fill(site)
+    tab = await tabs.open("/")
+    for string in STRINGS:
+        for path, about in await _confirmations(site.database, string):
+            asked = f"/act/{path}?{urlencode(about)}"
+            await tab.goto(asked)
+            assert await tab.locator("form.confirm").count() == 1, asked
+            assert await tab.locator("iframe, main script, [onerror], [onload]").count() == 0, asked
+            links = tab.locator("main a")
+            leads = await links.evaluate_all("(all) => all.map((one) => one.href)")
+            assert {each for each in leads if not each.startswith(site.url)} == set(), asked
+            assert tabs.wrong == [], asked
+        # The result of an action, with a reason and names that are hostile.
+        await tab.goto(f"/act/resume?{urlencode({'kind': 'queue', 'name': string})}")
+        await tab.locator("[name=reason]").fill(string)
+        await tab.locator("form.confirm .button.main").click()
+        await expect(tab.locator("#told")).to_contain_text("Resumed")
+        assert await tab.locator("iframe, main script, [onerror], [onload]").count() == 0, string
+    assert tabs.wrong == []
+
+
+async def _confirmations(database: Database, string: str) -> list[tuple[str, dict[str, str]]]:
+    """The paths and queries of confirmations that name the string, or a row that has it."""
+    found: list[tuple[str, dict[str, str]]] = []
+    for table, status, verbs in (
+        ("events", "failed", ("replay", "dismiss")),
+        ("events", "pending", ("reschedule",)),
+        ("commands", "failed", ("replay", "dismiss")),
+        ("commands", "pending", ("reschedule", "cancel", "prioritize", "edit")),
+    ):
+        id_ = await database.fetchval(
+            f"select max(id) from inboxd.{table} where type = $1 and status = $2",
+            *(string, status),
+        )
+        found += [(f"{table}/{verb}", {"id": id_, "to": string}) for verb in verbs]
+    for table in ("events", "commands"):
+        found.append((f"{table}/dismiss-all", dict.fromkeys(("type", "tenant", "error"), string)))
+    return [
+        *found,
+        ("commands/cancel-all", {"type": string}),
+        ("failures/archive", {"group": f"x{string}"}),
+        ("pause", {"kind": "type", "name": string}),
+        ("resume", {"kind": "queue", "name": string}),
+        ("breaker", {"name": string, "mode": "closed"}),
+        ("erase", {"tenant": string}),
+        ("send", {"type": string}),
+        ("emit", {"type": string}),
+    ]
 
 
 async def test_names_without_a_break_fit_a_telephone(site: Site, tabs: Tabs) -> None:

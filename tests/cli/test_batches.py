@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
@@ -79,6 +80,41 @@ def test_list_has_totals_and_filters(cli: Cli, sql: Sql) -> None:
     assert len(row.split("\t")) == len(titles.split("\t"))
     assert "empty" in row
     assert f"add --after {second['id']}" in table.err
+
+
+def test_a_list_says_how_far_it_looked_and_goes_on(cli: Cli, sql: Sql) -> None:
+    """A rare type beyond the rows that one request looks at."""
+    rare = send_batch(sql, "old", 0, type="rare")["id"]
+    sql(
+        "insert into inboxd.batches (kind, name, type, status)"
+        " select 'batch', 'new', 'common', 'succeeded' from generate_series(1, 10500)"
+    )
+    listed = ("batches", "list", "--type", "rare")
+    found = cli(*listed, "--json").json
+    assert (found["batches"], found["looked_at"]) == ([], 10_000)
+    assert found["looked_back_to"] is not None
+    told = cli(*listed).err
+    assert "Looked back to" in told
+    assert "(10,000 rows): 0 found; --look N looks further." in told
+    on = cli(*listed, "--after", found["next"], "--json").json
+    assert [row["id"] for row in on["batches"]] == [rare]
+    assert (on["next"], on["looked_back_to"]) == (None, None)
+    further = cli(*listed, "--look", 20_000, "--json").json
+    assert [row["id"] for row in further["batches"]] == [rare]
+    assert (further["looked_at"], further["next"]) == (10_501, None)
+    full = cli("batches", "list", "--type", "common", "--limit", "5", "--json").json
+    assert (len(full["batches"]), full["looked_at"]) == (5, 5), "a full page looks no further"
+
+
+def test_a_list_since_a_time_ends_at_that_time(cli: Cli, sql: Sql) -> None:
+    sql(
+        "insert into inboxd.batches (kind, name, type, status, created_at, finished_at)"
+        " select 'batch', 'n', 't', 'succeeded', now() - age, now() - age"
+        " from unnest($1::interval[]) age",
+        [timedelta(days=3)] * 10_500 + [timedelta(0)],
+    )
+    found = cli("batches", "list", "--since", "1h", "--json").json
+    assert (len(found["batches"]), found["next"], found["looked_back_to"]) == (1, None, None)
 
 
 def test_batch_is_shown_with_its_next_commands_and_failures(cli: Cli, sql: Sql) -> None:

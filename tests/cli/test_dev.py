@@ -268,6 +268,34 @@ def test_stopped_dev_refuses_commands_with_its_settings_from_elsewhere(
     assert f"`inboxd dev` does not run in {shop}: start it there" in told.err
 
 
+@pytest.mark.parametrize(
+    ("given", "more"),
+    [
+        (["-c", "../other/inboxd.toml"], {}),
+        ([], {"INBOXD_DATABASE": '{"dsn": "postgresql://127.0.0.1:2/explicit"}'}),
+    ],
+    ids=["settings of another folder", "database as JSON"],
+)
+def test_running_dev_does_not_replace_the_database_of_other_settings(
+    given: list[str],
+    more: dict[str, str],
+    tmp_path: Path,
+    run_cli: Cli,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "here/.inboxd").mkdir(parents=True)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/inboxd.toml").write_text('[worker]\nname = "w"\n')
+    monkeypatch.delenv("INBOXD_DATABASE__DSN", raising=False)
+    monkeypatch.chdir(tmp_path / "here")
+    for name, value in more.items():
+        monkeypatch.setenv(name, value)
+    with announced("postgresql://postgres@127.0.0.1:1/of_dev", None):
+        shown = run_cli("check", *given)
+    assert "database" in shown.out
+    assert "of_dev" not in shown.out + shown.err
+
+
 @pytest.mark.anyio
 @pytest.mark.long
 async def test_new_migrations_run_and_a_failed_one_waits_for_a_change(

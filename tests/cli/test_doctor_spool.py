@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from inboxd.inbound.spool.judgement import judge_spool, kind_of
+from inboxd.inbound.spool.checks import judge_spool, kind_of
 from inboxd.settings import Settings
 from tests.cli.conftest import Cli
 from tests.cli.troubles import Report, Sql
@@ -62,7 +62,7 @@ def test_volatile_or_shared_file_system_is_found(
 ) -> None:
     mounts = tmp_path / "mountinfo"
     mounts.write_text(f"1 0 8:1 / / rw - ext4 /dev/sda rw\n2 1 0:5 / {tmp_path} rw - {kind} x rw\n")
-    monkeypatch.setattr("inboxd.inbound.spool.judgement._MOUNTS", mounts)
+    monkeypatch.setattr("inboxd.inbound.spool.checks._MOUNTS", mounts)
     [(verdict, found), _] = judged(tmp_path / "spool")
     assert (verdict, f"is on {kind}" in found) == ("warning", True)
 
@@ -77,7 +77,7 @@ def test_unusable_folder_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     def refuse(_: Path) -> Any:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("inboxd.inbound.spool.judgement.views", refuse)
+    monkeypatch.setattr("inboxd.inbound.spool.checks.views", refuse)
     monkeypatch.setattr("os.access", lambda *_: False)
     [(first, found), (second, unseen)] = judged(tmp_path)
     assert (first, "may not write to" in found) == ("warning", True)

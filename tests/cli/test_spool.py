@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from inboxd.errors import UsageError
-from inboxd.inbound.spool import tending
+from inboxd.inbound.spool import operate
 from inboxd.inbound.spool.folder import drain_lock
 from tests.cli.conftest import Cli
 from tests.support.receipts import receipt, received, received_ago
@@ -196,7 +196,7 @@ def test_insert_can_be_repeated_after_a_crash(
     leave_apart(owned.folder, path, received_ago(400), "too old")
     owned.release()
     with monkeypatch.context() as broken:
-        broken.setattr(tending, "_remove", _fail)
+        broken.setattr(operate, "_remove", _fail)
         assert cli("spool", "drain", "--apart", "42").code != 0
     assert cli("spool", "drain", "--apart", "42").code == 0
     assert len(sql("select from inboxd.receipts")) == 1

@@ -129,6 +129,44 @@ async def test_a_page_uses_slots_of_its_own_topics_only(
     assert await own.database.fetchval(done) == 2
 
 
+async def test_a_page_leaves_slots_of_topics_behind_its_reach(
+    own: Inbox, start_worker: StartWorker
+) -> None:
+    """Also after a page that both topics refused: another worker needs the second topic's slot."""
+    alone = {"mode": "sequential", "total_concurrency": 1}
+    config: Config = {
+        "topics.first": alone,
+        "topics.second": alone,
+        "events": {"page_rows": 10, "timeout": "50s"},
+        "database": {"lock_timeout": "10m", "statement_timeout": "10m"},
+        "worker": {"lease": "60s"},
+    }
+    worker = await start_worker(config)
+    async with own.database.connect() as ledger, ledger.transaction():
+        await ledger.execute("lock table ledger in share mode")
+        async with own.database.connect() as peer, peer.transaction():
+            for topic in ("first", "second"):
+                await peer.execute(
+                    "select pg_advisory_xact_lock(hashtext('inboxd.slots.' || $1), 1)", topic
+                )
+            for topic in ("first", "second"):
+                await own.database.execute(
+                    "insert into inboxd.events (type, payload, topic, ordering_key)"
+                    """ select 'test.ledger', '{"n": 1}', $1, 'k' || n"""
+                    " from generate_series(1, 40) n",
+                    topic,
+                )
+            await looked_again(own.database, "event", worker)
+        await lock_awaited(own.database, query="insert into ledger%")
+        slots = (
+            "select topic from unnest(array['first', 'second']) as topic join pg_locks l"
+            " on l.locktype = 'advisory' and l.objid = 1 and l.granted"
+            " and l.classid::bigint = (hashtext('inboxd.slots.' || topic)::bigint & 4294967295)"
+        )
+        assert [row["topic"] for row in await own.database.fetch(slots)] == ["first"]
+    await all_settled(own, 80)
+
+
 async def test_the_shortest_poll_interval_of_the_topics_bounds_the_sleep(
     own: Inbox, start_worker: StartWorker
 ) -> None:

@@ -1,4 +1,4 @@
-"""Leadership: one worker runs the tasks that need only one; another takes over when it ends."""
+"""Leadership: one worker runs the tasks that need only one; another leads when it ends."""
 
 from functools import partial
 

@@ -16,6 +16,8 @@ from tests.support.waiting import patient
 
 README = (ROOT / "README.md").read_text()
 MOST = 10
+WIDTH = 110
+SCREEN = 45  # lines, about as many as a browser shows at once
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +68,22 @@ def running(
         process.wait()
 
 
+def test_no_line_is_wider_than_110_columns() -> None:
+    wide = [line for line in README.splitlines() if len(line) > WIDTH]
+    assert not wide, "break the line, or shorten the cell"
+
+
+def test_first_screen_shows_what_it_is_the_make_targets_and_a_plugin() -> None:
+    first, *others = README.partition("\n## ")[0].split("\n```")
+    assert first.startswith("# inboxd\n\n**")
+    blocks = ["```" + text for text in others[::2]]
+    languages = [text.partition("\n")[0] for text in blocks]
+    assert languages == ["```sh", "```python"]
+    targets = re.findall(r"^make (\w+)", blocks[0], re.MULTILINE)
+    assert targets == ["demo", "test"]
+    assert README.partition("\n## ")[0].count("\n") <= SCREEN
+
+
 @pytest.mark.long
 @pytest.mark.anyio
 async def test_ten_commands_lead_to_a_tested_plugin_and_a_handled_event(
@@ -114,7 +132,7 @@ async def test_plugin_by_hand_runs_by_copy_and_paste(
 ) -> None:
     """The README's files, shell commands, table and SQL."""
     first_screen = README.partition("\n## ")[0]
-    text = first_screen + section("By hand")
+    text = first_screen + section("A producer") + section("By hand")
     files = dict(
         re.findall(r"`(shop/[\w/.]+)`:\n\n```\w+\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
     )

@@ -15,7 +15,7 @@ WHO = {
 
 def rows() -> list[list[str]]:
     """The rows of the table: attacker, access, promised, not promised, tests."""
-    table = PAGE.partition("## What is promised against whom")[2].partition("\n## ")[0]
+    table = PAGE.partition("## Promises against each attacker")[2].partition("\n## ")[0]
     lines = [line for line in table.splitlines() if line.startswith("|")][2:]
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
 

@@ -55,7 +55,7 @@ async def test_handler_handles_webhooks_of_the_source(tmp_path: Path, strict: St
 
 
 def test_every_setting_of_the_page_exists() -> None:
-    table = PAGE.partition("## What a request becomes")[2].partition("Pointers are")[0]
+    table = PAGE.partition("## From a request to an event")[2].partition("Pointers are")[0]
     named = {
         name
         for row in re.findall(r"^\| (`[^|]+) \|", table, re.MULTILINE)

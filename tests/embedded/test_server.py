@@ -12,7 +12,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from inboxd.embedded import Server, place
+from inboxd.embedded import Server, datadir
 from inboxd.errors import DatabaseError
 from tests.support import eventually, temporary_server
 
@@ -159,7 +159,7 @@ def test_an_interrupted_initdb_is_repeated(folder: Path) -> None:
 def test_without_the_wheel_it_says_what_to_install(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(place, "_WHEEL", "no_such_wheel")
+    monkeypatch.setattr(datadir, "_WHEEL", "no_such_wheel")
     with pytest.raises(DatabaseError, match=r"pip install 'inboxd\[embedded\]'"):
         Server.start(folder)
 
@@ -170,7 +170,7 @@ def test_root_places_what_the_account_cannot_reach(
 ) -> None:
     private, reachable = tmp_path / "private", _reachable()
     private.mkdir(mode=0o700)
-    monkeypatch.setattr(place, "_REACHABLE", reachable)
+    monkeypatch.setattr(datadir, "_REACHABLE", reachable)
     try:
         with Server.start(private / "data", durable=False) as server:
             assert server.home.parent == reachable
@@ -186,13 +186,13 @@ def test_root_copies_binaries_that_the_account_cannot_read(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reachable = _reachable()
-    monkeypatch.setattr(place, "_REACHABLE", reachable)
-    wheel = place.wheel()
+    monkeypatch.setattr(datadir, "_REACHABLE", reachable)
+    wheel = datadir.wheel()
     hidden = tmp_path / "hidden"
     hidden.mkdir(mode=0o700)
     for part in (wheel, wheel.parent / f"{wheel.name}.libs"):
         shutil.copytree(part, hidden / part.name, symlinks=True)
-    monkeypatch.setattr(place, "wheel", lambda: hidden / wheel.name)
+    monkeypatch.setattr(datadir, "wheel", lambda: hidden / wheel.name)
     try:
         with Server.start(folder, durable=False) as server:
             assert _ask(server, "SELECT 1") == 1

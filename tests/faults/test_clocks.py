@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from inboxd.embedded import Server, place
+from inboxd.embedded import Server, datadir
 from tests.faults.storm import ROUGH, Crew, Storm, seeds
 from tests.support import (
     Database,
@@ -43,7 +43,7 @@ def clock() -> Iterator[Clock]:
 @pytest.fixture
 def restartable_server(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     """A server that uses `clock`."""
-    spawn = place.spawn
+    spawn = datadir.spawn
 
     def spawn_with_clock(command: list[str], *rest: Any, **words: Any) -> Any:
         if command[0].endswith("/postgres"):

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit, urlunsplit
 import anyio
 import pytest
 
-from inboxd.commands.ended import Ended
+from inboxd.commands.ended import EndedCommand
 from inboxd.commands.settler import Settler
 from inboxd.embedded import Server
 from inboxd.engine.batch_folder import BatchFolder
@@ -101,7 +101,7 @@ async def test_a_vanished_server_is_waited_for_once(
             tasks.start_soon(settler.run)
             async with session.transaction():
                 await session.execute("lock inboxd.commands in access exclusive mode")
-                settler.hand_over(Ended(row, ended))
+                settler.hand_over(EndedCommand(row, ended))
                 tasks.start_soon(declare_dead)
                 await lock_awaited(database, 2)
                 assert way.swallow("test") == 2

@@ -52,6 +52,12 @@ def test_a_base_outside_the_history_is_not_known(sliced: Project) -> None:
     assert ran(sliced) == {"a", "b", "c"}
 
 
+def test_a_base_that_is_no_commit_is_not_known(sliced: Project) -> None:
+    (sliced.folder / ".ci/ledger.tsv").write_text("2026-01-01\tnothing\ta,b,c\t3 min\n")
+    sliced.commit("a broken line")
+    assert ran(sliced) == {"a", "b", "c"}
+
+
 def test_touched_slices_run_and_the_one_that_ran_longest_ago(sliced: Project) -> None:
     green(sliced, "a,b,c")
     green(sliced, "b")
@@ -151,35 +157,77 @@ def test_a_slow_machine_postpones_a_slice_in_proportion(sliced: Project) -> None
     assert "postponed" in found.about("b ")[0]
 
 
+def test_a_slice_counts_as_run_only_with_all_its_stages(sliced: Project) -> None:
+    sliced.plant("b2", FINE)
+    sliced.settings += 'slice = "b"\nusual = 3600\n'
+    sliced.begin()
+    found = sliced.call("bash", ".ci/run")
+    assert (found.code, found.closing) == (0, "4 passed, 0 failed"), found.output
+    assert (sliced.runs / "latest/ledger.tsv").read_text().split("\t")[2] == "a,c"
+
+
+def test_ci_begins_with_the_slices_that_make_ready_postponed(sliced: Project) -> None:
+    green(sliced, "a,b,c")
+    sliced.write("a/file")
+    sliced.write("b/file")
+    sliced.commit("a change of two")
+    green(sliced, "a")  # as `make ready` writes it that had no time for b
+    found = sliced.call("bash", ".ci/run")
+    assert "slices: b (touched since" in found.output
+    assert found.output.index("slices: b (") < found.output.index("; a (")
+
+
 HANGS = "import time\ndef test_it():\n    time.sleep(3600)\n"
 
 
-def test_a_slice_that_has_not_ended_in_time_is_postponed(sliced: Project) -> None:
-    """Its limit has not passed: it might have ended, so it is not red."""
-    sliced.write("planted/test_c.py", HANGS)
-    sliced.settings = sliced.settings.replace("deadline = 600", "deadline = 100\nsecond_looks = 20")
-    sliced.begin()
-    found = sliced.call("bash", ".ci/run")
-    assert (found.code, found.closing) == (0, "3 passed, 0 failed"), found.output
+@pytest.fixture
+def hanging(project: Project) -> Project:
+    """A project whose slice has no end."""
+    project.plant("always", FINE)
+    project.plant("c", HANGS)
+    project.settings = project.settings.removesuffix("limit = 60\n") + "limit = 600\n"
+    project.settings += 'slice = "c"\nusual = 40\n[touches]\nc = ["c/*"]\n'
+    return project
+
+
+def test_a_slice_that_has_not_ended_in_time_is_postponed(hanging: Project) -> None:
+    """It had less than twice its usual time: it might have ended, so it is not red."""
+    hanging.settings = hanging.settings.replace(
+        "deadline = 600", "deadline = 140\nsecond_looks = 5"
+    )
+    hanging.begin()
+    found = hanging.call("bash", ".ci/run")
+    assert (found.code, found.closing) == (0, "1 passed, 0 failed"), found.output
     assert "postponed, it had not ended after" in found.about("c ")[0]
-    assert (sliced.runs / "latest/ledger.tsv").read_text().split("\t")[2] == "a,b"
+    assert (hanging.runs / "latest/ledger.tsv").read_text().split("\t")[2] == ""
 
 
-def test_a_slice_beyond_its_limit_is_red(sliced: Project) -> None:
-    sliced.write("planted/test_c.py", HANGS)
-    sliced.settings = sliced.settings.replace('limit = 60\nslice = "c"', 'limit = 5\nslice = "c"')
-    sliced.begin()
-    found = sliced.call("bash", ".ci/run")
-    assert (found.code, found.closing) == (1, "3 passed, 1 failed"), found.output
+def test_a_slice_that_takes_twice_its_time_is_red_though_no_time_is_left(hanging: Project) -> None:
+    hanging.settings = hanging.settings.replace("deadline = 600", "deadline = 120")
+    hanging.settings = hanging.settings.replace("usual = 40", "usual = 1")
+    hanging.begin()
+    found = hanging.call("bash", ".ci/run")
+    assert (found.code, found.closing) == (1, "1 passed, 1 failed"), found.output
+    assert "RED: it did not end within" in found.about("c ")[0]
+
+
+def test_a_slice_beyond_its_limit_is_red(hanging: Project) -> None:
+    hanging.settings = hanging.settings.replace("limit = 600", "limit = 5")
+    hanging.begin()
+    found = hanging.call("bash", ".ci/run")
+    assert (found.code, found.closing) == (1, "1 passed, 1 failed"), found.output
     assert "RED: it did not end within 5 seconds" in found.about("c ")[0]
 
 
-def test_a_failure_before_a_slice_is_postponed_is_red(sliced: Project) -> None:
-    sliced.write("planted/test_c.py", f"def test_fails():\n    assert False\n\n{HANGS}")
-    sliced.settings = sliced.settings.replace("deadline = 600", "deadline = 100\nsecond_looks = 20")
-    sliced.begin()
-    found = sliced.call("bash", ".ci/run")
-    assert (found.code, found.closing) == (1, "3 passed, 1 failed"), found.output
+def test_a_failure_before_a_slice_is_postponed_is_red(hanging: Project) -> None:
+    fails = "def test_fails():\n    assert False\n\n"
+    hanging.write("planted/test_c.py", f"{fails}{HANGS}")
+    hanging.settings = hanging.settings.replace(
+        "deadline = 600", "deadline = 190\nsecond_looks = 50"
+    )
+    hanging.begin()
+    found = hanging.call("bash", ".ci/run")
+    assert (found.code, found.closing) == (1, "1 passed, 1 failed"), found.output
     assert "red again, alone" in found.about("RED")[0]
 
 
@@ -215,6 +263,21 @@ def test_a_new_red_test_of_an_untouched_slice_is_red(sliced: Project) -> None:
     assert found.about("INHERITED") == []
 
 
+def test_a_red_test_of_a_slice_that_was_postponed_is_red_and_said_to_be_older(
+    sliced: Project,
+) -> None:
+    green(sliced, "a,b,c")
+    sliced.write("a/file")
+    sliced.write("planted/test_a.py", FAILS)
+    sliced.commit("a change of a, which is red")
+    green(sliced, "b,c")
+    sliced.write("docs/page")
+    sliced.commit("a change of none")
+    found = sliced.call("bash", ".ci/run")
+    assert found.code == 1
+    assert "too, since an earlier change" in found.about("RED")[0]
+
+
 def test_a_red_test_of_a_touched_slice_is_red_though_it_was_red_before(sliced: Project) -> None:
     sliced.write("planted/test_a.py", FAILS)
     sliced.commit("it is red")
@@ -241,3 +304,14 @@ def test_each_pattern_of_the_settings_matches_a_file() -> None:
         *(each for name in settings.touches.values() for each in name),
     ]
     assert [each for each in patterns if not any(ROOT.glob(each))] == []
+
+
+def test_each_slice_has_time_on_a_machine_of_two_thirds_of_the_speed() -> None:
+    settings = read_settings()
+    always = 120 + sum(each.usual for each in settings.stages if not each.slice)
+    time = settings.deadline - 60 - settings.second_looks
+    for name in settings.touches:
+        usual = [each.usual for each in settings.stages if each.slice == name]
+        assert all(usual), name
+        assert 1.5 * (always + sum(usual)) <= time, name
+    assert all(2 * each.usual <= each.limit for each in settings.stages)

@@ -73,7 +73,7 @@ async def test_slow_verifications_run_beside_the_loop_two_at_once() -> None:
 
     async with receiving({"provider": PROVIDER, "slow": PROVIDER}) as received:
         slow = CompiledSource("slow", received.sources["slow"].settings, held)
-        received.app.take_over({**received.sources, "slow": slow})
+        received.app.reload({**received.sources, "slow": slow})
         async with anyio.create_task_group() as group:
             for given in knocks:
                 group.start_soon(knock, received, given)

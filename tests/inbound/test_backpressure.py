@@ -326,15 +326,15 @@ async def test_new_settings_do_not_refill_an_unchanged_bucket() -> None:
     source: dict[str, Any] = {**PROVIDER, "rate": "1/h"}
     async with receiving({"provider": source}) as received, receiving({"provider": source}) as same:
         assert (await received.post()).status == 202
-        received.app.take_over(same.sources)
+        received.app.reload(same.sources)
         assert (await received.post()).status == 429
         async with receiving({"provider": {**source, "rate": "2/h"}, "new": PROVIDER}) as other:
-            received.app.take_over(other.sources)
+            received.app.reload(other.sources)
             received.sources = other.sources
             assert (await received.post()).status == 202
             assert (await received.post(source="new")).status == 202
         async with receiving({"new": PROVIDER}) as fewer:
-            received.app.take_over(fewer.sources)
+            received.app.reload(fewer.sources)
         assert (await received.post()).status == 404
 
 

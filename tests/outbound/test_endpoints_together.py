@@ -178,13 +178,13 @@ async def test_a_changed_endpoint_is_used_at_once_without_a_restart(
     """A notification does that: the worker polls the endpoints only once an hour."""
     monkeypatch.setattr(endpoints, "_READ_EVERY", 3600.0)
     known: list[int] = []
-    take_over = EndpointBook.take_over
+    reload = EndpointBook.reload
 
     def noted(book: EndpointBook, rows: Mapping[str, WrittenEndpoint], now: float) -> None:
-        take_over(book, rows, now)
+        reload(book, rows, now)
         known[:] = [row.version for row in rows.values()]
 
-    monkeypatch.setattr(EndpointBook, "take_over", noted)
+    monkeypatch.setattr(EndpointBook, "reload", noted)
     await add(database, "acme", url=customer.url("/old"))
     config = {**NO_POLL, "worker": {"plugins": ["testplugin"], "poll_interval": "1h"}}
     config["database"] = {"dsn": database.dsn}

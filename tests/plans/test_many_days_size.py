@@ -5,7 +5,8 @@ head of each index of the days that it plans for. The days are small, so only th
 """
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 
 import asyncpg
 import pytest
@@ -14,7 +15,7 @@ from inboxd.embedded import Server
 from inboxd.operations import find
 from inboxd.operations.finding import Found
 from inboxd.store.connections import Connection
-from inboxd.store.finding import Filter
+from inboxd.store.finding import Filter, When
 from inboxd.store.session import open_session
 from tests.plans.filling import leave_alone
 from tests.plans.statistics import PAGES
@@ -92,6 +93,45 @@ async def test_pages_that_find_little_read_few_blocks(
         assert found.next is None or below is None or found.next < below
         if (below := found.next) is None:
             break
+
+
+@pytest.mark.parametrize("days", [3, 60, 120, 190])
+@pytest.mark.parametrize("by", ["created", "ended"])
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        Filter(type="none"),
+        Filter(commands=["succeeded"]),
+        Filter(commands=["cancelled"]),
+        Filter(commands=["pending"]),
+    ],
+    ids=["absent type", "commands succeeded", "commands cancelled", "commands pending"],
+)
+async def test_pages_with_an_end_in_time_read_few_blocks(
+    many: ManyDays, wanted: Filter, by: When, days: int
+) -> None:
+    wanted = replace(wanted, until=datetime.now(UTC) - timedelta(days=days), by=by)
+    below: int | None = None
+    for _ in range(3):
+        blocks, found = await many.page(wanted, below)
+        assert blocks <= BLOCKS
+        assert found.next is None or below is None or found.next < below
+        if (below := found.next) is None:
+            break
+
+
+@pytest.mark.parametrize("below", FAR_BACK)
+async def test_page_far_back_reads_few_days_after_an_erasure(many: ManyDays, below: int) -> None:
+    """It has changed each day, and the leader has not counted them again."""
+    await many.database.execute(
+        "select inboxd.begin_census(part, parent) from inboxd.census where counted_at is not null"
+    )
+    try:
+        blocks, found = await many.page(Filter(), below)
+    finally:
+        await count_days(many.database)
+    assert len(found.rows) == 20
+    assert blocks <= FEW_BLOCKS
 
 
 async def test_pages_of_many_days_have_each_row_once(many: ManyDays) -> None:

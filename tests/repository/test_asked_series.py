@@ -2,10 +2,12 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
+from inboxd.operations.totals import Totals
 from tests.support.reference import shown_metrics
 
 ROOT = Path(__file__).parents[2]
@@ -139,3 +141,18 @@ def test_page_names_existing_series(page: Path) -> None:
 )
 def test_missing_series_or_label_is_found(expression: str, mistake: str) -> None:
     assert [*mistakes(expression)] == [mistake]
+
+
+def test_page_of_brokers_explains_each_alert_on_brokers() -> None:
+    page = (ROOT / "docs" / "brokers.md").read_text("utf-8")
+    about = [
+        name for name, (asked, _) in alerts().items() if "_relay_" in asked or "_messages_" in asked
+    ]
+    assert about
+    assert [name for name in about if f"| `{name}` |" not in page] == []
+
+
+def test_page_explains_each_number_of_the_totals() -> None:
+    (page,) = re.findall(r"(?s)\n## Totals\n(.*?)\n## ", STATES.read_text("utf-8"))
+    numbers = [each.name for each in fields(Totals) if each.name != "days_without_census"]
+    assert [name for name in numbers if f"`{name}`" not in page] == []

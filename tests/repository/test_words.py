@@ -16,8 +16,8 @@ ROOT = PACKAGE.parent
 _PLAIN = """
 admission allowance alone aside bodies by call choice context cooperative due ended exporter failed
 finder folder judgement leadership left limited log lone look loss lost maker mark one order
-outgoing pace part plain processing progresses purger reaper recovery removal report rest result
-runner sequential served settler settling sighting single split stopped stored thread time to
+outgoing pace part plain processing progresses purger reaper recovery removal report result
+runner sequential served settler settling sighting single sleep split stopped stored thread time to
 unread version walk watch work written yield
 """
 

@@ -39,6 +39,38 @@ async def _refused(client: httpx.AsyncClient, path: str) -> str:
     return Read(answer.text).text
 
 
+async def test_cancel_of_a_large_batch_asks_for_the_number_of_its_commands(
+    database: Database, olga: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("bulk", "batches"):
+        monkeypatch.setattr(f"inboxd.admin.screens.actions.{module}.TYPED_FROM", 2)
+    large, small = await send_batch(database, "large", 4), await send_batch(database, "small", 2)
+    asked = await ask(olga, f"/act/batch/cancel?id={large}")
+    assert "Type the number of rows: 4" in asked.text
+    for typed, seen in (("", "4"), ("5", "4"), ("4", "5"), ("", ""), ("", "1"), ("4", "x")):
+        refused = await confirm(olga, asked, rows=typed, seen=seen)
+        assert refused.status_code == 400, (typed, seen)
+    assert await audit(database) == []
+    assert "Type the number" not in (await ask(olga, f"/act/batch/cancel?id={small}")).text
+    await act(olga, f"/act/batch/cancel?id={small}")
+    await act(olga, f"/act/batch/cancel?id={large}", rows="4")
+    assert [line[-1] for line in await audit(database)] == [2, 4]
+
+
+async def test_cancel_of_all_that_match_asks_for_their_number(
+    database: Database, site: Visited, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("inboxd.admin.screens.actions.bulk.TYPED_FROM", 2)
+    await send_batch(database, "mails", 3)
+    async with site.client() as ada:
+        await sign_in(ada, "ada")
+        asked = await ask(ada, "/act/commands/cancel-all")
+        assert "Type the number of rows: " in asked.text
+        refused = await confirm(ada, asked, rows="1")
+        assert (refused.status_code, "type that number" in refused.text) == (400, True)
+    assert await audit(database) == []
+
+
 async def test_batch_is_cancelled_after_its_consequences_are_shown(
     database: Database, olga: httpx.AsyncClient
 ) -> None:

@@ -63,6 +63,21 @@ async def _ada(
         yield client
 
 
+async def _result(client: httpx.AsyncClient, path: str, **typed: str) -> str:
+    """The HTML of the result of an action."""
+    done = await confirm(client, await ask(client, path), **typed)
+    page = await client.get(done.headers["location"])
+    return page.text.partition('<p class="told')[2].partition("</p>")[0]
+
+
+def _looks(result: str) -> str:
+    """The look of a result; its class, its icon and its role agree."""
+    look, _, more = result.lstrip().partition('"')
+    assert f"#icon-{look}" in more
+    assert ('role="status"' in more) == (look == "good")
+    return look
+
+
 def _path(stored: Receipt) -> str:
     return f"/act/webhooks/replay?id={stored.receipt_id}"
 
@@ -110,8 +125,13 @@ async def test_headers_go_as_they_came_if_that_is_chosen(
     async with _ada(database) as ada:
         path = f"/act/webhooks/replay?id={event}"
         told = await act(ada, path, url=target.url, original="1")
-    assert told == "Sent again: 127.0.0.1 answered 503."
-    (came,) = target.came
+        assert told == "Sent again: 127.0.0.1 answered 503."
+        assert _looks(await _result(ada, path, url=target.url)) == "error"
+        target.status = 200
+        assert _looks(await _result(ada, path, url=target.url)) == "good"
+        target.closes = True
+        assert _looks(await _result(ada, path, url=target.url)) == "error", "no answer"
+    came = target.came[0]
     assert (came.headers["webhook-signature"], came.headers["webhook-timestamp"]) == ("v1,old", "1")
 
 
@@ -136,6 +156,8 @@ async def test_addresses_that_deliveries_may_not_reach_are_refused(
         told = await act(ada, _path(stored), url=target.url)
         assert told.startswith("Nothing was sent: 127.0.0.1:")
         assert "not of the public internet" in told
+        assert _looks(await _result(ada, _path(stored), url=target.url)) == "error"
+        await database.execute("delete from inboxd.audit where id > 1")
         asked = await ask(ada, _path(stored))
         for url in ("", "example.com", "ftp://example.com/", "https://me:pw@example.com/"):
             refused = await confirm(ada, asked, url=url)

@@ -103,6 +103,8 @@ async def test_a_group_that_has_grown_since_it_was_shown_is_not_archived(
     late = await confirm(ada, asked)
     with safety():
         assert (late.status_code, "has grown or shrunk" in late.text) == (409, True)
+        main = late.text.partition('id="refused"')[2].partition("</section>")[0]
+        assert "#icon-error" in main, "a conflict is shown as one"
         assert await _listed(ada) == [("g1", 3)]
         assert await audit(database) == []
 

@@ -1,5 +1,6 @@
 """Batches, workflows, stories and search: the same JSON as the command line; filters; members."""
 
+import sys
 from typing import Any
 
 import httpx
@@ -80,9 +81,29 @@ async def test_totals_and_filters_of_batches(
     malta = await read(screens, "/batches?tenant=malta")
     assert "mails" in malta.text
     assert "empty" not in malta.text.replace("Total", "")
-    assert "There is no workflow yet" in (await read(screens, "/workflows")).text
+    assert "No workflow yet" in (await read(screens, "/workflows")).text
     refused = await screens.get("/batches?status=dismissed")
     assert refused.status_code == 400
+
+
+async def test_a_list_says_how_far_it_looked_and_goes_on(
+    screens: httpx.AsyncClient, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rare batch is found on a later page; each page says how far back it searched."""
+    monkeypatch.setattr(sys.modules["inboxd.operations.batch_details"], "LOOKED", 15)
+    await send_batch(database, "rare", 0)
+    await database.execute(
+        "insert into inboxd.batches (kind, name, type)"
+        " select 'batch', 'common', '' from generate_series(1, 40)"
+    )
+    path, pages = "/batches?name=rare", 1
+    while "Rows on this page: 1" not in (page := await read(screens, path)).text:
+        assert "Searched back to" in page.text
+        assert "(15 rows): 0 found. Search further" in page.text
+        assert "Nothing matches" not in page.text
+        path = next(link for link in page.links if "below=" in link)
+        pages += 1
+    assert pages == 3
 
 
 async def test_members_by_status_and_by_page(

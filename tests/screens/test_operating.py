@@ -217,7 +217,7 @@ async def test_pages_show_the_rows_of_a_school(screens: httpx.AsyncClient) -> No
         "/workers": ("school-1", "node-b", "811"),
         "/history": ("events_history", "the day is not over"),
         "/statement": ("2026-01-31", "shop", "events are missing", "ana@node-a", "1,234"),
-        "/doctor": ("breaker", "What to do"),
+        "/doctor": ("breaker", "Remedy"),
         "/audit": ("ana@node-a", "the rubric is being changed", "queue grading"),
     }  # fmt: skip
     for path, texts in shown.items():
@@ -236,7 +236,7 @@ async def test_an_empty_page_says_what_would_be_there(screens: httpx.AsyncClient
             assert 'class="empty"' in answer.text, path
     for path in ("/queues/default", "/topics/default"):
         await read(screens, path)
-    assert "There is no schedule yet." in (await read(screens, "/schedules")).text
+    assert "No schedule yet." in (await read(screens, "/schedules")).text
     looked_for = (await read(screens, "/schedules?q=night")).text
     assert "No schedule has this in its name." in looked_for
 

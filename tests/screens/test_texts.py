@@ -6,12 +6,14 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from string import Formatter
+from typing import get_args
 
 import pytest
 
 from inboxd.admin.screens.navigation import GROUPS
 from inboxd.admin.screens.rendering import LANGUAGES
 from inboxd.model.waiting import BRIEF, BRIEF_OF, TEXTS
+from inboxd.store.operations import Audited
 
 SCREENS = Path(__file__).parents[2] / "inboxd/admin/screens"
 OTHERS = [language for language in LANGUAGES if language != "en"]
@@ -29,6 +31,8 @@ def source_texts() -> Iterator[str]:
         yield from tell_texts(file)
     # Reasons why a row is not running.
     yield from (*TEXTS.values(), *BRIEF.values(), *BRIEF_OF.values())
+    # Actions, in the audit.
+    yield from get_args(Audited)
     for title, group in GROUPS:
         yield from (each for each in (title, *(link.title for link in group)) if each)
 

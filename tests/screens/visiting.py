@@ -69,7 +69,7 @@ class Visited:
     def reload(self, admin: Mapping[str, Any]) -> None:
         """Apply the settings of `[admin]` as a reload does."""
         new = Settings.merged({"admin": admin}, {}).admin
-        self.gate.take_over(new, Tokens(new.tokens), self.gate.prepare(new))
+        self.gate.reload(new, Tokens(new.tokens), self.gate.prepare(new))
 
 
 @asynccontextmanager

@@ -11,19 +11,18 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from inboxd import operations
-from inboxd.embedded import Server
 from inboxd.operations import erase
 from inboxd.operations.bulk import Terms
 from inboxd.operations.totals import Exactness, Number
-from inboxd.store import census, migrations, partitions
+from inboxd.store import census, partitions
 from inboxd.store.census import DayCount
 from inboxd.store.session import open_session
 from inboxd.store.wakeups import HotTable
 from tests.store.days import TABLES, count_day, counted, ended, take, uncounted
 from tests.store.in_hand import InHand
 from tests.store.retained import MONTH, let_go, retire
-from tests.support import Database, ExternalServer, StartWorker, create, drop, eventually
-from tests.support.history import day, make_day, settle
+from tests.support import Database, StartWorker, eventually
+from tests.support.history import day, make_day
 from tests.support.rows import SQL, daemon_session, emit, send, settings_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.safety]
@@ -390,41 +389,6 @@ async def test_a_day_is_counted_once_and_todays_is_not(database: Database) -> No
     assert await database.fetch("select part, counted_at from inboxd.census") == first
     assert f"events_history{day(0)}" not in [row["part"] for row in first]
     assert (await counted(database, "events")).successes == Number(4)
-
-
-_LOW_ID = "select low_id from inboxd.census where part = $1"
-_LOWEST = "select min(id) from inboxd.events_history"
-
-
-async def test_lowest_id_of_a_day_is_noted(database: Database) -> None:
-    for days in (2, 3):
-        await make_day(database, days, "events_history")
-    await ended(database, "events", 2, 3)
-    await take(database)
-    noted = await database.fetchval(_LOW_ID, f"events_history{day(2)}")
-    assert noted == await database.fetchval(_LOWEST)
-    empty = await database.fetchval(_LOW_ID, f"events_history{day(3)}")
-    assert empty == 2**63 - 1, "a day without rows"
-
-
-async def test_days_counted_before_the_migration_get_their_lowest_id(
-    server: Server | ExternalServer,
-) -> None:
-    database = create(server)
-    try:
-        await migrations.migrate(settings_of(database), to=37)
-        await make_day(database, 2, "events_history")
-        await settle(database, 2, 3)
-        await database.execute(
-            "insert into inboxd.census (part, parent, counted_at, succeeded)"
-            " values ($1, 'events_history', now(), 3)",
-            f"events_history{day(2)}",
-        )
-        await migrations.migrate(settings_of(database))
-        noted = await database.fetchval(_LOW_ID, f"events_history{day(2)}")
-        assert noted == await database.fetchval(_LOWEST)
-    finally:
-        drop(server, database)
 
 
 def test_largest_types_and_tenants_are_kept_if_there_are_too_many() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from inboxd.api import messages
 from inboxd.api.drafts import CommandDraft
-from inboxd.commands.ended import Ended
+from inboxd.commands.ended import EndedCommand
 from inboxd.commands.settler import Settler
 from inboxd.engine.batch_folder import BatchFolder
 from inboxd.engine.fleet import Fleet
@@ -464,7 +464,7 @@ async def test_only_counted_settlements_write_children(database: Database) -> No
             outcome: Settlement | Requeue = _succeeded(row)
             if row is rows[2]:
                 outcome = _retry(row)
-            settler.hand_over(Ended(row, outcome, [(_draft(row["id"]), parent)]))
+            settler.hand_over(EndedCommand(row, outcome, [(_draft(row["id"]), parent)]))
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(settler.run)
             await settler.flush()
@@ -488,7 +488,7 @@ async def test_gathered_settlements_outlive_a_lost_connection(database: Database
                 # The write waits for this lock; then its connection is lost.
                 await session.execute("lock inboxd.commands_history in access exclusive mode")
                 for row in rows:
-                    settler.hand_over(Ended(row, _succeeded(row)))
+                    settler.hand_over(EndedCommand(row, _succeeded(row)))
                 await eventually(lambda: end_waiters(database))
                 assert settler.waiting == 2
             await settler.flush()

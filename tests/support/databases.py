@@ -22,7 +22,7 @@ import asyncpg
 import psycopg
 
 from inboxd.embedded import Server
-from inboxd.embedded.place import Place, spawn
+from inboxd.embedded.datadir import Place, spawn
 from inboxd.settings import Database as Settings
 from inboxd.store.migrations import migrate
 from tests.support.kept import KeptConnections

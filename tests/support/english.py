@@ -8,9 +8,10 @@
 
 A sentence counts if it begins a docstring or a comment with a word of BEGINNINGS ("What ...",
 "Who ..."), or if it has one of WORDS: the reader has to find out which noun or which number is
-meant. A docstring counts if it has less than five words and is not part of the public face; a
-test's name if it begins with a pronoun, and so does not say what the test is of.
-Users' texts are the other strings of the product, its pages and its sample settings.
+meant. On a page, in a template and in a comment of SQL each sentence is looked at, not the first
+alone, and PAGE_WORDS count too. A docstring counts if it has less than five words and is not part
+of the public face; a test's name if it begins with a pronoun, and so does not say what the test is
+of. Users' texts are the other strings of the product, its pages and its sample settings.
 """
 
 import argparse
@@ -32,19 +33,33 @@ WORDS = re.compile(
     r"\b(?:so many|so often|so long|is none|(?<!there )(?<!There )is no|nobody|whoever|in vain)\b",
     re.IGNORECASE,
 )
+PAGE_WORDS = re.compile(
+    r"\b(?:there (?:is|are|was|were) (?:no|none)|so that no(?:ne)?|takes? over|what you get)\b",
+    re.IGNORECASE,
+)
 NAMES = re.compile(
     r"test_(?:it|its|they|that|this|who|whom|whose|what|nor|none|nobody|those|as)(?:_|$)"
 )
-# Code of the templates, and no words.
-_JINJA_TESTS = re.compile(r"\bis (?:not )?none\b")
+# Marks of pages and templates, and no words.
+_FENCE = re.compile(r"^ *```.*?^ *```$", re.DOTALL | re.MULTILINE)
+_CODE = re.compile(r"`[^`]*`")
+_LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
+_BEGIN = re.compile(r"\s*(?:#+\s|>|[-*+]\s|\d+\.\s|\||<|$)")
+_LABEL = re.compile(r"\s*[a-z_]+( [a-z]+)?: |$")
+_SENTENCE = re.compile(r"(?<=[.!?:;])[\"')*]*\s+|\s\|\s")
+# Texts of a template: what it shows, what it gives to the translation, its comments.
+_SHOWN = re.compile(r"say\(\s*\"([^\"]*)\"|\{#(.*?)#\}|>([^<>{}]+)<", re.DOTALL)
 _FEWEST_WORDS = 5
 _PUBLIC = tuple(
     f"inboxd/{name}" for name in ("__init__.py", "api/", "client/", "settings/", "testing/")
 )
 # Their text is fixed: a migration that has run is compared with its file.
 _FIXED = re.compile(r"migrations/\d+_.*\.sql")
-_EVERYTHING = ("inboxd", "tests", "examples", "benchmarks", ".ci", "migrations", "deploy", "*.toml")
-_USERS = ("inboxd/", "deploy/", "config.example.toml")
+_EVERYTHING = (
+    *("inboxd", "tests", "examples", "benchmarks", ".ci", "migrations", "deploy"),
+    *("*.toml", "*.md", ":!CHANGELOG.md", ":!docs/contributing/adr"),
+)
+_USERS = ("inboxd/", "deploy/", "config.example.toml", "migrations/", "examples/")
 
 
 class Offence(NamedTuple):
@@ -63,9 +78,18 @@ def offences(files: Sequence[str]) -> Iterator[Offence]:
         if file.endswith(".py"):
             yield from _of_python(file, text)
         elif file.endswith(".sql"):
-            yield from _of_lines(file, text, "--", "comment")
-        elif file.startswith(_USERS) and file.endswith((".html", ".toml", ".yaml", ".service")):
-            yield from _of_lines(file, text, "#", "text")
+            yield from _of_sql(file, text)
+        elif file.endswith((".md", ".md.in")):
+            yield from _of_page(file, text)
+        elif file.endswith(".html"):
+            for shown in _SHOWN.finditer(text):
+                yield from _of_text(
+                    file,
+                    text.count("\n", 0, shown.start()) + 1,
+                    "".join(each or "" for each in shown.groups()),
+                )
+        elif file.startswith(_USERS) and file.endswith((".toml", ".yaml", ".service", ".in")):
+            yield from _of_lines(file, text)
 
 
 def tracked(*below: str) -> list[str]:
@@ -146,14 +170,44 @@ def _comments(text: str) -> Iterator[tuple[str, int]]:
         yield " ".join(block), begins
 
 
-def _of_lines(file: str, text: str, mark: str, kind: str) -> Iterator[Offence]:
-    """Lines: in SQL comments alone; in pages and settings all of them."""
+def _of_lines(file: str, text: str) -> Iterator[Offence]:
+    """Lines of settings, the comments among them."""
     for number, line in enumerate(text.splitlines(), 1):
-        said = line.partition(mark)[2].strip() if mark == "--" else line.strip()
-        said = _JINJA_TESTS.sub("", said.removeprefix(mark)).strip()
-        is_first = mark == "--" and line.startswith(mark) and number == 1
-        if WORDS.search(said) or (is_first and BEGINNINGS.match(said)):
-            yield Offence(file, number, kind, said)
+        said = line.strip().removeprefix("#").strip()
+        if WORDS.search(said) or PAGE_WORDS.search(said):
+            yield Offence(file, number, "text", said)
+
+
+def _of_page(file: str, text: str) -> Iterator[Offence]:
+    """Paragraphs, items and headings of a page in Markdown, without its blocks of code."""
+    prose = _FENCE.sub(lambda found: "\n" * found[0].count("\n"), text)
+    prose = _LINK.sub(r"\1", _CODE.sub(lambda found: "`" + "\n" * found[0].count("\n"), prose))
+    yield from _of_blocks(file, prose.splitlines(), _BEGIN)
+
+
+def _of_sql(file: str, text: str) -> Iterator[Offence]:
+    """Comments of SQL; each block of lines is one text."""
+    yield from _of_blocks(file, [line.partition("--")[2] for line in text.splitlines()], _LABEL)
+
+
+def _of_blocks(file: str, lines: Sequence[str], begins: re.Pattern[str]) -> Iterator[Offence]:
+    """Texts of several lines; a line that `begins` matches is the first of the next text."""
+    block: list[str] = []
+    first = 1
+    for number, line in enumerate([*lines, ""], 1):
+        if begins.match(line) or not line.strip():
+            yield from _of_text(file, first, "\n".join(block))
+            block, first = [], number
+        block.append(line)
+
+
+def _of_text(file: str, line: int, text: str) -> Iterator[Offence]:
+    at = 0
+    for sentence in _SENTENCE.split(text):
+        at = text.index(sentence, at)
+        said = " ".join(sentence.split()).lstrip("#>|*_-+0123456789. ")
+        if _is_odd(said) or PAGE_WORDS.search(said):
+            yield Offence(file, line + text.count("\n", 0, at), "text", said)
 
 
 def _is_odd(said: str) -> bool:
@@ -178,7 +232,9 @@ def main() -> None:
         for (file, kind), count in counts(found).items():
             sys.stdout.write(f"{file}\t{kind}\t{count}\n")
     totals = Counter(each.kind for each in found)
-    sys.stdout.write(", ".join(f"{kind}: {count}" for kind, count in sorted(totals.items())) + "\n")
+    if totals:
+        shown = ", ".join(f"{kind}: {count}" for kind, count in sorted(totals.items()))
+        sys.stdout.write(f"{shown}\n")
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from pydantic.fields import FieldInfo
 
 from inboxd.cli.app import app
 from inboxd.cli.man import ENDS
-from inboxd.daemon.merged import FAMILIES
+from inboxd.daemon.merge_metrics import FAMILIES
 from inboxd.settings import Settings
 from inboxd.settings.json_schema import json_schema
 from inboxd.store.files import migrations_folder
@@ -100,8 +100,8 @@ def _model(kind: Any) -> type[BaseModel] | None:
 
 def settings_page() -> str:
     about = (
-        "[Configuration](../configuration.md) says where values come from, and which of them a "
-        "running daemon takes over. The value in brackets is the default."
+        "[Configuration](../configuration.md) says where values come from, and which of them apply "
+        "without a restart. The value in brackets is the default."
     )
     parts = []
     for name, model, is_named in tables():

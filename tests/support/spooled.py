@@ -4,12 +4,12 @@ from datetime import timedelta
 from pathlib import Path
 
 from inboxd.daemon.hosted_spool import HostedSpool
-from inboxd.inbound.spool.boots import Stamps
+from inboxd.inbound.spool.boot_ids import Stamps
 from inboxd.inbound.spool.encoding import encode
 from inboxd.inbound.spool.files import SystemFiles
 from inboxd.inbound.spool.folder import Owned, own
-from inboxd.inbound.spool.gates import Gates
 from inboxd.inbound.spool.log import Appender, set_apart
+from inboxd.inbound.spool.markers import Gates
 from inboxd.model.receipt import Receipt
 from tests.support.receipts import receipt
 

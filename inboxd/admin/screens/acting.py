@@ -3,8 +3,9 @@
 Promises: an action needs its role, which is checked before anything is read, and the rights of the
 database role; a form counts once in this process, and in another the state that it was shown for
 has changed by then. An error is a page with a sentence and a way back; an invalid input is asked
-for again, with the input kept. An action is done completely or not at all, except an erasure, which
-reports how far it came. A secret that an action made is only in the answer to its form.
+for again, with the input kept and the state read again. An action is done completely or not at all,
+except an erasure, which reports how far it came. A secret that an action made is only in the answer
+to its form.
 Known limit: an action that runs out of time may have been done; its page says to check first.
 *See:* `actions/`, which has the actions; `writing.py`, which opens their sessions.
 """
@@ -153,7 +154,9 @@ class ScreenActing:
                 spool=self._spool,
             )
             question = await action.ask(visit)
-        page = _page(request, action, visit, question, refused)
+        refused = refused or question.parts.get("refused")
+        has_changed = again is not None and again.seen != question.seen
+        page = _page(request, action, visit, question, refused, has_changed=has_changed)
         status = HTTPStatus.OK if refused is None else HTTPStatus.BAD_REQUEST
         return self._show(request, page, visitor, status)
 
@@ -161,7 +164,7 @@ class ScreenActing:
         fields = dict(await read_form(request, action.most_body, _MOST_FIELDS))
         _check_texts(fields.values())
         once = read_uuid(fields.pop("once", ""), "a form of the screens: open the page again")
-        seen, reason = fields.pop("seen", ""), _reason(fields.pop("reason", None))
+        seen, reason = fields.pop("seen", ""), fields.pop("reason", "").strip() or None
         async with self._writing.session() as session:
             await self._refuse(session, action)
             visit = ActionVisit(
@@ -177,6 +180,7 @@ class ScreenActing:
             )
             refused = None
             try:
+                _check_reason(reason)
                 with self._once.taken(once) as release:
                     told = await action.do(visit)
                     if told is None:
@@ -192,7 +196,7 @@ class ScreenActing:
                     return self._show(request, _secret_page(told), visitor, HTTPStatus.OK)
                 to = prefix_of(request) + told.path
                 response = RedirectResponse(to, HTTPStatus.SEE_OTHER)
-                self.told.keep(request, response, visitor, told.sentence)
+                self.told.keep(request, response, visitor, told)
                 return response
         return await self._asked(request, action, visitor, visit, refused)
 
@@ -246,17 +250,14 @@ def _check_texts(values: Iterable[str]) -> None:
         )
 
 
-def _reason(text: str | None) -> str | None:
-    """The reason for the audit. Raises UsageError."""
-    if text is None or not (text := text.strip()):
-        return None
-    if len(text) > _LONGEST_REASON:
+def _check_reason(text: str | None) -> None:
+    """Raise UsageError, if the reason is longer than the audit takes."""
+    if text is not None and len(text) > _LONGEST_REASON:
         raise UsageError(f"the reason must have at most {_LONGEST_REASON} characters")
-    return text
 
 
 def _secret_page(told: ActionTold) -> ScreenPage:
-    shown = {"told": told.sentence, "secret": told.secret, "back": told.path}
+    shown = {"told": told.sentence, "look": told.look, "secret": told.secret, "back": told.path}
     return ScreenPage("secret.html", {}, shown)
 
 
@@ -266,15 +267,19 @@ def _page(
     visit: ActionVisit,
     question: Question,
     refused: str | None,
+    *,
+    has_changed: bool,
 ) -> ScreenPage:
+    """The confirmation. has_changed: the state is not the one that the sent form had."""
     shown = {
         "question": question,
         "once": visit.once,
         "reason": visit.reason or "",
-        "refused": refused,
+        "has_changed": has_changed,
         "sends_to": wanted(request),
         "back": action.back(request.query_params),
         "most_reason": _LONGEST_REASON,
         **question.parts,
+        "refused": refused,
     }
     return ScreenPage(question.template, {}, shown)

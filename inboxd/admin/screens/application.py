@@ -87,8 +87,6 @@ _HEADERS: Final = {
 
 
 class Screens:
-    """The screens of one process."""
-
     def __init__(
         self,
         settings: Settings,

@@ -70,13 +70,13 @@ def plot(
     title: str,
     curves: Sequence[Curve],
     points: Sequence[str],
-    links: Sequence[str] = (),
+    links: Sequence[str | None] = (),
     marks: Sequence[DrawnMarker] = (),
 ) -> Markup:
     """Draw curves over the same steps, on a scale from 0. It fills the width of its place.
 
-    points: the tooltip of each step. links: the address of each step's rows. marks: dashed lines
-    with tooltips, which the page lists as well.
+    points: the tooltip of each step. links: the address of each step's rows; None: it has none.
+    marks: dashed lines with tooltips, which the page lists as well.
 
     Links are for the pointer alone: keyboards and screen readers use those of the table of numbers.
     """
@@ -88,7 +88,7 @@ def plot(
         + [_point(text, at, len(points)) for at, text in enumerate(points) if not links]
     )  # fmt: skip
     told = Markup().join(
-        Markup('<a href="{}" tabindex="-1">{}</a>').format(link, _point(text, at, len(points)))
+        _linked(link, _point(text, at, len(points)))
         for at, (text, link) in enumerate(zip(points, links, strict=False))
     )
     told += Markup().join(map(_mark, marks))
@@ -199,9 +199,13 @@ def donut(title: str, slices: Sequence[Slice], url: Callable[[str], str] = _unch
 
 
 def _leading(each: Slice, drawn: Markup, url: Callable[[str], str]) -> Markup:
-    if each.href is None:
+    return _linked(None if each.href is None else url(each.href), drawn)
+
+
+def _linked(link: str | None, drawn: Markup) -> Markup:
+    if link is None:
         return drawn
-    return Markup('<a href="{}" tabindex="-1">{}</a>').format(url(each.href), drawn)
+    return Markup('<a href="{}" tabindex="-1">{}</a>').format(link, drawn)
 
 
 def _named(title: str, slices: Sequence[Slice]) -> Markup:

@@ -45,9 +45,14 @@ class Renderer:
         def url(path: str) -> str:
             return f"{prefix}{path}"
 
-        def say(text: str, **words: object) -> str:
+        def say(text: str, **words: Any) -> str:
+            """A text in the language. A word may be a sentence (`actions/contract.py`) itself."""
             told = texts.get(text, text)
-            return told.format(**words) if words else told
+            own = {
+                name: say(word.text, **word.words) if hasattr(word, "words") else word
+                for name, word in words.items()
+            }
+            return told.format(**own) if own else told
 
         return self._templates.get_template(template).render(
             values, url=url, say=say, language=language

@@ -191,7 +191,7 @@ class NatsConsumer:
         self._fail(f"{what}: grant the broker's user this permission.")
 
     def lost(self) -> None:
-        """Wake a `receive` that waits: the connection is lost."""
+        """The connection was lost: wake the waiting `receive`."""
         self._news.set()
 
     def _hold(

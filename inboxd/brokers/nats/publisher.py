@@ -5,13 +5,13 @@ its event and its subject (`Nats-Msg-Id`), so that a stream stores a repetition 
 (`duplicates`) only once, which counts as a confirmation. A page that is cancelled or fails cuts the
 connection: nothing of it is sent later. NATS gives the same answer ("no responders") for a subject
 that no stream takes, for a stream without a leader, and while it starts or stops. So JetStream is
-asked which stream takes the subject. Without such a stream the message is refused; with one, or if
-no answer comes in time, the broker is unavailable, which spends no attempt.
+asked which stream takes the subject: if none does, the message is refused; if one does, or no
+answer comes in time, the broker is unavailable, which spends no attempt.
 Known limits: the message is refused in all these cases if the user is not allowed to ask
 (`$JS.API.STREAM.NAMES`), if the user's account has no JetStream, or if the stream belongs to
 another account. If a service subscribes to a subject that no stream takes, no answer comes at all,
 and the time limit of the relay ends the wait. In an account with leaf nodes and without JetStream,
-the server leaves the answer to the servers beyond them, and mostly no answer comes: as long as the
+the server leaves the answer to the servers beyond them, and mostly no answer comes: while the
 user may ask, a subject that no stream takes counts as an outage there, since a hanging JetStream
 looks the same.
 """
@@ -210,7 +210,7 @@ class NatsPublisher:
                 )
 
     def lost(self) -> None:
-        """Wake a `publish` that waits: the connection is lost."""
+        """The connection was lost: wake the waiting `publish`."""
         self._page.ended.set()
 
 

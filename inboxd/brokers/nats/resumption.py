@@ -63,8 +63,6 @@ def identity(stream: NatsStream, durable: NatsDurable, delivery: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FollowedStream:
-    """A stream, and the source that follows it."""
-
     name: str
     source: str
     place: str

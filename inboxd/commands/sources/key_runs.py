@@ -25,8 +25,6 @@ _TOO_LATE = 1.0
 
 
 class QueueKey(NamedTuple):
-    """An ordering key of a queue."""
-
     queue: str
     key: str
 

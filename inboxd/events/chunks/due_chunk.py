@@ -29,7 +29,6 @@ class DueChunk:
 
 
 def in_memory(handler: ChunkHandler, rows: Sequence[ClaimedEvent], payloads: Payloads) -> DueChunk:
-    """The chunk of rows in memory."""
     unread = UnreadEvents()
     events = read_rows(handler.readers, rows, payloads, unread)
     types = {event.type for event in events}

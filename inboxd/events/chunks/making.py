@@ -52,7 +52,6 @@ class ChunkMaker:
         cap: int,
         rows: Sequence[ClaimedEvent] | None = None,
     ) -> DueChunk:
-        """The chunk at the head of a line."""
         if rows is None:
             found = await chunks.read_lines(
                 connection, self._sql, self._handler.topic, [(line, cap)]

@@ -17,6 +17,7 @@ import anyio.lowlevel
 from anyio.abc import TaskGroup
 
 from inboxd.api.records import ChunkHandler
+from inboxd.engine.forgiveness import LossExemptions
 from inboxd.engine.parts import Parts
 from inboxd.engine.processor import Survey, soonest
 from inboxd.events.chunks.cursors import ChunkCursors
@@ -82,7 +83,8 @@ class ChunkProcessing:
         # Buckets with a failed transaction: one chunk per transaction until the cause is found.
         self._alone: set[Bucket] = set()
         self._quarantine = Quarantine(parts, "chunk")
-        self._recovery = VisitRecovery(parts, settling, self._cursors, self._quarantine)
+        losses = LossExemptions(parts.settings.worker.crash_limit)
+        self._recovery = VisitRecovery(parts, settling, self._cursors, self._quarantine, losses)
         self._stopping = False
         self._idle = anyio.Event()
         self._idle.set()

@@ -7,9 +7,9 @@ chunk is halved until the event at fault is alone. *See:* `processing`, whose vi
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
-from inboxd.engine.losses import LossExemptions
+from inboxd.engine.forgiveness import LossExemptions
 from inboxd.engine.parts import Parts
 from inboxd.errors import DedupKeyHeld, Reject
 from inboxd.events.chunks.cursors import ChunkCursors
@@ -35,7 +35,7 @@ class VisitRecovery:
     cursors: ChunkCursors
     quarantine: Quarantine
     # Keyed by a chunk's first event. When this event runs alone, another exemption counts.
-    losses: LossExemptions = field(default_factory=LossExemptions)
+    losses: LossExemptions
 
     async def sort_out(self, visit: Visit, error: Exception, *, lost: bool) -> bool:
         """Halve or blame the chunk at fault, if it is known; does not raise.

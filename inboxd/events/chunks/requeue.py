@@ -37,8 +37,6 @@ class FailedChunk:
 
 
 class RequeueResult(Enum):
-    """The result of a requeue."""
-
     ENDED = auto()  # each of its events has an outcome of its own
     HALVES = auto()  # a half may end in time
     WAITING = auto()
@@ -47,8 +45,6 @@ class RequeueResult(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ChunkRequeue:
-    """Requeues the chunks of one handler."""
-
     parts: Parts
     settling: EventSettling
     handler: ChunkHandler

@@ -81,6 +81,6 @@ class RelayProcessing:
             await relay.finish()
 
     async def close(self) -> None:
-        """Close all connections that are unused."""
+        """Close the connections to brokers that are unused."""
         for relay in self._relays:
             await relay.close()

@@ -165,7 +165,7 @@ class RelayRunner:
             await self.close()
 
     async def close(self) -> None:
-        """Close all connections that are unused."""
+        """Close the connections to brokers that are unused."""
         while self._idle:
             await self._close(self._idle.pop())
 

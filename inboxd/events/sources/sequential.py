@@ -129,8 +129,9 @@ class SequentialSource:
         """Take buckets, and then rows of them that may run."""
         self._wanting = False
         due, waiting = await self._due(connection), await self._arrived(connection)
-        topics = [*(line.topic for line in due), *self._in_reach(waiting)]
-        allowed = await self._limits.allow(connection, topics, most)
+        topics = [*(line.topic for line in due), *(topic for topic, _ in waiting)]
+        reach = len(due) + min(self._share(), most)
+        allowed = await self._limits.allow(connection, topics, most, reach)
         most = allowed.most
         taken, arrived = await self._take_share(connection, due, waiting, allowed.topics)
         had = frozenset([*taken, *arrived])
@@ -214,17 +215,6 @@ class SequentialSource:
     def _share(self) -> int:
         """Number of buckets for a page, so that the pages of all workers have enough."""
         return max(1, BUCKETS // (self._pages * (self._parts.fleet.peers + 1)))
-
-    def _in_reach(self, waiting: Sequence[Bucket]) -> list[str]:
-        """The topics that a page may reach; slots of other topics are left to other workers.
-
-        Topics that refused a slot to the last page are asked again, but do not use up the share.
-        """
-        refused = self._limits.refused
-        likely = [topic for topic, _ in waiting if topic not in refused]
-        near = refused.union(likely[: self._share()])
-        limited = self._limits.are_limited
-        return [topic for topic, _ in waiting if topic in near or not limited(topic)]
 
     async def _take_share(
         self,

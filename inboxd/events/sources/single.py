@@ -91,7 +91,7 @@ class SingleSource:
         self, connection: Connection, lanes: list[Lane], most: int
     ) -> LaneClaim | None:
         while lanes:
-            topics = (str(lane.key[0]) for lane in lanes)
+            topics = [str(lane.key[0]) for lane in lanes]
             allowed = await self._limits.allow(connection, topics, most)
             asked = [lane for lane in lanes if lane.key[0] in allowed.topics]
             if not asked:

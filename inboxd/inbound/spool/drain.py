@@ -12,7 +12,7 @@ then. New receipts of a source that is being drained queue in the spool. The eve
 reading thread share no data while both work: data that the thread changes is passed to it, or not
 used before it ends.
 Known limit: while the last page of a source is written, its new receipts wait. *See:* `writer.py`,
-`gates.py`, `log.py`.
+`markers.py`, `log.py`.
 """
 
 from collections import deque
@@ -35,8 +35,8 @@ from inboxd.inbound.sources import broken_instead
 from inboxd.inbound.spool.encoding import Order, decode
 from inboxd.inbound.spool.files import Files
 from inboxd.inbound.spool.folder import Lock, drain_lock, folders, is_owned
-from inboxd.inbound.spool.gates import Gates
 from inboxd.inbound.spool.log import Reader, segments, set_apart
+from inboxd.inbound.spool.markers import Gates
 from inboxd.model.outcome import explain
 from inboxd.model.receipt import Receipt
 from inboxd.model.wording import plural

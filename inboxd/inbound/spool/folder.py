@@ -23,7 +23,7 @@ from inboxd.inbound.spool.log import APART, CURSOR, write_cursor
 from inboxd.inbound.spool.trust import REMEDY, distrusted
 
 OWNER = "owner"
-# The folder of marks and gates of sources (`gates.py`).
+# The folder of marks and gates of sources (`markers.py`).
 SOURCES = "sources"
 _FOLDERS = "spools"
 DRAINER = "drainer"

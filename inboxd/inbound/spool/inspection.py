@@ -2,7 +2,7 @@
 
 Promises: nothing is changed, and a spool in use continues to work; files that its drain removes at
 the same time cause no error. Known limit: each call reads whole segments. *See:* `folder.py`, which
-owns the layout; `tending.py`, which makes changes.
+owns the layout; `operate.py`, which makes changes.
 """
 
 import math
@@ -20,8 +20,8 @@ from inboxd.inbound.spool.encoding import decode
 from inboxd.inbound.spool.files import SystemFiles
 from inboxd.inbound.spool.folder import folders, is_owned
 from inboxd.inbound.spool.frames import Damage, Frame, scan
-from inboxd.inbound.spool.gates import marks
 from inboxd.inbound.spool.log import APART, read_cursor, segments
+from inboxd.inbound.spool.markers import marks
 from inboxd.model.receipt import Receipt
 
 _FILES = SystemFiles()
@@ -44,8 +44,6 @@ class FolderView(NamedTuple):
 
 
 class WaitingReceipt(NamedTuple):
-    """A receipt that waits in a folder."""
-
     folder: str
     number: int
     receipt: Receipt

@@ -50,7 +50,7 @@ def _all(path: Path, below: Collection[str]) -> Iterator[Path]:
 
 
 def _names(folder: Path) -> Sequence[Path]:
-    """The entries of a folder; empty if it is not a folder, or gone."""
+    """The entries of a folder; empty if the path is gone or not a folder."""
     try:
         return [*folder.iterdir()]
     except (FileNotFoundError, NotADirectoryError):

@@ -7,7 +7,7 @@ id is accepted once. During an outage no request waits for the database: a probe
 is back. A page that takes too long is spooled; the database counts as unreachable only if it does
 not answer the probe either.
 Known limit: outcomes are unknown before the drain: a duplicate is answered like a new event.
-*See:* `../group_commit.py`, before it; `gates.py`, `log.py`, `drain.py`, after it.
+*See:* `../group_commit.py`, before it; `markers.py`, `log.py`, `drain.py`, after it.
 """
 
 import asyncio
@@ -20,10 +20,10 @@ from anyio import to_thread
 
 from inboxd.errors import NotDurable, SpoolBroken, SpoolFull
 from inboxd.inbound.group_commit import Write
-from inboxd.inbound.spool.boots import Stamps
+from inboxd.inbound.spool.boot_ids import Stamps
 from inboxd.inbound.spool.encoding import encode
-from inboxd.inbound.spool.gates import Gates
 from inboxd.inbound.spool.log import Appender
+from inboxd.inbound.spool.markers import Gates
 from inboxd.model.outcome import explain
 from inboxd.model.receipt import Receipt
 from inboxd.store.connections import is_away, is_refusal

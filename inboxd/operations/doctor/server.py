@@ -42,7 +42,6 @@ async def server(look: Look) -> AsyncIterator[Finding]:
 
 
 def judge_version(major: int, version: str, role: str) -> Finding:
-    """Judge a version of PostgreSQL."""
     found = f"PostgreSQL {version}, as role {role!r}"
     if _OLDEST <= major <= _NEWEST:
         return Finding("server", Verdict.OK, found)

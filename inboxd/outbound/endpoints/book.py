@@ -21,10 +21,8 @@ _PATIENCE_SECONDS = 10.0
 
 
 class EndpointBook:
-    """All endpoints of one worker."""
-
     def __init__(self, on_news: Callable[[], None] = lambda: None) -> None:
-        """Empty until `take_over`. `on_news` is called if the table must be written or read."""
+        """Empty until `reload`. `on_news` is called if the table must be written or read."""
         self._by_name: dict[str, ServedEndpoint] = {}
         self._on_news = on_news
         self._next = anyio.Event()
@@ -36,11 +34,11 @@ class EndpointBook:
         return self._by_name.values()
 
     def reading(self) -> Callable[[], None]:
-        """Begin a reading; call the returned function when `take_over` has its result."""
+        """Begin a reading; call the returned function when `reload` has its result."""
         event, self._next = self._next, anyio.Event()
         return event.set
 
-    def take_over(self, rows: Mapping[str, WrittenEndpoint], now: float) -> None:
+    def reload(self, rows: Mapping[str, WrittenEndpoint], now: float) -> None:
         """Apply the rows of the table; `now`: the time of their reading."""
         self._by_name = {
             name: ServedEndpoint(row, now)

@@ -18,13 +18,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inboxd.inbound.spool import drain as module
-from inboxd.inbound.spool.boots import Stamps
+from inboxd.inbound.spool.boot_ids import Stamps
 from inboxd.inbound.spool.drain import Drain
 from inboxd.inbound.spool.encoding import encode
 from inboxd.inbound.spool.files import SystemFiles
 from inboxd.inbound.spool.folder import own
-from inboxd.inbound.spool.gates import Gates
 from inboxd.inbound.spool.log import Appender
+from inboxd.inbound.spool.markers import Gates
 from inboxd.model.receipt import Receipt, ReceivedEvent
 from inboxd.store.receipts import Stored
 from tests.support.verdicts import safety

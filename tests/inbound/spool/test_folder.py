@@ -12,9 +12,9 @@ import pytest
 
 from inboxd.errors import SettingsError
 from inboxd.inbound.spool import trust
+from inboxd.inbound.spool.checks import judge_spool
 from inboxd.inbound.spool.files import SystemFiles
 from inboxd.inbound.spool.folder import Owned, doubt, own
-from inboxd.inbound.spool.judgement import judge_spool
 from inboxd.inbound.spool.log import write_cursor
 from inboxd.operations.doctor.finding import Verdict
 from inboxd.settings import Settings

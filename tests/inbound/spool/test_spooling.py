@@ -15,8 +15,8 @@ from inboxd.errors import DatabaseError, SpoolOwned
 from inboxd.inbound.spool.drain import Drain
 from inboxd.inbound.spool.files import SystemFiles
 from inboxd.inbound.spool.folder import own
-from inboxd.inbound.spool.gates import Gates
 from inboxd.inbound.spool.log import APART, Appender
+from inboxd.inbound.spool.markers import Gates
 from inboxd.inbound.spool.writer import SpoolingWriter
 from inboxd.model.receipt import Receipt, ReceivedEvent
 from inboxd.store.receipts import Stored

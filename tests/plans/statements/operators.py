@@ -259,11 +259,11 @@ OPERATOR: dict[str, tuple[Case, tuple[str, ...]]] = {
         ("events_failed",),
     ),
     "failures_commands": (
-        operator(lambda s, k: operations.failures(s, "commands", None, 100)),
+        operator(lambda s, k: operations.failures(s, "commands", None, 100, 50, 200)),
         ("commands_failures", "commands_pkey"),
     ),
     "failures_events": (
-        operator(lambda s, k: operations.failures(s, "events", None, 100)),
+        operator(lambda s, k: operations.failures(s, "events", None, 100, 50, 200)),
         ("events_failures", "events_pkey"),
     ),
     "groups_from": (
@@ -433,7 +433,7 @@ OPERATOR |= {
     "cancel_batch": (run("cancel_batch", _flow), ("batches_pkey",)),
     "cancel_events": (run("cancel_events", lambda k: k.of("events big")), ("events_pkey",)),
     "flush_chunks": (run("flush_chunks", "chunked", None, 10), ("events_head",)),
-    "list_batches": (run("list_batches", *_ANY, *_ANY[:3], 10), ("batches_pkey",)),
+    "list_batches": (run("list_batches", *_ANY, *_ANY[:3], 100, 10), ("batches_pkey",)),
     "list_chunks": (run("list_chunks", "chunked", 10, timedelta(1)), ("events_lines",)),
     "doctor_intakes": (run("doctor_intakes"), ()),
     "doctor_taken_keys": (

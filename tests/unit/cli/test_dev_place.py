@@ -51,6 +51,49 @@ def test_commands_find_dev_unless_settings_name_another_database() -> None:
         assert _dsn("config.toml", **{f"{VARIABLE}_FILE": "dsn"}) is None
 
 
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(
+    "variable",
+    [
+        {"INBOXD_DATABASE": json.dumps({"dsn": OTHERS})},
+        {"inboxd_database": json.dumps({"dsn": OTHERS})},
+        {"INBOXD_DATABASE": "{"},
+        {VARIABLE.lower(): OTHERS},
+    ],
+    ids=["json", "lower case json", "invalid json", "lower case"],
+)
+@pytest.mark.parametrize("config", [None, "config.toml", "silent.toml"])
+def test_database_of_the_environment_counts_before_dev(
+    config: str | None, variable: dict[str, str]
+) -> None:
+    with _announced():
+        assert surroundings(Path(config) if config else None, variable) == variable
+        assert _dsn(config, INBOXD_DATABASE='{"schema": "other"}') == MINE, "names no database"
+
+
+@pytest.mark.usefixtures("folder")
+def test_database_of_a_secret_file_counts_before_dev(tmp_path: Path) -> None:
+    (tmp_path / "database_dsn").write_text(OTHERS)
+    with _announced():
+        assert _dsn(None, CREDENTIALS_DIRECTORY=str(tmp_path)) is None
+
+
+def test_settings_of_another_folder_do_not_find_the_dev_of_the_current_folder(
+    folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    other = tmp_path_factory.mktemp("other") / "silent.toml"
+    other.write_text((folder / "silent.toml").read_text())
+    (folder / "conf").mkdir()
+    below = folder / "conf/silent.toml"
+    below.write_text(other.read_text())
+    with announced(MINE, None):
+        assert _dsn(str(other)) is None
+        assert _dsn("conf/silent.toml") == _dsn(str(below)) == MINE
+    require(load(other, {}), other)
+    with announced(MINE, other):
+        assert _dsn(str(other)) == MINE, "dev was started with this file"
+
+
 def test_commands_find_dev_beside_their_settings_file(
     folder: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:

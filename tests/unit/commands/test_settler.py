@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from inboxd.commands import settler as module
-from inboxd.commands.ended import Ended
+from inboxd.commands.ended import EndedCommand
 from inboxd.commands.settler import Settler
 from inboxd.errors import DedupKeyHeld
 from inboxd.model.outcome import Dead, explain
@@ -39,7 +39,7 @@ async def test_an_outcome_that_was_refused_counts_once_its_dead_letter_is_writte
     errors: list[Exception | None] = [ValueError("refused"), ConnectionError("away"), None]
     seen: list[tuple[type, int]] = []
 
-    async def write(part: list[Ended]) -> None:
+    async def write(part: list[EndedCommand]) -> None:
         seen.append((type(part[0].outcome), settler.through))
         if (error := errors.pop(0)) is not None:
             raise error
@@ -47,7 +47,7 @@ async def test_an_outcome_that_was_refused_counts_once_its_dead_letter_is_writte
     monkeypatch.setattr(module, "_PAUSE", 0.001)
     monkeypatch.setattr(settler, "_write", write)
     row: Any = {"id": 1, "type": "t", "attempts": 0}
-    settler.hand_over(Ended(row, Settlement(1, 1, "succeeded", 0.0, None)))
+    settler.hand_over(EndedCommand(row, Settlement(1, 1, "succeeded", 0.0, None)))
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(settler.run)
         with bounded():
@@ -70,7 +70,7 @@ async def test_only_outcomes_that_emit_wait_for_a_held_dedup_key(
     waited: list[set[int]] = []
     written: list[tuple[type, int]] = []
 
-    async def write(part: list[Ended]) -> None:
+    async def write(part: list[EndedCommand]) -> None:
         if any(ended.emitted for ended in part):
             waited.append({ended.outcome.id for ended in part})
             if any(ended.outcome.id == 2 and ended.emitted for ended in part):
@@ -82,7 +82,7 @@ async def test_only_outcomes_that_emit_wait_for_a_held_dedup_key(
     for id_ in (1, 2, 3, 4):
         row: Any = {"id": id_, "type": "t", "attempts": 0}
         ended = Settlement(id_, 1, "succeeded", 0.0, None)
-        settler.hand_over(Ended(row, ended, emitted=[an_event] if id_ in emitters else []))
+        settler.hand_over(EndedCommand(row, ended, emitted=[an_event] if id_ in emitters else []))
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(settler.run)
         with bounded():

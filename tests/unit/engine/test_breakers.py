@@ -54,7 +54,7 @@ def test_a_declared_breaker_is_never_forgotten(breakers: Breakers) -> None:
     for name in ("http.bank", "a", "b", "c", "d", "e"):
         _call(breakers, name)
     assert "http.bank" in breakers.by_name
-    breakers.take_over({"c": BreakerRules()})
+    breakers.reload({"c": BreakerRules()})
     for name in ("f", "g", "h", "i"):
         _call(breakers, name)
     assert set(breakers.by_name) == {"http.bank", "c", "g", "h", "i"}

@@ -7,7 +7,7 @@ from unittest.mock import AsyncMock, MagicMock
 import asyncpg
 import pytest
 
-from inboxd.engine.losses import LossExemptions
+from inboxd.engine.forgiveness import LossExemptions
 from inboxd.errors import DedupKeyHeld
 from inboxd.events.chunks.recovery import VisitRecovery
 from inboxd.events.page import EventPage, PageFailure
@@ -88,8 +88,8 @@ async def test_a_page_that_could_not_be_counted_has_committed() -> None:
 
 
 async def test_a_lost_connection_of_a_chunk_does_not_count_for_its_first_event() -> None:
-    settling, quarantine = MagicMock(losses=LossExemptions()), AsyncMock()
-    recovery = VisitRecovery(MagicMock(), settling, MagicMock(), quarantine)
+    settling, quarantine = MagicMock(losses=LossExemptions(3)), AsyncMock()
+    recovery = VisitRecovery(*(MagicMock(), settling, MagicMock(), quarantine, LossExemptions(3)))
     visit: Any = MagicMock(ran=[("k", MagicMock(first={"id": 7}))])
     for _ in range(2):
         assert not await recovery.sort_out(visit, ConnectionError("gone"), lost=True)

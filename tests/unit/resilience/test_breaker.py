@@ -169,12 +169,12 @@ def test_invalid_rules_are_refused(options: dict[str, Any]) -> None:
 def test_changed_rules_count_on_from_what_was_seen() -> None:
     one = breaker(consecutive_failures=None, minimum_calls=4, failure_ratio=0.5)
     assert not any(call(one, 10.0, failed=True) for _ in range(3))
-    one.take_over(BreakerRules(minimum_calls=4, consecutive_failures=None, first_break="8s"))
+    one.reload(BreakerRules(minimum_calls=4, consecutive_failures=None, first_break="8s"))
     assert call(one, 10.0, failed=True)
-    one.take_over(BreakerRules(first_break="1s", probes=3))
+    one.reload(BreakerRules(first_break="1s", probes=3))
     assert one.rest(10.0) >= 8.0, "a current break keeps its length"
     one.written(1)
     one.took_probe(2, 30.0, 9.0)
     assert [one.begin() is not None for _ in range(3)] == [True] * 3
-    one.take_over(BreakerRules(probes=1))
+    one.reload(BreakerRules(probes=1))
     assert (one.room, one.passes) == (0, False)

@@ -283,7 +283,7 @@ class OneBreaker(RuleBasedStateMachine):
             self.should.calls, self.should.latest = [], 0
         self.should.rules = rules
         before = self.seen()
-        self.one.take_over(rules)
+        self.one.reload(rules)
         assert self.seen() == before
 
     # ------------------------------------------------------------------------------- invariants

@@ -4,7 +4,7 @@ CREATE SCHEMA betting;
 -- The odds of a bet are those of its selections, multiplied; exactly, since they become money.
 CREATE AGGREGATE betting.product(numeric) (SFUNC = numeric_mul, STYPE = numeric, INITCOND = '1');
 
--- What a result said; the first final one of a match counts.
+-- Results; the first final one of a match counts.
 CREATE TABLE betting.results (
     match_id          text PRIMARY KEY,
     home_score        integer NOT NULL,
@@ -14,7 +14,7 @@ CREATE TABLE betting.results (
     updated_at        timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 
--- What came for a match that was final already: for people to look at.
+-- Results that came for a match that was final already: for people to look at.
 CREATE TABLE betting.corrections (
     match_id          text NOT NULL,
     home_score        integer NOT NULL,
@@ -42,7 +42,7 @@ CREATE TABLE betting.selections (
     status   text NOT NULL DEFAULT 'pending' CHECK (status IN ('pending', 'won', 'lost', 'void')),
     PRIMARY KEY (bet_id, match_id)
 );
--- What a result still has to settle.
+-- Selections that a result still has to settle.
 CREATE INDEX selections_pending ON betting.selections (match_id, bet_id) WHERE status = 'pending';
 
 -- Where payments end in this example; a platform calls its service instead.

@@ -33,7 +33,7 @@ CREATE TABLE shop.reviews (
     held     integer             -- null: still under way
 );
 
--- What customers read.
+-- Messages to customers.
 CREATE TABLE shop.notices (
     id       bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     order_id bigint NOT NULL REFERENCES shop.orders,

@@ -27,7 +27,7 @@ CREATE TABLE school.disciplines (
     UNIQUE (institution_id, name)
 );
 
--- What a course teaches, and in which term.
+-- The disciplines that a course teaches, and in which term.
 CREATE TABLE school.curricula (
     course_id     bigint NOT NULL REFERENCES school.courses,
     discipline_id bigint NOT NULL REFERENCES school.disciplines,
@@ -69,7 +69,7 @@ CREATE TABLE school.enrolments (
     PRIMARY KEY (class_id, student_id)
 );
 
--- Who was there, of those who should have been.
+-- Students who were present, of those who should have been.
 CREATE TABLE school.attendances (
     lesson_id  bigint NOT NULL REFERENCES school.lessons,
     student_id bigint NOT NULL REFERENCES school.students,
@@ -85,13 +85,13 @@ CREATE TABLE school.activities (
     reached_at   timestamptz  -- everybody in the class; null: not yet
 );
 
--- What students see when they log in.
+-- Messages that students see when they log in.
 CREATE TABLE school.notifications (
     activity_id bigint NOT NULL REFERENCES school.activities,
     student_id  bigint NOT NULL REFERENCES school.students
 );
 
--- What was sent, and what teachers and the office were told. No unique keys: a second row would be a
+-- Sent mails, and messages to teachers and to the office. No unique keys: a second row would be a
 -- handler's effect that committed twice, and the demo counts them instead of hiding them.
 CREATE TABLE school.deliveries (
     activity_id  bigint NOT NULL REFERENCES school.activities,
@@ -105,7 +105,7 @@ CREATE TABLE school.messages (
     written_at  timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 
--- What students answered, and what it was worth. No unique key either.
+-- Answers of students, and their marks. No unique key either.
 CREATE TABLE school.grades (
     activity_id bigint NOT NULL REFERENCES school.activities,
     student_id  bigint NOT NULL REFERENCES school.students,

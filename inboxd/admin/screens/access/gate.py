@@ -60,10 +60,10 @@ class Gate(Doorkeeper):
         """The users of reloaded settings, which have checked the hashes."""
         return Users(settings.users)
 
-    def take_over(self, settings: Admin, tokens: Tokens, users: Users) -> None:
+    def reload(self, settings: Admin, tokens: Tokens, users: Users) -> None:
         """Use these from the next request on."""
         self._tokens = tokens
-        self._sign_in.take_over(users)
+        self._sign_in.reload(users)
         self._have_sign_ins = self._have_sign_ins or bool(settings.users)
         if settings.open_role is None:
             self._open_role = None

@@ -46,7 +46,7 @@ class SignIn:
         self._oidc = oidc
         self._passwords = Passwords()
 
-    def take_over(self, users: Users) -> None:
+    def reload(self, users: Users) -> None:
         """Accept these users alone, from the next request on."""
         self._users = users
 

@@ -1,7 +1,8 @@
 """Cancels and closes batches, and resumes workflows from their dead letters.
 
 Promises that a conflict is reported before the confirmation, as on the command line; that workers
-end the members that this request has no time for; and that workers resume a workflow, as a bulk
+end the members that this request has no time for; that a batch with more than `TYPED_FROM` commands
+to cancel is confirmed by typing their number; and that workers resume a workflow, as a bulk
 action, with any number of dead letters.
 *See:* `operations/batches.py`; `actions/bulk.py`, which orders.
 """
@@ -14,7 +15,13 @@ from uuid import UUID
 from starlette.datastructures import QueryParams
 
 from inboxd import operations
-from inboxd.admin.screens.actions.bulk import ask_for_all, order_all
+from inboxd.admin.screens.actions.bulk import (
+    TYPED_FROM,
+    ask_for_all,
+    check_number,
+    order_all,
+    typed_number,
+)
 from inboxd.admin.screens.actions.contract import (
     ActionTold,
     ActionVisit,
@@ -50,22 +57,32 @@ def _group(row: Mapping[str, Any]) -> str:
 async def _ask_cancel(visit: ActionVisit) -> Question:
     row = await operations.batch_details(visit.session, _id(visit))
     operations.check_cancel(row)
-    waiting = len(row["waiting"])
+    waiting, unsettled = len(row["waiting"]), row["unsettled"]
     return Question(
         title=_title(row),
         button=tell("Cancel"),
         does=[
             tell("Commands that have not started end at once and never run."),
             tell("Running commands are asked to stop; dead letters stay as they are."),
-            tell("Commands that have not ended: {n}.", n=f"{row['unsettled']:,}"),
+            tell("Commands that have not ended: {n}.", n=f"{unsettled:,}"),
         ],
         follows=list(released("cancel", OthersTouched(waiting, waiting >= SHOWN))),
+        fields=list(typed_number(visit.typed, unsettled, whole=True)),
+        seen=str(unsettled) if unsettled > TYPED_FROM else "",
         command=f"inboxd {_group(row)} cancel {row['id']}",
         final=True,
     )
 
 
 async def _do_cancel(visit: ActionVisit) -> ActionTold:
+    row = await operations.batch_details(visit.session, _id(visit))
+    if row["unsettled"] > TYPED_FROM:
+        # The number that the form showed: it falls while commands end. A number that has grown is
+        # asked for again.
+        shown = visit.seen_number if visit.seen else 0
+        if not TYPED_FROM < row["unsettled"] <= shown:
+            shown = row["unsettled"]
+        check_number(visit.typed, shown, whole=True)
     done = await operations.cancel_batch(visit.session, _id(visit), within=_SECONDS, **visit.by)
     return _told(done, tell("Cancelled: {name}. Commands that had not ended: {n}.", **_words(done)))
 

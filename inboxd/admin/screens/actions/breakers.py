@@ -78,7 +78,8 @@ async def _do_force(visit: ActionVisit) -> ActionTold:
     row = await operations.force_breaker(
         visit.session, name, mode, seen=visit.seen or "", **visit.by
     )
-    told = tell("The breaker {name} is {state}.", name=name, state=breaker_word(row))
+    state = Sentence(breaker_word(row))
+    told = tell("The breaker {name} is {state}.", name=name, state=state)
     return ActionTold("/breakers", told)
 
 

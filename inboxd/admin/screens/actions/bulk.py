@@ -166,14 +166,30 @@ def _fields(
     yield AskedField(
         name="delay", title=tell("Starts in"), hint="5s, 10m", value=typed.get("delay", "5s")
     )
-    if word := _confirming(found.count, whole=found.whole):
+    yield from typed_number(typed, found.count, whole=found.whole)
+
+
+def typed_number(typed: Mapping[str, str], count: int, *, whole: bool) -> Iterator[AskedField]:
+    """The field in which many rows are confirmed by their number; none for few rows."""
+    if word := _confirming(count, whole=whole):
         yield AskedField(
             name="rows",
             title=tell("Type the number of rows: {n}", n=word)
-            if found.whole
+            if whole
             else tell("Not all rows could be counted. To confirm, type: {word}", word=word),
             value=typed.get("rows", ""),
             required=True,
+        )
+
+
+def check_number(typed: Mapping[str, str], count: int, *, whole: bool) -> None:
+    """Raise UsageError, unless few rows are changed, or the shown number of rows is typed."""
+    word = _confirming(count, whole=whole)
+    if word and typed.get("rows", "").strip() != word:
+        raise UsageError(
+            f"this changes {word} rows: type that number to confirm it"
+            if word.isdecimal()
+            else f"this changes more rows than could be counted: type {word!r} to confirm it"
         )
 
 
@@ -189,13 +205,7 @@ async def order_all(
     if seen is None:
         raise UsageError(NO_FORM)
     shown = ShownRows(int(seen["count"]), int(seen["last"]), visit.once)
-    word = _confirming(shown.count, whole=not seen["more"])
-    if word and visit.typed.get("rows", "").strip() != word:
-        raise UsageError(
-            f"this changes {word} rows: type that number to confirm it"
-            if word.isdecimal()
-            else f"this changes more rows than could be counted: type {word!r} to confirm it"
-        )
+    check_number(visit.typed, shown.count, whole=not seen["more"])
     terms = _terms(verb, visit.typed)
     ordered = await operations.order(
         visit.session, table, verb, wanted, terms, shown=shown, **visit.by

@@ -25,9 +25,13 @@ _DIGITS: Final = 18
 NO_FORM: Final = "this is not a form of the screens: open the page again"
 
 
+# The icon and the colour of a result.
+Look = Literal["good", "warning", "error"]
+
+
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A text of the catalogues, and the words for its placeholders."""
+    """A text of the catalogues, and the words for its placeholders, which may be sentences."""
 
     text: str
     words: Mapping[str, object] = field(default_factory=dict)
@@ -138,11 +142,13 @@ class ActionVisit:
 class ActionTold:
     """The result of an action. path: the page that is opened next.
 
-    secret: made by the action; only the answer to the form shows it.
+    look: how the sentence is shown; "warning": the action is done in part, or with a doubt;
+    "error": it failed. secret: made by the action; only the answer to the form shows it.
     """
 
     path: str
     sentence: Sentence
+    look: Look = "good"
     secret: str | None = field(default=None, repr=False)
 
 

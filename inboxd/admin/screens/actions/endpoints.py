@@ -20,6 +20,7 @@ from inboxd.admin.screens.actions.contract import (
     ActionTold,
     ActionVisit,
     AskedField,
+    Look,
     Question,
     ScreenAction,
     Sentence,
@@ -67,8 +68,10 @@ def _unchanged(visit: ActionVisit) -> dict[str, Any]:
     return {"seen": seen, **visit.by}
 
 
-def _to_endpoint(name: str, told: Sentence, secret: str | None = None) -> ActionTold:
-    return ActionTold(path_of("endpoints", name), told, secret)
+def _to_endpoint(
+    name: str, told: Sentence, secret: str | None = None, look: Look = "good"
+) -> ActionTold:
+    return ActionTold(path_of("endpoints", name), told, look, secret)
 
 
 async def _ask_switch(to: Switch, visit: ActionVisit) -> Question:
@@ -179,7 +182,7 @@ async def _do_add(visit: ActionVisit) -> ActionTold:
         if doubt
         else tell("The endpoint {name} is added.", name=new.name)
     )
-    return _to_endpoint(new.name, told, new.secret)
+    return _to_endpoint(new.name, told, new.secret, "warning" if doubt else "good")
 
 
 async def _ask_change(visit: ActionVisit) -> Question:

@@ -11,6 +11,7 @@ from typing import Final
 import anyio
 from starlette.datastructures import QueryParams
 
+from inboxd.admin.answers import detail_of
 from inboxd.admin.screens.actions.contract import (
     ActionTold,
     ActionVisit,
@@ -40,14 +41,20 @@ def _subject(visit: ActionVisit) -> Subject | None:
 
 
 async def _ask(visit: ActionVisit) -> Question:
-    subject = _subject(visit)
-    return _whom() if subject is None else await _whether(visit, subject)
+    try:
+        subject = _subject(visit)
+    except UsageError as error:
+        return _whom(visit, detail_of(error))
+    return _whom(visit) if subject is None else await _whether(visit, subject)
 
 
-def _whom() -> Question:
-    """Ask for the tenant or the entity."""
+def _whom(visit: ActionVisit, refused: str | None = None) -> Question:
+    """Ask for the tenant or the entity. refused: why the given one was refused."""
     titles = (tell("Tenant"), tell("Entity type"), tell("Entity id"))
-    whom = [AskedField(name=name, title=title) for name, title in zip(_WHOM, titles, strict=True)]
+    whom = [
+        AskedField(name=name, title=title, value=visit.about.get(name, ""))
+        for name, title in zip(_WHOM, titles, strict=True)
+    ]
     return Question(
         title=tell("Erase"),
         button=tell("Count the rows"),
@@ -65,7 +72,7 @@ def _whom() -> Question:
         ],
         fields=whom,
         command="inboxd erase --dry-run",
-        parts={"looks": True},
+        parts={"looks": True, "refused": refused},
     )
 
 
@@ -106,6 +113,7 @@ async def _whether(visit: ActionVisit, subject: Subject) -> Question:
                 name="unsettled",
                 title=tell("Also cancel waiting rows, and ask running ones to stop"),
                 kind="check",
+                value=visit.typed.get("unsettled", ""),
             ),
         ],
         command=_command(visit),
@@ -133,13 +141,13 @@ async def _do(visit: ActionVisit) -> ActionTold:
             "here or on a terminal, for the rest.",
             n=reached,
         )
-        return ActionTold(f"/act/erase?{visit.about}", told)
+        return ActionTold(f"/act/erase?{visit.about}", told, "warning")
     told = tell(
         "Erased: {n} rows. Not erased, because they run or came meanwhile: {left}.",
         n=about.total,
         left=left,
     )
-    return ActionTold("/audit", told)
+    return ActionTold("/audit", told, "warning" if left else "good")
 
 
 def _deadline() -> float:

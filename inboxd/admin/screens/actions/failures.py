@@ -36,12 +36,16 @@ async def _group(visit: ActionVisit, *, archived: bool) -> list[Group]:
 async def _ask_archive(visit: ActionVisit) -> Question:
     found = await _group(visit, archived=False)
     name, count = found[0].fingerprint or "", sum(each.count for each in found)
+    more = "+" if any(each.at_least for each in found) else ""
     return Question(
         title=tell("Failure group {name}", name=name),
         button=tell("Archive"),
         does=[
             tell("The list of failures leaves it out until it grows."),
-            tell("Its {n} rows stay dead letters: nothing runs, nothing is lost.", n=count),
+            tell(
+                "Its {n} rows stay dead letters: nothing runs, nothing is lost.",
+                n=f"{count:,}{more}",
+            ),
         ],
         follows=[tell("It is listed again as soon as one more row fails in the same way.")],
         seen=seen_as(found),

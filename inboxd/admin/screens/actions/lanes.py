@@ -77,8 +77,22 @@ _NAMED: Final[Mapping[Kind, Sentence]] = {
 }
 
 
+_WITHIN: Final[Mapping[Kind, Sentence]] = {
+    "type": tell("type {name}"),
+    "topic": tell("topic {name}"),
+    "queue": tell("queue {name}"),
+    "schedule": tell("schedule {name}"),
+    "source": tell("source {name}"),
+}
+
+
 def _named(kind: Kind, name: str) -> Sentence:
     return Sentence(_NAMED[kind].text, {"name": name})
+
+
+def _within(kind: Kind, name: str) -> Sentence:
+    """The same as `_named`, within another sentence."""
+    return Sentence(_WITHIN[kind].text, {"name": name})
 
 
 async def _ask_pause(visit: ActionVisit) -> Question:
@@ -117,7 +131,7 @@ async def _do_pause(visit: ActionVisit) -> ActionTold:
         raise UsageError(f"{mode[:40]!r} is not a valid mode: use {', '.join(get_args(Mode))}")
     refuse = mode == "refuse"
     waiting = await operations.pause(visit.session, kind, name, refuse=refuse, **visit.by)
-    told = tell("Paused: {name}. Waiting rows: {n}.", name=f"{kind} {name}", n=waiting)
+    told = tell("Paused: {name}. Waiting rows: {n}.", name=_within(kind, name), n=waiting)
     return ActionTold(_page(visit.about), told)
 
 
@@ -144,7 +158,7 @@ async def _ask_resume(visit: ActionVisit) -> Question:
 async def _do_resume(visit: ActionVisit) -> ActionTold:
     kind, name = _lane(visit)
     waiting = await operations.resume(visit.session, kind, name, seen=visit.seen_at, **visit.by)
-    told = tell("Resumed: {name}. Waiting rows: {n}.", name=f"{kind} {name}", n=waiting)
+    told = tell("Resumed: {name}. Waiting rows: {n}.", name=_within(kind, name), n=waiting)
     return ActionTold(_page(visit.about), told)
 
 

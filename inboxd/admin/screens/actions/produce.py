@@ -109,6 +109,7 @@ async def _do(kind: Written, visit: ActionVisit) -> ActionTold:
         return ActionTold(
             path,
             tell("Written as a dead letter: its dedup key belongs to an event of other content."),
+            "error",
         )
     told = (
         tell("Emitted: event {id}.", id=written.id)

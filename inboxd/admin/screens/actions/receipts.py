@@ -24,6 +24,7 @@ from inboxd.admin.screens.actions.contract import (
     ActionTold,
     ActionVisit,
     AskedField,
+    Look,
     Question,
     ScreenAction,
     Sentence,
@@ -42,6 +43,8 @@ from inboxd.signatures.sources import verifier_for
 # To wait for the receiver's answer, and then to make the page.
 _SECONDS: Final = 10.0
 _PAGE_SECONDS: Final = 3.0
+# The hundreds of a status that says the request was taken.
+_SUCCESS: Final = 2
 # At most this number of a receipt's events has its types looked up.
 _MOST_EVENTS: Final = 100
 
@@ -138,7 +141,8 @@ async def _do(visit: ActionVisit) -> ActionTold:
     _check(url, webhooks)
     made, seen = await _request(visit), visit.seen_number
     await operations.sent_again(visit.session, made.target, url, seen=seen, **visit.by)
-    return ActionTold(_back(visit.about), await _sent(made, url, webhooks))
+    told, look = await _sent(made, url, webhooks)
+    return ActionTold(_back(visit.about), told, look)
 
 
 def _require_client() -> None:
@@ -163,8 +167,8 @@ def _check(url: str, webhooks: OutboundWebhooks) -> None:
         raise UsageError("outbound.webhooks.require_https allows only addresses with https://")
 
 
-async def _sent(made: RequestAgain, url: str, webhooks: OutboundWebhooks) -> Sentence:
-    """Send the request; returns the result."""
+async def _sent(made: RequestAgain, url: str, webhooks: OutboundWebhooks) -> tuple[Sentence, Look]:
+    """Send the request; returns the result, and how it is shown."""
     from inboxd.outbound.client import TargetClient, TargetRequest  # noqa: PLC0415 - as above
 
     left = anyio.current_effective_deadline() - anyio.current_time() - _PAGE_SECONDS
@@ -180,12 +184,14 @@ async def _sent(made: RequestAgain, url: str, webhooks: OutboundWebhooks) -> Sen
         async with TargetClient() as client:
             answer = await client.ask(request)
     except TargetRefused as error:
-        return tell("Nothing was sent: {why}", why=error)
+        return tell("Nothing was sent: {why}", why=error), "error"
     except TargetUnreachable as error:
-        return tell("There is no answer, and it may have been received: {why}", why=error)
-    return tell(
+        told = tell("No answer came, and it may have been received: {why}", why=error)
+        return told, "error"
+    told = tell(
         "Sent again: {host} answered {status}.", host=urlsplit(url).hostname, status=answer.status
     )
+    return told, "good" if answer.status // 100 == _SUCCESS else "error"
 
 
 def _command(made: RequestAgain) -> str:

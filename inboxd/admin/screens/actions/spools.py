@@ -4,7 +4,7 @@ Promises that an action only touches the host that the page showed; that discard
 and a typed word, since the senders got an answer 2xx and will not send again.
 Known limit: a process that does not receive has no spool; its screens name the command and the
 host.
-*See:* `inboxd/inbound/spool/tending.py`, which acts, also for the command line.
+*See:* `inboxd/inbound/spool/operate.py`, which acts, also for the command line.
 """
 
 import re
@@ -98,7 +98,7 @@ async def _do_drain(visit: ActionVisit) -> ActionTold:
             m=apart,
         )
     )
-    return ActionTold("/spools", told)
+    return ActionTold("/spools", told, "good" if ended and not apart else "warning")
 
 
 def _waits(listed: Mapping[str, Any]) -> bool:

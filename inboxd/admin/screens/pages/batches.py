@@ -15,7 +15,7 @@ from inboxd import operations
 from inboxd.admin.screens import addresses
 from inboxd.admin.screens.charts import Curve, Slice, top_of
 from inboxd.admin.screens.formatting import NOTHING, in_utc, moment
-from inboxd.admin.screens.pages.chart_rows import ChartRows
+from inboxd.admin.screens.pages.chart_rows import ChartRows, followed
 from inboxd.admin.screens.pages.markers import markers_of
 from inboxd.admin.screens.pages.matches import matching_batches
 from inboxd.admin.screens.pages.origins import origin_shown
@@ -72,7 +72,8 @@ async def _list(kind: Kind, visit: PageVisit) -> ScreenPage:
         below=row_number(query, "below"),
         limit=limit,
     )
-    rows, next_ = await operations.batch_rows(visit.session, wanted)
+    found = await operations.batch_rows(visit.session, wanted)
+    rows = found.rows
     totals = await visit.shared.get(
         visit.session,
         ("batches", kind, wanted.type, wanted.tenant),
@@ -82,11 +83,13 @@ async def _list(kind: Kind, visit: PageVisit) -> ScreenPage:
     names = await visit.tenants.names(visit.session, (row["tenant"] for row in rows))
     filters = (*_FILTERS, "status", "open")
     is_first = wanted.above is None and wanted.below is None
-    whole = len(rows) if is_first and next_ is None else None
+    whole = len(rows) if is_first and found.next is None else None
     shown = {
         "kind": kind,
         "what": what,
         "rows": rows,
+        "found": found,
+        "full": len(rows) == limit,
         "limit": limit,
         "statuses": _STATUSES,
         "chosen": wanted.statuses,
@@ -99,8 +102,7 @@ async def _list(kind: Kind, visit: PageVisit) -> ScreenPage:
         **await _figures(kind, visit, wanted),
     }
     told = {status: number.document() for status, number in (totals or {}).items()}
-    document = {what: rows, "totals": told or None, "next": next_}
-    return ScreenPage("batches.html", document, shown)
+    return ScreenPage("batches.html", {**found.document(what), "totals": told or None}, shown)
 
 
 def _list_of(kind: Kind) -> str:
@@ -159,9 +161,8 @@ async def _figures(kind: Kind, visit: PageVisit, wanted: BatchFilter) -> dict[st
         ),
         Curve("Failed", "bad", [step.failed for step in steps], rows={"status": "failed"}),
     ]
-    address = partial(addresses.with_query, f"/{what}", visit.query.multi_items())
-    of_the_span: dict[str, object] = dict.fromkeys(("status", "until", "below", "span"))
-    of_the_span |= {
+    address = partial(addresses.with_query, f"/{what}", followed(visit.query))
+    of_the_span = {
         "since": moment(moments[0]),
         "above": min((ends[0] for ends in ids if ends), default=1) - 1,
     }

@@ -1,9 +1,10 @@
 """Links from a chart to its rows: for each step, and for each number of its table.
 
 Promises that an address has the time of the step and the filter for the counted rows, so that its
-list shows just these. Known limits: a row counts for the minute in which a worker saw it end, so a
-row at the edge of a minute may be listed in the next; failed attempts are one list, whether they
-were the last or not, with at most the newest 50 attempts of a row; a row is listed once.
+list shows just these; and that a step without rows has no address. Known limits: a row counts for
+the minute in which a worker saw it end, so a row at the edge of a minute may be listed in the next;
+failed attempts are one list, whether they were the last or not, with at most the newest 50 attempts
+of a row; a row is listed once; rows that history no longer keeps are counted, but not listed.
 *See:* `charts.py`, which draws; `store/finding.py`, which has the filters by time.
 """
 
@@ -11,6 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
+
+from starlette.datastructures import QueryParams
 
 from inboxd.admin.screens.charts import Curve
 from inboxd.admin.screens.formatting import moment, number
@@ -25,6 +28,19 @@ DONE: Final[Mapping[str, str | None]] = {"by": "ended", "status": "succeeded"}
 FAILED: Final[Mapping[str, str | None]] = {"by": "failed"}
 WAITING: Final[Mapping[str, str | None]] = {"by": "waiting"}
 DEAD: Final[Mapping[str, str | None]] = {"by": "ended", "status": "failed", "since": None}
+# The filters of curves whose rows are in the list of a step.
+_IN_STEPS: Final[Mapping[When | None, Sequence[str | None]]] = {
+    "done": ("ended", "failed"),
+    "waiting": ("waiting",),
+    None: (None,),
+}
+# The filters of a list that its charts follow, too.
+_FOLLOWED: Final = frozenset({"type", "tenant", "limit"})
+
+
+def followed(query: QueryParams) -> list[tuple[str, str]]:
+    """The query of a list without the filters that its charts do not follow."""
+    return [(name, value) for name, value in query.multi_items() if name in _FOLLOWED]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +56,22 @@ class ChartRows:
     by: When | None = "done"
     ids: Sequence[tuple[int, int] | None] = ()
 
-    def at(self, place: int, curves: Sequence[Curve]) -> str:
-        """The address of a step's rows; of two lists, the one with more of them."""
+    def at(self, place: int, curves: Sequence[Curve]) -> str | None:
+        """The address of a step's rows; of two lists, the one with more of them; None: no rows."""
 
         def counted(table: str) -> float:
-            values = (curve.of[table][place] for curve in curves if table in curve.of)
-            return sum(value or 0 for value in values)
+            parts = (self._part(table, curve) for curve in curves)
+            return sum(values[place] or 0 for values in parts if values is not None)
 
-        table = max(self.of, key=counted) if len(self.of) > 1 else next(iter(self.of))
-        return self._address(table, place, {"by": self.by})
+        table = max(self.of, key=counted)
+        return self._address(table, place, {"by": self.by}) if counted(table) else None
+
+    def _part(self, table: str, curve: Curve) -> Sequence[float | None] | None:
+        """The numbers of a list's rows that the address of a step shows; None: it shows none."""
+        if len(self.of) > 1:
+            return curve.of.get(table)
+        shown = curve.rows is not None and curve.rows.get("by") in _IN_STEPS[self.by]
+        return curve.values if shown else None
 
     def numbers(self, curve: Curve, place: int) -> list[tuple[str, str, str]]:
         """The links of one number, for each list: the number, the list, the address."""

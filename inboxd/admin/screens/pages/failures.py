@@ -41,6 +41,7 @@ async def _list(visit: PageVisit) -> ScreenPage:
         "key": _key,
         "trends": {f"{kind} {name}": hours for (kind, name), hours in trends.items()},
         "total": sum(group.count for group in found),
+        "total_cut": any(group.at_least for group in found),
         "archived": archived,
         "others": len(every) - len(found),
         "titles": {

@@ -17,7 +17,7 @@ from inboxd.admin.answers import RequestRefused
 from inboxd.admin.screens import addresses
 from inboxd.admin.screens.charts import Curve, top_of
 from inboxd.admin.screens.formatting import in_utc, moment
-from inboxd.admin.screens.pages.chart_rows import DONE, FAILED, ChartRows
+from inboxd.admin.screens.pages.chart_rows import DONE, FAILED, ChartRows, followed
 from inboxd.admin.screens.pages.markers import markers_of
 from inboxd.admin.screens.pages.matches import matching_rows
 from inboxd.admin.screens.pages.queries import one_of, page_size, row_number, texts
@@ -181,7 +181,7 @@ async def _figures(table: HotTable, visit: PageVisit, wanted: Filter) -> dict[st
         Curve("Retried", "warn dashed", [unit.retried for unit in units], rows=FAILED),
     ]
     moments = [unit.at for unit in units]
-    address = partial(addresses.with_query, f"/{table}", visit.query.multi_items())
+    address = partial(addresses.with_query, f"/{table}", followed(visit.query))
     return {
         "curves": curves,
         "markers": await markers_of(visit, moments[:-1]),
@@ -200,8 +200,7 @@ async def _types(table: HotTable, visit: PageVisit, figures: SpanFigures) -> dic
     ended = partial(
         addresses.with_query,
         f"/{table}",
-        visit.query.multi_items(),
-        **dict.fromkeys(("status", "until", "below", "span")),
+        followed(visit.query),
         since=moment(figures.units[0].at),
         by="ended",
     )

@@ -4,7 +4,7 @@
 --             $8 bigint[] batches (events are in none), $9 timestamptz until, $10 text entity_type, $11 text entity_id,
 --             $12 text what $5 and $9 refer to: ended, failed, done, waiting (null: created);
 --             then $13 bigint ids above, $14 bigint ids up to, $15 integer limit, $16 integer rows to look at
--- returns: ids, reached (the last id that was looked at; null: there was none), looked (how many rows)
+-- returns: ids, reached (the last id that was looked at; null: no row was left), looked (how many rows)
 -- locks: nothing
 WITH few AS MATERIALIZED (
     SELECT max(id) AS reached, count(*) AS looked

@@ -1,5 +1,5 @@
 -- Until the transaction ends, wait only briefly for locks: for less time than the server needs to detect a deadlock, so
--- that no other transaction is aborted because of the order in which this one locks rows.
+-- that the server aborts none of the other transactions because of the order in which this one locks rows.
 -- parameters: none
 -- returns: nothing
 -- locks: nothing

@@ -1,5 +1,5 @@
 -- Steps of a workflow: their states, their dependencies when they were made, and those that are still unmet. They are
--- read as members of the batch, so that no probe of each day of history is needed per step; the others (running ones and
+-- read as members of the batch, which saves a probe of each day of history per step; the others (running ones and
 -- batches) are searched by uuid. Names and members are matched by sorting both: a nested join of two lists of a thousand
 -- would be a million comparisons.
 -- parameters: $1 bigint workflow, $2 integer steps at most, by name, $3 timestamptz when the workflow was created

@@ -1,7 +1,7 @@
 -- Force a breaker, or return it to its calls; a trigger notifies workers.
 -- parameters: $1 text name, $2 text mode, $3 text actor, $4 text why (null: no reason), $5 text: only from this
 --             mode (null: from any)
--- returns: name; no row if there is no such breaker, it has that mode already, or it does not have mode $5
+-- returns: name; no row if the breaker does not exist, has that mode already, or does not have mode $5
 -- locks: the row
 UPDATE {schema}.breakers
    SET mode = $2, actor = $3, forced_for = $4, version = version + 1, changed_at = clock_timestamp(),

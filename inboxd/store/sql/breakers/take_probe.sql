@@ -1,6 +1,6 @@
 -- Take the probe of a breaker whose break is over, if it is free; a trigger notifies workers.
 -- parameters: $1 text name, $2 uuid the worker, $3 float8 seconds
--- returns: version; no row if there is no free probe
+-- returns: version; no row if the break is not over, the breaker is closed or forced, or another worker has the probe
 -- locks: the row
 UPDATE {schema}.breakers
    SET state = 'half_open', probe_by = $2, probe_until = clock_timestamp() + make_interval(secs => $3),

@@ -5,7 +5,7 @@
 -- Events that were written while the topic was sequential get the mode batch.
 -- parameters: $1 text topic, $2 smallint bucket, $3 bigint cursor, $4 bigint bound, $5 integer rows,
 --             $6 interval after which an event's chunk is due, $7 timestamptz[] ends of periods, ascending
---             (empty: there are no periods); rows after the last one are left for the next call;
+--             (empty: the topic has no periods); rows after the last one are left for the next call;
 --             $8 text[] types that the caller's chunks take
 -- returns: ordering_key of each line that has grown (NULL: of events that went to their lanes), rows (their total
 --          number), last (the largest id)

@@ -1,7 +1,7 @@
 -- The sequences that number rows, with the highest number in use. Only of days between two times, so that the plan locks
 -- no other days. Rows that a role may not read are left out: bodies for viewers, duplicates for operators as well.
 -- parameters: $1 timestamptz, $2 timestamptz: the days of history that are looked at
--- returns: name, last (number that it gave out; null: it is missing), highest (0: there is no row)
+-- returns: name, last (number that it gave out; null: it is missing), highest (0: the table is empty)
 -- locks: nothing
 SELECT s.name, {schema}.number_given(s.name) AS last, coalesce(s.highest, 0) AS highest
   FROM (VALUES

@@ -1,7 +1,7 @@
 -- Change an endpoint that an operator added; a trigger notifies workers. Failures of the former URL no longer count.
 -- parameters: $1 text name, $2 text what changes: a JSON object of url, types, ordered, events, rate, concurrency (null: none),
 --   disable_after; $3 timestamptz: only if it last changed then (null: in any case)
--- returns: name; no row if there is no such endpoint, or it last changed at another time
+-- returns: name; no row if the endpoint does not exist, or it last changed at another time
 -- locks: the row
 UPDATE {schema}.endpoints
    SET url = coalesce(c.given ->> 'url', url),

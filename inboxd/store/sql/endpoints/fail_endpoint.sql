@@ -1,7 +1,7 @@
 -- Record that an endpoint fails, and since when, if its version is unchanged and no later success was recorded; a trigger
 -- notifies workers. The time is that of the failure, not of this statement, so that a success of another worker in
 -- between counts as later.
--- parameters: $1 text name, $2 bigint the known version, $3 int the answer's status (null: there was none),
+-- parameters: $1 text name, $2 bigint the known version, $3 int the answer's status (null: no answer came),
 --   $4 text the error, $5 double precision seconds since the first failure
 -- returns: version; no row if it has changed, or a success was recorded since then
 -- locks: the row

@@ -1,6 +1,6 @@
 -- Disable an endpoint that fails, if its version is unchanged; a trigger notifies workers.
 -- parameters: $1 text name, $2 bigint the known version, $3 text failures or gone, $4 text why, without contents,
---   $5 int the answer's status (null: there was none), $6 text the error, which may quote the answer
+--   $5 int the answer's status (null: no answer came), $6 text the error, which may quote the answer
 -- returns: version; no row if it has changed, or the endpoint is already disabled
 -- locks: the row
 UPDATE {schema}.endpoints

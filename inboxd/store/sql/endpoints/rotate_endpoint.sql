@@ -1,7 +1,7 @@
 -- Give an endpoint a new secret; the old ones sign for some time longer; a trigger notifies workers.
 -- parameters: $1 text name, $2 text secret, $3 interval for which the old ones sign (0: not at all),
 --   $4 timestamptz: only if it last changed then (null: in any case)
--- returns: name; no row if there is no such endpoint, or it last changed at another time
+-- returns: name; no row if the endpoint does not exist, or it last changed at another time
 -- locks: the row
 UPDATE {schema}.endpoints
    SET secrets = jsonb_build_array(jsonb_build_object('secret', $2::text, 'created_at', clock_timestamp()))

@@ -1,6 +1,6 @@
 -- Turn heads of lines that no live worker handles into dead letters; the caller has their buckets since an
 -- earlier statement. If the topic's rule is `skip`, they leave their line.
--- The conditions are written so that no plan walks over all heads.
+-- The conditions keep the planner from walking over all heads.
 -- parameters: $1 bigint[] ids, $2 text error (a JSON object), $3 interval: only heads due for this long
 -- returns: id of each
 -- locks: the rows, and those that become the heads

@@ -1,5 +1,5 @@
 -- Lock the buckets of lines for this transaction, waiting for other holders; in one order, so that two transactions do
--- not wait for each other. As for try_buckets.sql, their rows must be read by a later statement.
+-- not wait for each other. A later statement must read their rows, as with try_buckets.sql.
 -- parameters: arrays, one entry a bucket: $1 text[] topics, $2 smallint[] buckets
 -- returns: a row for each
 -- locks: those buckets, exclusively, until the transaction ends

@@ -1,7 +1,7 @@
 -- A page of held receipts, and those of them with events that are about a subject.
 -- parameters: null for any: $1 text tenant, $2 text entity_type, $3 text entity_id; $4 uuid receipt above which the page
 --             begins, $5 integer receipts of the page
--- returns: last (the page's last receipt; null: there are no more), receipts, events (the number of matches)
+-- returns: last (the page's last receipt; null: the page is empty), receipts, events (the number of matches)
 -- locks: nothing
 SELECT max(page.receipt_id::text)::uuid AS last,
        coalesce(array_agg(page.receipt_id) FILTER (WHERE page.events > 0), '{}') AS receipts,

@@ -1,7 +1,7 @@
 -- A page of the hot rows, and those of them that are about a subject.
 -- parameters: null for any: $1 text tenant, $2 text entity_type, $3 text entity_id; $4 bigint id above
 --             which the page begins, $5 integer rows of the page
--- returns: last (the page's last id; null: there are no more), ids, statuses (of those that match)
+-- returns: last (the page's last id; null: the page is empty), ids, statuses (of those that match)
 -- locks: nothing
 SELECT max(page.id) AS last,
        coalesce(array_agg(page.id ORDER BY page.id) FILTER (WHERE page.matches), '{}') AS ids,

@@ -1,6 +1,6 @@
 -- The stored payload of a command as text: numbers keep all digits.
 -- parameters: $1 bigint id, $2 integer: the most bytes of a text
--- returns: text (null: it is larger); no row if there is no such command
+-- returns: text (null: it is larger); no row if the command does not exist
 -- locks: nothing
 SELECT CASE WHEN octet_length(drawn.text) <= $2 THEN drawn.text END AS text
   FROM (SELECT (CASE WHEN coalesce(stored.bytes, pg_column_size(stored.payload)) <= 4 * $2 THEN stored.payload END)::text AS text

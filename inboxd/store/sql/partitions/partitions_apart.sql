@@ -1,5 +1,5 @@
 -- Tables with the name of a partition of history, bodies or receipts that are not attached: a person detached them.
--- Those that retention detached are recorded (`retired`), and left out.
+-- Partitions that retention detached are recorded (`retired`), and left out.
 -- parameters: none
 -- returns: part, ahead (its day, in days from today, the nearest to come first), attach, rename (statements)
 -- locks: nothing

@@ -1,6 +1,6 @@
 -- The numbers of rows that this transaction has written so far, by table; partitions count as their table.
 -- Rows of a rolled-back savepoint count too; TRUNCATE, and tables on other servers, do not. Earlier transactions of this
--- session may be included: the server takes over their numbers about once a second.
+-- session may be included: the server counts them about once a second.
 -- parameters: none
 -- returns: name (with its schema), inserted, updated, deleted
 -- locks: nothing

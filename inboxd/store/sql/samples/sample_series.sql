@@ -1,7 +1,7 @@
 -- Samples over time, combined into steps; steps without a sample are left out.
 -- parameters: $1 timestamptz since, $2 timestamptz until (exclusive), $3 interval of a step
 -- returns: at (the beginning of the step); seconds (from the last sample of the step before to the last of this one;
---          null: there is no earlier sample); events_arrived and commands_arrived (in these seconds); the largest values
+--          null: it is the first sample); events_arrived and commands_arrived (in these seconds); the largest values
 --          in the step of events_ and commands_ waiting, paused, failed, running, oldest; events_kept, suspects,
 --          blocked_keys, blocked_lines, held_topics, held_receipts; and the smallest value of workers
 -- locks: nothing

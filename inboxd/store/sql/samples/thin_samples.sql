@@ -1,6 +1,6 @@
 -- Look at old samples, and delete those that are not the first of their minute.
 -- parameters: $1 interval age, $2 timestamptz of the sample after which to look, $3 integer rows
--- returns: one row: removed (how many were), last (the time of the last one; null: there was none)
+-- returns: one row: removed (how many were), last (the time of the last one; null: none was looked at)
 -- locks: the rows that are removed
 WITH looked AS MATERIALIZED (
     SELECT old.ctid AS place, old.at, old.of_minute FROM {schema}.samples old

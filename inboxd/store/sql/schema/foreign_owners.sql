@@ -1,6 +1,6 @@
 -- Objects in the schema whose owner could run code as this role, as the owner of a function decides what it does: the owner
 -- is neither this role, nor a superuser, nor a role whose privileges this role has (a superuser has those of all).
--- What pg_database_owner owns (the schema public) counts as the database owner's.
+-- Objects of pg_database_owner (the schema public) count as the database owner's.
 -- parameters: none
 -- returns: kind, object, name (its owner); the schema first
 -- locks: nothing

@@ -1,6 +1,6 @@
 -- Findings that no operator has accepted yet, by name; and the time since the newest day with a statement ended.
 -- parameters: none
--- returns: what (null: there are no such findings), count, age (seconds; null: no day has a statement)
+-- returns: what (null: nothing was found), count, age (seconds; null: no day has a statement)
 -- locks: nothing
 SELECT f.what, coalesce(f.count, 0) AS count, newest.age
   FROM (SELECT extract(epoch FROM now() - ((max(d.day) + 1)::timestamp AT TIME ZONE 'UTC'))::double precision AS age

@@ -1,4 +1,4 @@
--- Take over rows that older code has written to `stats`, newest first. Executions that followed a failure, which that code
+-- Add rows that older code has written to `stats`, newest first. Executions that followed a failure, which that code
 -- counted in two rows, are moved: added to the one, and subtracted from the other.
 -- parameters: $1 integer rows
 -- returns: how many were taken over

@@ -1,4 +1,4 @@
--- Announce a declaration, so that no worker processes the lines of these topics until waiting events have been taken into
+-- Announce a declaration: workers do not process the lines of these topics until waiting events have been taken into
 -- them: new topics with lines, and types without a subscription, or with an intake under way. A type with a subscription
 -- of the topic `default` stays there. An earlier announcement keeps its time, so that its age shows a worker that dies
 -- again and again before declaring.

@@ -113,6 +113,7 @@ def _failures(text: str, archived: ArchivedGroup | None = None) -> tuple[str, di
         "error": text,
         "types": {text: 1},
         "count": 1,
+        "at_least": True,
         "first_at": NOW,
         "last_at": NOW,
         "last_id": 1,
@@ -120,6 +121,7 @@ def _failures(text: str, archived: ArchivedGroup | None = None) -> tuple[str, di
     }
     return "failures.html", {
         "total": 1,
+        "total_cut": True,
         "part": ListPart([group], text, 1),
         "groups": [group],
         "titles": {"event": {text: Label(text, text)}},

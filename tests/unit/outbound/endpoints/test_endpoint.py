@@ -222,7 +222,7 @@ async def test_a_delivery_waits_for_the_next_reading() -> None:
         await anyio.wait_all_tasks_blocked()
         assert found == []
         taken_over = book.reading()
-        book.take_over({"acme": ROW}, 10.0)
+        book.reload({"acme": ROW}, 10.0)
         taken_over()
     assert [each and each.written.name for each in found] == ["acme", None]
 
@@ -231,23 +231,23 @@ def test_another_worker_s_failure_is_corrected_without_a_delivery() -> None:
     """A success here is younger than the failure that another worker has written."""
     book = EndpointBook()
     now = time.monotonic()
-    book.take_over({"acme": ROW}, now)
+    book.reload({"acme": ROW}, now)
     (one,) = book.endpoints
     book.succeeded(one, 200)
     one.wrote("succeeded", now)
     assert book.unwritten(now) == []
-    book.take_over({"acme": replace(ROW, failing=5.0, version=2)}, time.monotonic())
+    book.reload({"acme": replace(ROW, failing=5.0, version=2)}, time.monotonic())
     assert book.unwritten(time.monotonic()) == [(one, "recovered")]
 
 
 def test_a_removed_or_moved_endpoint_has_no_unwritten_changes() -> None:
     book = EndpointBook()
-    book.take_over({"acme": ROW, "other": replace(ROW, name="other")}, 10.0)
+    book.reload({"acme": ROW, "other": replace(ROW, name="other")}, 10.0)
     for one in list(book.endpoints):
         book.is_gone(one, 410, "gone")
     assert [(each.written.name, news) for each, news in book.unwritten(10.0)] == [
         ("acme", "gone"),
         ("other", "gone"),
     ]
-    book.take_over({"acme": replace(ROW, url="https://other.example/")}, 11.0)
+    book.reload({"acme": replace(ROW, url="https://other.example/")}, 11.0)
     assert book.unwritten(11.0) == []

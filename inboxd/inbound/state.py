@@ -8,7 +8,7 @@ import orjson
 import uvicorn
 from uvicorn.server import ServerState
 
-from inboxd.inbound.whole import Take
+from inboxd.inbound.fast_path import Take
 
 
 class Refused(NamedTuple):

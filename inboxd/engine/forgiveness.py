@@ -1,20 +1,22 @@
 """Excuses the first losses of a row: of connections, locks and prepared statements.
 
 Owns the counts of losses. An outage or an operator's lock is not the row's failure (promise 7), but
-a handler that ends its own connection must not be retried forever. Known limit: the counts are in
-this process's memory, and bounded; each worker that runs a row counts from 0.
+a handler that ends its own connection must not be retried forever: the loss with the number
+`worker.crash_limit` and later ones count as failures, as that number of crashes does. The first
+loss never counts. Known limit: the counts are in this process's memory, and bounded; each worker
+that runs a row counts from 0.
 """
 
 from collections import OrderedDict
 
-_EXCUSED = 2
 _REMEMBERED = 10_000
 
 
 class LossExemptions:
-    """How often each row's connection was lost while it ran here."""
+    """How often each row's connection was lost while it ran here. limit: the first that counts."""
 
-    def __init__(self) -> None:
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
         self._counts: OrderedDict[int, int] = OrderedDict()
 
     def excuse(self, row_id: int) -> bool:
@@ -23,4 +25,4 @@ class LossExemptions:
         count = self._counts[row_id] = self._counts.pop(row_id, 0) + 1
         if len(self._counts) > _REMEMBERED:
             self._counts.popitem(last=False)
-        return count <= _EXCUSED
+        return count < max(2, self._limit)

@@ -38,10 +38,10 @@ from inboxd.inbound.spool.folder import (
     lock_of,
     prepare,
 )
-from inboxd.inbound.spool.gates import Gates
-from inboxd.inbound.spool.holder import holder
 from inboxd.inbound.spool.inspection import ApartItem, folder_named, item_named, waiting
 from inboxd.inbound.spool.log import count_apart
+from inboxd.inbound.spool.markers import Gates
+from inboxd.inbound.spool.owner import holder
 from inboxd.inbound.spool.trust import REMEDY
 from inboxd.model.lineage import uuid7
 from inboxd.model.receipt import Receipt
@@ -72,7 +72,7 @@ class LostReceipts(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Tending:
+class SpoolOperator:
     """Acts on one host's spool, in an operator's session."""
 
     path: Path

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from inboxd.daemon.merged import FAMILIES, merged, own
+from inboxd.daemon.merge_metrics import FAMILIES, merged, own
 from inboxd.telemetry.metrics import Metrics
 
 Samples = list[tuple[str, dict[str, str], str]]
