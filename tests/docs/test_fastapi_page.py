@@ -70,7 +70,7 @@ async def test_service_of_the_page_emits_sends_and_waits(
         quoted = await client.post("/orders/7/quote")
         assert quoted.json() == {"order_id": 7, "cents": 700}
         failed = await client.post("/orders/-1/quote")
-        assert (failed.status_code, "no such order" in failed.json()["detail"]) == (502, True)
+        assert (failed.status_code, "does not exist" in failed.json()["detail"]) == (502, True)
         assert (await client.get(f"/quotes/{'0' * 32}")).status_code == 404
     emitted = await database.fetch(
         "SELECT payload FROM inboxd.events UNION ALL SELECT payload FROM inboxd.events_history"
