@@ -57,7 +57,7 @@ _PUBLIC = tuple(
 _FIXED = re.compile(r"migrations/\d+_.*\.sql")
 _EVERYTHING = (
     *("inboxd", "tests", "examples", "benchmarks", ".ci", "migrations", "deploy"),
-    *("*.toml", "*.md", ":!CHANGELOG.md", ":!docs/contributing/adr"),
+    *("*.toml", "*.md", ":!CHANGELOG.md"),
 )
 _USERS = ("inboxd/", "deploy/", "config.example.toml", "migrations/", "examples/")
 
