@@ -203,6 +203,7 @@ def _wait_for(condition: Callable[[], bool]) -> None:
     anyio.run(eventually, holds)
 
 
+@pytest.mark.usefixtures("hang_ups")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_an_interrupted_gate_reports_and_leaves_no_process(
     project: Project, gate: subprocess.Popen[str], number: signal.Signals
