@@ -19,7 +19,7 @@ SOURCES := $(wildcard inboxd tests examples benchmarks)
 export PIP_ROOT_USER_ACTION := ignore
 
 .DEFAULT_GOAL := help
-.PHONY: help setup constraints check docs fmt test test-benchmarks test-brokers test-databases test-gate test-large test-lowest test-long test-plans test-pooler test-screens test-matrix steady ready chaos demo demo-bets demo-accounts screenshots bench profile dist wheel clean
+.PHONY: help setup constraints check docs fmt test test-benchmarks test-brokers test-databases test-gate test-large test-lowest test-long test-plans test-pooler test-screens test-workers test-matrix steady ready chaos demo demo-bets demo-accounts screenshots bench profile dist wheel clean
 
 help: ## show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -65,10 +65,10 @@ fmt: $(READY) ## format, and mend what can be mended
 	@$(BIN)/ruff format
 
 # POSTGRES: the folder of another one's programs, as in Debian's package: /usr/lib/postgresql/15/bin
-test test-large test-long test-plans test-pooler: export INBOXD_TEST_POSTGRES ?= $(POSTGRES)
+test test-large test-long test-plans test-pooler test-workers: export INBOXD_TEST_POSTGRES ?= $(POSTGRES)
 
 # Many interpreters start here: where the environment says so, each would compile everything again.
-steady test test-benchmarks test-brokers test-databases test-gate test-long test-plans test-pooler test-screens: export PYTHONDONTWRITEBYTECODE :=
+steady test test-benchmarks test-brokers test-databases test-gate test-long test-plans test-pooler test-screens test-workers: export PYTHONDONTWRITEBYTECODE :=
 
 # Tests mostly wait: three processes keep two cores busy, each with a server of its own; the long ones work.
 # OPTIONS: more of pytest's. JOBS=0: one after the other, as on a server that is given, whose roles and
@@ -80,17 +80,18 @@ SIDE_BY_SIDE = --numprocesses $(JOBS) --dist loadgroup --no-loadscope-reorder $(
 unexport COUNT JOBS LOAD LONG OPTIONS TESTS
 
 # Tests that need a broker's server, Debian's PostgreSQL or a browser, those of plans and of benchmarks,
-# and those of the gate are targets of their own.
+# those of the gate, and those of whole workers are targets of their own.
 BENCHMARKS := tests/benchmarks
 PLANNED := tests/plans
 BROKERS := tests/brokers tests/messages tests/relays tests/examples/test_inventory_rabbitmq.py tests/examples/test_orders_sources.py
 DATABASES := tests/databases
 GATE := tests/gate
 SCREENS := tests/browser tests/screens
+WORKERS := tests/chaos tests/daemon tests/faults tests/machine
 
 # TESTS: folders, files or tests, quoted for the shell where they need it; nothing means all.
 test: $(READY) ## every test but those of the targets below (PYTHON=python3.13 POSTGRES=/usr/lib/postgresql/15/bin TESTS= JOBS=3)
-	@$(BIN)/pytest -m '$(QUICK)' $(SIDE_BY_SIDE) $(if $(LOWEST),$(OLD)) $(or $(TESTS),$(patsubst %,--ignore=%,$(BENCHMARKS) $(BROKERS) $(DATABASES) $(GATE) $(PLANNED) $(SCREENS)))
+	@$(BIN)/pytest -m '$(QUICK)' $(SIDE_BY_SIDE) $(if $(LOWEST),$(OLD)) $(or $(TESTS),$(patsubst %,--ignore=%,$(BENCHMARKS) $(BROKERS) $(DATABASES) $(GATE) $(PLANNED) $(SCREENS) $(WORKERS)))
 
 test-brokers: $(READY) ## the tests that need RabbitMQ, NATS or Kafka's mock (QUICK='not soak': long ones, too)
 	@$(BIN)/pytest -m '$(QUICK)' $(SIDE_BY_SIDE) $(or $(TESTS),$(BROKERS))
@@ -106,6 +107,9 @@ test-gate: $(READY) ## the tests of the gate itself
 
 test-screens: $(READY) ## the tests of the screens' pages, also in a browser
 	@$(BIN)/pytest -m '$(QUICK)' $(SIDE_BY_SIDE) $(or $(TESTS),$(SCREENS))
+
+test-workers: $(READY) ## the tests of whole workers: processes, signals, faults, chaos
+	@$(BIN)/pytest -m '$(QUICK)' $(SIDE_BY_SIDE) $(or $(TESTS),$(WORKERS))
 
 QUICK := not long
 
@@ -145,8 +149,9 @@ AT_HAND = $(foreach python,$(PYTHONS),$(if $(shell $(python) -c 'print(1)' 2>/de
 
 test-matrix: ## the tests with every Python and PostgreSQL at hand, and through PgBouncer
 	@set -e; say() { echo "== $$*"; $(MAKE) --no-print-directory "$$@"; }; \
-	  for python in $(AT_HAND); do say test PYTHON=$$python; done; \
-	  for bin in $(POSTGRESES); do say test PYTHON=$(firstword $(AT_HAND)) POSTGRES=$$bin; done; \
+	  for python in $(AT_HAND); do say test PYTHON=$$python; say test-workers PYTHON=$$python; done; \
+	  for bin in $(POSTGRESES); do for part in test test-workers; do \
+	    say $$part PYTHON=$(firstword $(AT_HAND)) POSTGRES=$$bin; done; done; \
 	  say test-pooler
 
 # slow: a third of the processor; stall: all processes stop for up to four seconds, now and then; hog: a busy

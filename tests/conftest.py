@@ -12,10 +12,12 @@ says what is missing.
 of the time tests wait, for leases, retries and polls.
 """
 
+import logging
 import os
 import random
 import signal
 import sys
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +25,7 @@ from typing import TYPE_CHECKING
 import hypothesis
 import psycopg
 import pytest
+import structlog
 from _pytest.nodeid import NodeId
 
 from inboxd.embedded import Server
@@ -123,6 +126,22 @@ def _shared(item: pytest.Item) -> str | None:
     which = {} if parameters is None else parameters.indices
     chosen = [str(which[name]) for name in sorted(shared & which.keys())]
     return "-".join((item.path.parent.name, item.path.stem, *chosen))
+
+
+@pytest.fixture(autouse=True)
+def logs_as_before() -> Iterator[None]:
+    """Undo a test's `logs.configure`: its stream ends with it, and no later line can be written."""
+    root, configured = logging.getLogger(), structlog.is_configured()
+    handlers, level, showwarning = [*root.handlers], root.level, warnings.showwarning
+    yield
+    for handler in [*root.handlers]:
+        if handler not in handlers and type(handler).__module__ != "_pytest.logging":
+            root.removeHandler(handler)
+            root.setLevel(level)
+            logging.captureWarnings(capture=False)
+            warnings.showwarning = showwarning
+            if not configured:
+                structlog.reset_defaults()
 
 
 @pytest.fixture(scope="session")

@@ -37,7 +37,7 @@ _WITHIN = 60.0
 
 
 def seeds(short: int = 1, long: int = 5) -> list[Any]:
-    """Parameters for `seed`: the first ones for `make test`, the others for `make test-long`."""
+    """Parameters for `seed`: the first ones for each run, the others for `make test-long`."""
     more = [pytest.mark.long, pytest.mark.soak]
     return [
         pytest.param(n, id=f"seed{n}", marks=[] if n < short else more) for n in range(short + long)

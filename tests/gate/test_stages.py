@@ -203,6 +203,7 @@ def _wait_for(condition: Callable[[], bool]) -> None:
     anyio.run(eventually, holds)
 
 
+@pytest.mark.usefixtures("hang_ups")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_an_interrupted_gate_reports_and_leaves_no_process(
     project: Project, gate: subprocess.Popen[str], number: signal.Signals
@@ -254,7 +255,7 @@ def test_the_gates_stages_are_targets_of_the_makefile() -> None:
     targets = {stage.make[0] for stage in settings.stages}
     assert targets == {
         *("check", "test", "test-benchmarks", "test-brokers", "test-databases", "test-gate"),
-        *("test-lowest", "test-long", "test-plans", "test-screens"),
+        *("test-lowest", "test-long", "test-plans", "test-screens", "test-workers"),
     }
     assert all(f"\n{target}:" in makefile for target in targets)
     assert settings.deadline < 5_400, "CI kills the gate after that"

@@ -7,7 +7,6 @@ import ast
 import io
 import json
 import logging
-import warnings
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +14,6 @@ from typing import Literal, NamedTuple
 from uuid import UUID
 
 import pytest
-import structlog
 
 from inboxd.telemetry import logs
 
@@ -94,20 +92,13 @@ def calls() -> list[LogCall]:
 
 
 @pytest.fixture(params=["json", "console"])
-def rendered(request: pytest.FixtureRequest) -> Iterator[tuple[str, io.StringIO]]:
-    """The format, and the stream of its output; the logging is restored afterwards."""
-    root, showwarning, raising = logging.getLogger(), warnings.showwarning, logging.raiseExceptions
-    handlers, level = root.handlers[:], root.level
-    root.handlers[:] = []  # `configure` closes handlers; these belong to pytest
+def rendered(request: pytest.FixtureRequest) -> tuple[str, io.StringIO]:
+    """The format, and the stream of its output."""
+    logging.getLogger().handlers[:] = []  # pytest's, which `configure` would close
     text = io.StringIO()
     style: Literal["json", "console"] = request.param
     logs.configure("debug", style, worker="w1", stream=text)
-    yield style, text
-    logging.captureWarnings(capture=False)
-    warnings.showwarning, logging.raiseExceptions = showwarning, raising
-    root.handlers[:] = handlers
-    root.setLevel(level)
-    structlog.reset_defaults()
+    return style, text
 
 
 def _render(fields: Mapping[str, object], rendered: tuple[str, io.StringIO]) -> str:

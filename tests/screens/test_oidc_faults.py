@@ -5,7 +5,6 @@ import logging
 import re
 import sys
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ from urllib.parse import parse_qs, urlsplit
 
 import httpx
 import pytest
-import structlog
 from joserfc import jwt
 from joserfc.jwk import RSAKey
 from starlette.responses import JSONResponse, RedirectResponse, Response
@@ -47,10 +45,8 @@ Wrong = Callable[[Provider], None]
 
 @pytest.fixture
 def log() -> Iterator[io.StringIO]:
-    """The debug log, without the provider's own log; logging is restored afterwards."""
-    root, showwarning = logging.getLogger(), warnings.showwarning
-    handlers, level = root.handlers[:], root.level
-    root.handlers[:] = []  # `configure` would close these handlers, which are pytest's
+    """The debug log, without the provider's own log."""
+    logging.getLogger().handlers[:] = []  # pytest's, which `configure` would close
     text = io.StringIO()
     logs.configure("debug", "json", worker="w1", stream=text)
     others = [logging.getLogger(name) for name in ("httpx", "httpcore", "uvicorn")]
@@ -59,11 +55,6 @@ def log() -> Iterator[io.StringIO]:
     yield text
     for each in others:
         each.setLevel(logging.NOTSET)
-    logging.captureWarnings(capture=False)
-    warnings.showwarning = showwarning
-    root.handlers[:] = handlers
-    root.setLevel(level)
-    structlog.reset_defaults()
 
 
 def claims(**changes: Any) -> Wrong:

@@ -5,8 +5,6 @@ import json
 import logging
 import re
 import time
-import warnings
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -20,19 +18,12 @@ from inboxd.telemetry import logs
 
 
 @pytest.fixture
-def stream() -> Iterator[io.StringIO]:
-    """Send logs as JSON to a text; restore the logging afterwards."""
-    root, showwarning = logging.getLogger(), warnings.showwarning
-    handlers, level = root.handlers[:], root.level
-    root.handlers[:] = []  # `configure` closes handlers; these belong to pytest
+def stream() -> io.StringIO:
+    """Send logs as JSON to a text."""
+    logging.getLogger().handlers[:] = []  # `configure` closes handlers; these belong to pytest
     text = io.StringIO()
     logs.configure("info", "json", worker="w1", stream=text)
-    yield text
-    logging.captureWarnings(capture=False)
-    warnings.showwarning = showwarning
-    root.handlers[:] = handlers
-    root.setLevel(level)
-    structlog.reset_defaults()
+    return text
 
 
 def lines(stream: io.StringIO) -> list[dict[str, Any]]:
