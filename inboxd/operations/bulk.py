@@ -176,7 +176,7 @@ async def preview(
     sample = await store.sample(session, table, ids[:rows])
     follows = None
     if settings is not None:
-        follows = await consequences_of(session, settings, table, held)
+        follows = await consequences_of(session, settings, table, ids)
     return ActionPreview(len(ids), tuple(map(dict, sample)), follows, seen_as(held))
 
 

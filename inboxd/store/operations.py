@@ -176,6 +176,11 @@ async def count_consequences(
     return await session.one("count_consequences", ids, counted_to, skipping, at_once)
 
 
+async def count_line_of_events(session: Session, ids: Sequence[int], counted_to: int) -> Row:
+    """The events in line behind these: in_place, behind, more_behind."""
+    return await session.one("count_line_of_events", ids, counted_to)
+
+
 async def ability(session: Session) -> Row:
     """Whether operators' actions can be written: standby, read_only, may."""
     return await session.one("ability")

@@ -89,3 +89,27 @@ async def test_rows_beyond_the_named_ones_are_counted(database: Database) -> Non
         told = (await ask(ada, f"/act/commands/replay?{ids}")).text
     assert told.count("holds its unique key") == 10
     assert "2 more cannot be replayed yet for the same reason." in told
+
+
+# 1 blocks a line of three; 4 is a dead letter that has left its line; 5 has no key.
+LINE = """
+insert into inboxd.events (topic, mode, type, ordering_key, bucket, status, head, position)
+values ('points', 'sequential', 'a.b', 'k', 1, 'failed', true, 1),
+       ('points', 'sequential', 'a.b', 'k', 1, 'waiting', false, 2),
+       ('points', 'sequential', 'a.b', 'k', 1, 'waiting', false, 3),
+       ('points', 'sequential', 'a.b', 'k', 1, 'failed', false, null);
+insert into inboxd.events (type, status) values ('a.b', 'failed');
+"""
+
+
+async def test_events_behind_a_dead_letter_are_counted(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await database.execute(LINE)
+    async with _ada(database) as ada:
+        for action in ("replay", "dismiss"):
+            assert f"{BEHIND}: 2." in (await ask(ada, f"/act/events/{action}?id=1")).text
+            for without in ("id=4", "id=5"):
+                assert BEHIND not in (await ask(ada, f"/act/events/{action}?{without}")).text
+        monkeypatch.setattr("inboxd.operations.consequences.COUNTED_TO", 1)
+        assert f"{BEHIND}: at least 1." in (await ask(ada, "/act/events/dismiss?id=1")).text

@@ -206,6 +206,10 @@ OPERATOR: dict[str, tuple[Case, tuple[str, ...]]] = {
         ),
         ("commands_pkey", "dependencies_needs", "commands_line"),
     ),
+    "count_line_of_events": (
+        operator(lambda s, k: operations.count_line_of_events(s, k.of("events dead"), 1000)),
+        ("events_pkey", "events_lines"),
+    ),
     "ability": (operator(lambda s, k: operations.ability(s)), ()),
     "lacking_rights": (operator(lambda s, k: rights.lacking(s, RIGHTS["run"])), ()),
     "hold_schedule": (operator(lambda s, k: schedules.hold(s, "hourly")), ()),
