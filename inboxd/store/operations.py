@@ -262,6 +262,13 @@ async def sample(session: Session, table: HotTable, ids: Sequence[int]) -> list[
     return await session.fetch(f"sample_{table}", ids)
 
 
+async def types_and_tenants(
+    session: Session, table: HotTable, ids: Sequence[int], limit: int
+) -> list[Row]:
+    """The largest pairs of a type and a tenant of rows: type, tenant, count."""
+    return await session.fetch(f"types_and_tenants_{table}", ids, limit)
+
+
 async def failures(
     session: Session, table: HotTable, group: str | None, limit: int, each: int, all_: int
 ) -> list[Row]:

@@ -459,6 +459,16 @@ OPERATOR |= {
         ("commands_pkey",),
     ),
     "sample_events": (run("sample_events", lambda k: k.of("events big")), ("events_pkey",)),
+    "types_and_tenants_commands": (
+        operator(
+            lambda s, k: operations.types_and_tenants(s, "commands", k.of("commands few"), 10)
+        ),
+        ("commands_pkey",),
+    ),
+    "types_and_tenants_events": (
+        operator(lambda s, k: operations.types_and_tenants(s, "events", k.of("events big"), 10)),
+        ("events_pkey",),
+    ),
     "spread_commands": (
         operator(lambda s, k: _spread(s, "commands")),
         ("commands_failures",),
