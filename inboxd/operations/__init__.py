@@ -40,6 +40,7 @@ from inboxd.operations.batches import (
     check_close,
     check_kind,
     close_batch,
+    has_batches,
     resumable,
 )
 from inboxd.operations.breakers import force_breaker, one_breaker
@@ -186,6 +187,7 @@ __all__ = [
     "find",
     "flush",
     "force_breaker",
+    "has_batches",
     "label_rows",
     "look_up",
     "mark_replayed",
