@@ -62,7 +62,14 @@ from inboxd.operations.bulk_orders import (
     told_order,
 )
 from inboxd.operations.consequences import Consequences, OthersTouched
-from inboxd.operations.controls import flush, pause, resume, unsubscribe
+from inboxd.operations.controls import (
+    flush,
+    flushable,
+    pause,
+    resume,
+    unsubscribe,
+    waiting_rows,
+)
 from inboxd.operations.details import alone, details
 from inboxd.operations.edits import (
     CommandEdit,
@@ -186,6 +193,7 @@ __all__ = [
     "failures",
     "find",
     "flush",
+    "flushable",
     "force_breaker",
     "has_batches",
     "label_rows",
@@ -234,6 +242,7 @@ __all__ = [
     "unknown",
     "unsubscribe",
     "viewed",
+    "waiting_rows",
     "waits_of",
     "why",
     "why_denied",

@@ -437,6 +437,7 @@ OPERATOR |= {
     "cancel_batch": (run("cancel_batch", _flow), ("batches_pkey",)),
     "cancel_events": (run("cancel_events", lambda k: k.of("events big")), ("events_pkey",)),
     "flush_chunks": (run("flush_chunks", "chunked", None, 10), ("events_head",)),
+    "count_chunks": (run("count_chunks", "chunked", None, 10), ("events_head",)),
     "list_batches": (run("list_batches", *_ANY, *_ANY[:3], 100, 10), ("batches_pkey",)),
     "list_chunks": (run("list_chunks", "chunked", 10, timedelta(1)), ("events_lines",)),
     "doctor_intakes": (run("doctor_intakes"), ()),
