@@ -40,6 +40,7 @@ from inboxd.operations.batches import (
     check_close,
     check_kind,
     close_batch,
+    has_batches,
     resumable,
 )
 from inboxd.operations.breakers import force_breaker, one_breaker
@@ -61,7 +62,14 @@ from inboxd.operations.bulk_orders import (
     told_order,
 )
 from inboxd.operations.consequences import Consequences, OthersTouched
-from inboxd.operations.controls import flush, pause, resume, unsubscribe
+from inboxd.operations.controls import (
+    flush,
+    flushable,
+    pause,
+    resume,
+    unsubscribe,
+    waiting_rows,
+)
 from inboxd.operations.details import alone, details
 from inboxd.operations.edits import (
     CommandEdit,
@@ -185,7 +193,9 @@ __all__ = [
     "failures",
     "find",
     "flush",
+    "flushable",
     "force_breaker",
+    "has_batches",
     "label_rows",
     "look_up",
     "mark_replayed",
@@ -232,6 +242,7 @@ __all__ = [
     "unknown",
     "unsubscribe",
     "viewed",
+    "waiting_rows",
     "waits_of",
     "why",
     "why_denied",

@@ -8,11 +8,15 @@ brings the group back only if the group has more rows now.
 """
 
 from collections.abc import Sequence
+from typing import Final
 
 from inboxd.errors import Conflict, UsageError
 from inboxd.operations.failures import Group, failures, whole_name
 from inboxd.store import operations as store
 from inboxd.store.session import Session
+
+# More rows than any count.
+_UNCOUNTED: Final = 2**62
 
 
 async def archive_group(
@@ -43,7 +47,8 @@ async def archive_group(
         for each in found:
             await store.archive(
                 *(session, each.kind, _name(each), actor, reason),
-                count=each.count,
+                # A count that stopped depends on the number of groups: it may rise by itself.
+                count=_UNCOUNTED if each.at_least else each.count,
                 last_id=each.last_id,
             )
         target, count = f"failures {_name(found[0])}", sum(each.count for each in found)

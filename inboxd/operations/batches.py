@@ -114,6 +114,11 @@ async def resumable(session: Session, id: int | UUID) -> None:
         )
 
 
+async def has_batches(session: Session, id: int) -> bool:
+    """Return whether batches are nested in the batch: each counts as one of its members."""
+    return bool(await batch_listing.nested(session, id, 1))
+
+
 def check_kind(row: Row, kind: Kind | None) -> None:
     """Raise Conflict if the row has the other kind."""
     if kind not in (None, row["kind"]):

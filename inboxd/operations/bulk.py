@@ -80,12 +80,16 @@ class Selection:
 
     def __str__(self) -> str:
         """Return the text for the audit."""
-        given = ((each.name, getattr(self, each.name)) for each in fields(self))
         return " ".join(
             f"{name}={','.join(value) if isinstance(value, tuple) else value}"
-            for name, value in given
-            if value is not None
+            for name, value in self.given.items()
         )
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """Return the fields that select, by name."""
+        named = {each.name: getattr(self, each.name) for each in fields(self)}
+        return {name: value for name, value in named.items() if value is not None}
 
     @property
     def of_tenants(self) -> tuple[str, ...] | None:
@@ -133,8 +137,10 @@ def read_selection(
 class ActionPreview:
     """Preview of an action: the number of rows, and the first of them.
 
-    follows: consequences, only for named rows and if asked for. seen: state of named rows. whole:
-    whether `count` is exact; else it is a lower bound. last: the largest id that was looked at.
+    follows: consequences, if asked for. seen: state of named rows. whole: whether `count` is exact;
+    else it is a lower bound. last: the largest id that was looked at. looked: the number of first
+    rows that `follows` and `spread` are about; spread: their largest pairs of a type and a tenant,
+    as `type`, `tenant` and `count`. Both only for an order.
     """
 
     count: int
@@ -143,6 +149,8 @@ class ActionPreview:
     seen: str | None = None
     whole: bool = True
     last: int = 0
+    looked: int = 0
+    spread: tuple[dict[str, Any], ...] = ()
 
 
 async def preview(
@@ -176,7 +184,7 @@ async def preview(
     sample = await store.sample(session, table, ids[:rows])
     follows = None
     if settings is not None:
-        follows = await consequences_of(session, settings, table, held)
+        follows = await consequences_of(session, settings, table, ids)
     return ActionPreview(len(ids), tuple(map(dict, sample)), follows, seen_as(held))
 
 

@@ -17,7 +17,9 @@ from inboxd.errors import Conflict, NotFound, UsageError
 from inboxd.model import checks
 from inboxd.model.wording import plural
 from inboxd.operations.bulk import ActionPreview, Selection, in_full, match_of
-from inboxd.operations.rows import Action, Move, row_action
+from inboxd.operations.consequences import consequences_of
+from inboxd.operations.rows import ROW_ACTIONS, Action, Move, row_action
+from inboxd.settings import Settings
 from inboxd.store import bulk_actions as store
 from inboxd.store import operations as audit
 from inboxd.store.connections import Row
@@ -35,6 +37,9 @@ LEAST_RATE: Final = 0.001
 MOST_RATE: Final = 10_000.0
 LONGEST_DELAY: Final = timedelta(days=7)
 COUNTED_TO: Final = 100_000
+# A preview has the spread and the consequences of this many rows, and this many pairs.
+FOLLOWED: Final = 1_000
+_PAIRS: Final = 20
 LOOKED_AT: Final = 200_000
 # The most rows that one statement looks at.
 LOOK: Final = 20_000
@@ -92,16 +97,36 @@ class _Counted:
 
 
 async def preview_all(
-    session: Session, table: HotTable, verb: Verb, wanted: Selection, *, rows: int = 10
+    session: Session,
+    table: HotTable,
+    verb: Verb,
+    wanted: Selection,
+    *,
+    rows: int = 10,
+    settings: Settings | None = None,
 ) -> ActionPreview:
     """Preview an order: the number of rows, exact or a lower bound, and the first of them.
 
-    Raises as `order` does, but not if no row matches.
+    settings: if given, the preview has the consequences of a replay, dismissal or cancellation of
+    the first `FOLLOWED` rows, by these settings. Raises as `order` does, but not if no row matches.
     """
     match = await _match(session, table, verb, wanted)
     found = await _count(session, table, match)
     sample = await audit.sample(session, table, found.ids[:rows])
-    return ActionPreview(found.count, tuple(map(dict, sample)), whole=found.whole, last=found.last)
+    looked = found.ids[:FOLLOWED]
+    spread = await audit.types_and_tenants(session, table, looked, _PAIRS)
+    follows = None
+    if settings is not None and verb in ROW_ACTIONS:
+        follows = await consequences_of(session, settings, table, looked)
+    return ActionPreview(
+        found.count,
+        tuple(map(dict, sample)),
+        follows,
+        whole=found.whole,
+        last=found.last,
+        looked=len(looked),
+        spread=tuple(map(dict, spread)),
+    )
 
 
 async def order(

@@ -12,7 +12,6 @@ from typing import Final
 
 from inboxd.settings import Settings
 from inboxd.store import operations as store
-from inboxd.store.connections import Row
 from inboxd.store.session import Session
 from inboxd.store.wakeups import HotTable
 
@@ -56,12 +55,13 @@ class Consequences:
 
 
 async def consequences_of(
-    session: Session, settings: Settings, table: HotTable, held: Sequence[Row]
+    session: Session, settings: Settings, table: HotTable, ids: Sequence[int]
 ) -> Consequences:
-    """Find the consequences. An event is never in a batch, and nothing waits for it."""
+    """Find the consequences. An event is never in a batch, and nothing waits for its success."""
     if table == "events":
-        return Consequences(in_place=sum(row["mode"] == "sequential" for row in held))
-    ids = [row["id"] for row in held]
+        line = await store.count_line_of_events(session, ids, COUNTED_TO)
+        behind = OthersTouched(line["behind"], line["more_behind"])
+        return Consequences(in_place=line["in_place"], behind=behind)
     rows = await store.consequences(session, ids)
     queues = settings.all_queues.items()
     skipping = [name for name, queue in queues if queue.on_failure == "skip"]

@@ -58,10 +58,29 @@ async def pause(
             raise Conflict(
                 f"{kind} {name!r} is paused already: `inboxd paused` shows since when and by whom"
             )
-        waiting = await _waiting(session, kind, name)
+        waiting = await waiting_rows(session, kind, name)
         action: audit.Audited = "refuse" if refuse else "pause"
         await audit.record(session, actor, action, f"{kind} {name}", reason, waiting)
     return waiting
+
+
+async def waiting_rows(session: Session, kind: Kind, name: str) -> int:
+    """Return the number of rows that a pause holds back, in lanes and in lines."""
+    if kind == "source":
+        held = await _held(session, name)
+        return held["receipts"] if held else 0
+    total = 0
+    tables: tuple[tuple[HotTable, str], ...] = (("events", "topic"), ("commands", "queue"))
+    for table, lane in tables:
+        if kind in (lane, "type"):
+            rows = await listing.lanes(session, table)
+            total += sum(row["pending"] for row in rows if row[kind] == name)
+    if kind == "topic":
+        total += await topics.waiting(session, [name])
+    elif kind == "type":
+        in_lines = [row["topic"] for row in await topics.lines(session)]
+        total += await topics.waiting(session, in_lines, name)
+    return total
 
 
 async def resume(
@@ -91,7 +110,7 @@ async def resume(
         held = await _held(session, name) if kind == "source" else None
         if not was_paused and (held is None or held["paused"]):
             raise Conflict(await _why_not_paused(session, kind, name, held))
-        waiting = held["receipts"] if held else await _waiting(session, kind, name)
+        waiting = held["receipts"] if held else await waiting_rows(session, kind, name)
         await audit.record(session, actor, "resume", f"{kind} {name}", reason, waiting)
     if held and not held["paused"]:
         return await _release(session, name)
@@ -122,6 +141,11 @@ async def _why_not_paused(session: Session, kind: Kind, name: str, held: HeldSou
         f"{kind} {name!r} is not paused{did_you_mean(name, paused)}; `inboxd paused` lists all "
         "pauses"
     )
+
+
+async def flushable(session: Session, topic: str, key: str | None = None) -> int:
+    """Return the number of chunks that `flush` would make due."""
+    return await chunks.count(session, topic, key, _MOST_CHUNKS)
 
 
 async def flush(
@@ -182,22 +206,3 @@ def _check(kind: str, name: str) -> None:
     if kind not in get_args(Kind):
         raise UsageError(f"{kind!r} cannot be paused; valid kinds: {', '.join(get_args(Kind))}.")
     checks.refuse(f"the {kind} {name!r:.60}", checks.printable(name))
-
-
-async def _waiting(session: Session, kind: Kind, name: str) -> int:
-    """Count the rows that a pause holds back, in lanes and in lines."""
-    if kind == "source":
-        held = await _held(session, name)
-        return held["receipts"] if held else 0
-    total = 0
-    tables: tuple[tuple[HotTable, str], ...] = (("events", "topic"), ("commands", "queue"))
-    for table, lane in tables:
-        if kind in (lane, "type"):
-            rows = await listing.lanes(session, table)
-            total += sum(row["pending"] for row in rows if row[kind] == name)
-    if kind == "topic":
-        total += await topics.waiting(session, [name])
-    elif kind == "type":
-        in_lines = [row["topic"] for row in await topics.lines(session)]
-        total += await topics.waiting(session, in_lines, name)
-    return total

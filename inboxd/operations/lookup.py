@@ -24,7 +24,7 @@ _MOST = 20
 _MOST_CHARACTERS = 500
 _NAMED = re.compile(r"(event|command|batch|workflow|receipt)s?[\s:/#]+(\S+)", re.IGNORECASE)
 # Kinds of names, in the order of hits.
-_NAMES = (
+NAME_KINDS = (
     *("event type", "command type", "topic", "queue", "schedule", "breaker", "endpoint", "source"),
 )
 _SETTLED_WITHIN = timedelta(days=1)
@@ -53,7 +53,7 @@ async def look_up(session: Session, text: str) -> list[Hit]:
         return []
     hits = await _rows(session, text)
     declared = await names.declared(session.connection, session.sql) or {}
-    hits += [Hit("name", kind, name=text) for kind in _NAMES if text in declared.get(kind, ())]
+    hits += [Hit("name", kind, name=text) for kind in NAME_KINDS if text in declared.get(kind, ())]
     if not any(hit.by in ("number", "uuid") for hit in hits):
         hits += await _others(session, text, declared)
     return hits

@@ -275,6 +275,11 @@ async def flush(session: Session, topic: str, key: str | None, most: int) -> lis
     return [row[0] for row in rows]
 
 
+async def count(session: Session, topic: str, key: str | None, most: int) -> int:
+    """The number of waiting chunks that `flush` would make due, up to `most`."""
+    return int(await session.fetchval("count_chunks", topic, key, most))
+
+
 async def release_topic_to_lanes(
     connection: Connection, sql: Statements, topic: str, rows: int, grace: timedelta
 ) -> int:

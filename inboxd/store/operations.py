@@ -176,6 +176,11 @@ async def count_consequences(
     return await session.one("count_consequences", ids, counted_to, skipping, at_once)
 
 
+async def count_line_of_events(session: Session, ids: Sequence[int], counted_to: int) -> Row:
+    """The events in line behind these: in_place, behind, more_behind."""
+    return await session.one("count_line_of_events", ids, counted_to)
+
+
 async def ability(session: Session) -> Row:
     """Whether operators' actions can be written: standby, read_only, may."""
     return await session.one("ability")
@@ -255,6 +260,13 @@ async def count(session: Session, table: HotTable, wanted: Match) -> tuple[int, 
 async def sample(session: Session, table: HotTable, ids: Sequence[int]) -> list[Row]:
     """A summary of rows: id, type, lane, status, tenant, created_at, error."""
     return await session.fetch(f"sample_{table}", ids)
+
+
+async def types_and_tenants(
+    session: Session, table: HotTable, ids: Sequence[int], limit: int
+) -> list[Row]:
+    """The largest pairs of a type and a tenant of rows: type, tenant, count."""
+    return await session.fetch(f"types_and_tenants_{table}", ids, limit)
 
 
 async def failures(

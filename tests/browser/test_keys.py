@@ -63,6 +63,7 @@ async def test_help_opens_and_closes(tabs: Tabs) -> None:
     tab = await tabs.open("/")
     await tab.keyboard.press("?")
     await expect(tab.get_by_role("dialog")).to_be_visible()
+    assert await barriers(tab) == []
     await tab.keyboard.press("t")  # a key of the page behind the dialog
     assert await tab.locator("html").get_attribute("data-theme") == "system"
     await tab.keyboard.press("Escape")

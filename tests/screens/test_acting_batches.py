@@ -108,6 +108,19 @@ async def test_batch_is_cancelled_after_its_consequences_are_shown(
     assert await audit(database) == [("user olga", "cancel", f"batch {batch}", "sent twice", 3)]
 
 
+async def test_batches_in_a_batch_make_its_number_a_lower_bound(
+    database: Database, olga: httpx.AsyncClient
+) -> None:
+    outer, inner = await send_batch(database, "all", 1), await send_batch(database, "mails", 3)
+    await database.execute("update inboxd.batches set parent_id = $1 where id = $2", outer, inner)
+    asked = await ask(olga, f"/act/batch/cancel?id={outer}")
+    assert "at least 1. A batch in it counts as one here." in asked.text
+    refused = await confirm(olga, asked)
+    assert (refused.status_code, "more rows than could be counted" in refused.text) == (400, True)
+    told = await act(olga, f"/act/batch/cancel?id={outer}", rows="all")
+    assert told == f"Cancelled: {outer} all. Commands that had not ended: at least 1."
+
+
 async def test_members_that_take_too_long_are_left_to_workers(
     database: Database, olga: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -139,6 +152,8 @@ async def test_open_batch_that_expired_is_closed(
     assert "It was not closed in time" in page.text
     asked = await ask(olga, path)
     assert "It takes no more commands" in asked.text
+    assert "rows that wait for it go on, such as its next command: 1." in asked.text
+    assert "Nothing in it is left: it ends at once." in asked.text
     assert f"inboxd batches close {batch}" in asked.text
     told = await act(olga, path, reason="its filler is gone")
     assert told == f"Closed: {batch} big. Commands that have not ended: 0."

@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from tests.screens.confirming import ask
+from tests.screens.test_batches import NOOP, send_batch
 from tests.screens.visiting import sign_in, user, visiting
 from tests.support import Database
 
@@ -89,3 +90,63 @@ async def test_rows_beyond_the_named_ones_are_counted(database: Database) -> Non
         told = (await ask(ada, f"/act/commands/replay?{ids}")).text
     assert told.count("holds its unique key") == 10
     assert "2 more cannot be replayed yet for the same reason." in told
+
+
+async def test_all_that_match_are_shown_with_their_filter_spread_and_consequences(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await send_batch(database, "mails", 2)
+    await database.execute(
+        "select inboxd.send_after((select min(command_id::text)::uuid from inboxd.commands"
+        """ where batch_id is not null), '{"type": "late"}');"""
+        "update inboxd.commands set status = 'failed', tenant = 'acme', unique_key = id::text"
+        " where batch_id is not null;"
+        "insert into inboxd.commands (type, unique_key) select type, unique_key"
+        " from inboxd.commands where batch_id is not null;"
+    )
+    await database.execute(FILLED)
+    async with _ada(database) as ada:
+        replay = await ask(ada, "/act/commands/replay-all?since=2020-01-01T00:00")
+        assert "Rows that match: since: 2020-01-01" in replay.text
+        assert "nothing else in them failed: mails." in replay.text
+        assert "are released when they succeed: 4." in replay.text
+        assert "Rows whose unique key another command holds now: 2." in replay.text
+        assert "So is a row whose batch was cancelled" in replay.text
+        assert "in its own place in the line" in replay.text
+        assert f"By type and tenant a.do no tenant 2 {NOOP['type']} acme 2" in replay.text
+        assert "of the first" not in replay.text
+        dismiss = (await ask(ada, "/act/commands/dismiss-all")).text
+        assert "Rows that match: all rows whose status allows it" in dismiss
+        assert "Batches that count these rows as cancelled: mails." in dismiss
+        assert "Rows that wait for these rows: 4. Those that need" in dismiss
+        assert "lines of their ordering keys, which continue after them: 3." in dismiss
+        assert "unique key" not in dismiss
+        monkeypatch.setattr("inboxd.operations.bulk_orders.FOLLOWED", 1)
+        first = (await ask(ada, "/act/commands/dismiss-all")).text
+        assert first.count("of the first 1 rows") == 2
+        one = await ask(ada, "/act/commands/replay-all?batch=1")
+        assert "Rows that match: batch: 1" in one.text
+
+
+# 1 blocks a line of three; 4 is a dead letter that has left its line; 5 has no key.
+LINE = """
+insert into inboxd.events (topic, mode, type, ordering_key, bucket, status, head, position)
+values ('points', 'sequential', 'a.b', 'k', 1, 'failed', true, 1),
+       ('points', 'sequential', 'a.b', 'k', 1, 'waiting', false, 2),
+       ('points', 'sequential', 'a.b', 'k', 1, 'waiting', false, 3),
+       ('points', 'sequential', 'a.b', 'k', 1, 'failed', false, null);
+insert into inboxd.events (type, status) values ('a.b', 'failed');
+"""
+
+
+async def test_events_behind_a_dead_letter_are_counted(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await database.execute(LINE)
+    async with _ada(database) as ada:
+        for action in ("replay", "dismiss"):
+            assert f"{BEHIND}: 2." in (await ask(ada, f"/act/events/{action}?id=1")).text
+            for without in ("id=4", "id=5"):
+                assert BEHIND not in (await ask(ada, f"/act/events/{action}?{without}")).text
+        monkeypatch.setattr("inboxd.operations.consequences.COUNTED_TO", 1)
+        assert f"{BEHIND}: at least 1." in (await ask(ada, "/act/events/dismiss?id=1")).text

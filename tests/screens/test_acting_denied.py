@@ -174,6 +174,27 @@ async def test_an_erasure_that_is_cut_off_says_so_and_goes_on(
     assert await database.fetchval("select sum(count) from inboxd.audit") == 2
 
 
+async def test_an_erasure_covers_the_rows_that_were_shown(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("inboxd.admin.screens.actions.bulk.TYPED_FROM", 1)
+    await send(database, 2)
+    await database.execute("update inboxd.commands set tenant = 'acme', status = 'failed'")
+    path = "/act/erase?tenant=acme"
+    async with _ada(database) as ada:
+        asked = await ask(ada, path)
+        assert "Dead letters are dismissed" in asked.text
+        assert "Webhooks that brought the events lose their body" in asked.text
+        refused = await confirm(ada, asked, rows="3")
+        assert (refused.status_code, "this changes 2 rows" in refused.text) == (400, True)
+        await send(database, 1)
+        await database.execute("update inboxd.commands set tenant = 'acme', status = 'failed'")
+        more = await confirm(ada, asked, rows="2")
+        assert (more.status_code, "more than the 2 that were shown" in more.text) == (409, True)
+        assert await audit(database) == []
+        assert (await act(ada, path, rows="3")).startswith("Erased: 3 rows.")
+
+
 async def test_counting_a_long_history_is_left_to_the_command_line(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -199,6 +199,23 @@ async def test_events_and_chunks_are_acted_on_the_same_way(
     assert (nothing.status_code, "no chunk of" in nothing.text.lower()) == (404, True)
 
 
+async def test_a_pause_and_a_flush_show_their_number_first(
+    database: Database, ada: httpx.AsyncClient
+) -> None:
+    await database.execute(
+        "insert into inboxd.events (type, topic, mode, ordering_key)"
+        " select 'old.type', 'few', 'batch', n from unnest('{a,b,c}'::text[]) as key(n);"
+        "update inboxd.events set position = 1, head = true, run_at = now() + interval '1 day'"
+        " where ordering_key is not null"
+    )
+    for path, shown in (
+        ("/act/pause?kind=queue&name=default", "Rows that wait there now: 2."),
+        ("/act/flush?topic=few", "whatever they wait for: 3."),
+        ("/act/flush?topic=few&key=b", "whatever they wait for: 1."),
+    ):
+        assert shown in (await ask(ada, path)).text, path
+
+
 async def test_an_invalid_form_is_shown_again_with_its_input(
     database: Database, ada: httpx.AsyncClient
 ) -> None:

@@ -8,6 +8,7 @@ import pytest
 from tests.screens.confirming import ReadForm, ask, confirm
 from tests.screens.reading import Read
 from tests.screens.test_acting import audit, fail
+from tests.screens.test_batches import send_batch
 from tests.screens.visiting import SAME, sign_in, user, visiting
 from tests.support import Database
 
@@ -68,6 +69,26 @@ async def test_a_payload_that_the_database_refuses_is_asked_for_again(
         assert (refused.status_code, told in refused.text) == (400, True), typed
         assert ReadForm(refused.text).fields["payload"].strip() == typed
     assert await audit(database) == []
+
+
+async def test_the_form_shows_the_consequences(database: Database, ada: httpx.AsyncClient) -> None:
+    await send_batch(database, "mails", 1)
+    await database.execute(
+        "select inboxd.send_after(command_id, $1) from inboxd.commands where status = 'pending'",
+        '{"type": "teacher.told"}',
+    )
+    member = await database.fetchval(
+        "update inboxd.commands set unique_key = 'k', status = 'failed' where status = 'pending'"
+        " returning id"
+    )
+    holder = await database.fetchval(
+        "insert into inboxd.commands (type, unique_key) select type, 'k' from inboxd.commands"
+        " where status = 'failed' returning id"
+    )
+    asked = (await ask(ada, f"/act/commands/replay-with?id={member}")).text
+    assert "heals if this succeeds and nothing else in it failed: mails." in asked
+    assert "are released when it succeeds: 1." in asked
+    assert f"{member} cannot be replayed yet: command {holder}" in asked
 
 
 async def test_a_payload_that_is_too_large_for_a_form_is_for_the_command_line(

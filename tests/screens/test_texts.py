@@ -4,6 +4,7 @@ import ast
 import re
 import tomllib
 from collections.abc import Iterator
+from http import HTTPStatus
 from pathlib import Path
 from string import Formatter
 from typing import get_args
@@ -12,12 +13,18 @@ import pytest
 
 from inboxd.admin.screens.navigation import GROUPS
 from inboxd.admin.screens.rendering import LANGUAGES
+from inboxd.model.story import RECEIPT
 from inboxd.model.waiting import BRIEF, BRIEF_OF, TEXTS
+from inboxd.operations.lookup import NAME_KINDS
+from inboxd.store.finding import When
+from inboxd.store.message_readers import ReaderState
 from inboxd.store.operations import Audited
 
-SCREENS = Path(__file__).parents[2] / "inboxd/admin/screens"
+ADMIN = Path(__file__).parents[2] / "inboxd/admin"
+SCREENS = ADMIN / "screens"
 OTHERS = [language for language in LANGUAGES if language != "en"]
 _SAID = re.compile(r"""say\(\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)')\s*[,)]""")
+_STATUS = re.compile(r"\bHTTPStatus\.([A-Z_]+)\b")
 _CURVE = re.compile(r'\bCurve\("([^"]+)"')
 
 
@@ -33,6 +40,14 @@ def source_texts() -> Iterator[str]:
     yield from (*TEXTS.values(), *BRIEF.values(), *BRIEF_OF.values())
     # Actions, in the audit.
     yield from get_args(Audited)
+    # Kinds of what is found, states of streams, and the times that rows are selected by.
+    yield from (*NAME_KINDS, RECEIPT, *get_args(ReaderState), *get_args(When))
+    # Titles of refusals; the router and the server answer 405 and 408 by themselves.
+    for file in ADMIN.glob("**/*.py"):
+        for name in _STATUS.findall(file.read_text("utf-8")):
+            if HTTPStatus[name] >= HTTPStatus.BAD_REQUEST:
+                yield HTTPStatus[name].phrase
+    yield from (HTTPStatus.METHOD_NOT_ALLOWED.phrase, HTTPStatus.REQUEST_TIMEOUT.phrase)
     for title, group in GROUPS:
         yield from (each for each in (title, *(link.title for link in group)) if each)
 

@@ -2,8 +2,8 @@
 
 Owns the environment of the templates. Promises that every value is escaped, that a missing value is
 an error, and that every address begins with the screens' prefix.
-Known limit: texts are written in English; a text that a catalogue (`texts/LANGUAGE.toml`) lacks
-stays English.
+Known limits: texts are written in English; a text that a catalogue (`texts/LANGUAGE.toml`) lacks
+stays English, and so do sentences that operations write: refusals, notes, the doctor's findings.
 """
 
 import tomllib

@@ -206,6 +206,10 @@ OPERATOR: dict[str, tuple[Case, tuple[str, ...]]] = {
         ),
         ("commands_pkey", "dependencies_needs", "commands_line"),
     ),
+    "count_line_of_events": (
+        operator(lambda s, k: operations.count_line_of_events(s, k.of("events dead"), 1000)),
+        ("events_pkey", "events_lines"),
+    ),
     "ability": (operator(lambda s, k: operations.ability(s)), ()),
     "lacking_rights": (operator(lambda s, k: rights.lacking(s, RIGHTS["run"])), ()),
     "hold_schedule": (operator(lambda s, k: schedules.hold(s, "hourly")), ()),
@@ -433,6 +437,7 @@ OPERATOR |= {
     "cancel_batch": (run("cancel_batch", _flow), ("batches_pkey",)),
     "cancel_events": (run("cancel_events", lambda k: k.of("events big")), ("events_pkey",)),
     "flush_chunks": (run("flush_chunks", "chunked", None, 10), ("events_head",)),
+    "count_chunks": (run("count_chunks", "chunked", None, 10), ("events_head",)),
     "list_batches": (run("list_batches", *_ANY, *_ANY[:3], 100, 10), ("batches_pkey",)),
     "list_chunks": (run("list_chunks", "chunked", 10, timedelta(1)), ("events_lines",)),
     "doctor_intakes": (run("doctor_intakes"), ()),
@@ -455,6 +460,16 @@ OPERATOR |= {
         ("commands_pkey",),
     ),
     "sample_events": (run("sample_events", lambda k: k.of("events big")), ("events_pkey",)),
+    "types_and_tenants_commands": (
+        operator(
+            lambda s, k: operations.types_and_tenants(s, "commands", k.of("commands few"), 10)
+        ),
+        ("commands_pkey",),
+    ),
+    "types_and_tenants_events": (
+        operator(lambda s, k: operations.types_and_tenants(s, "events", k.of("events big"), 10)),
+        ("events_pkey",),
+    ),
     "spread_commands": (
         operator(lambda s, k: _spread(s, "commands")),
         ("commands_failures",),

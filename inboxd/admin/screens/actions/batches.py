@@ -1,9 +1,10 @@
 """Cancels and closes batches, and resumes workflows from their dead letters.
 
 Promises that a conflict is reported before the confirmation, as on the command line; that workers
-end the members that this request has no time for; that a batch with more than `TYPED_FROM` commands
-to cancel is confirmed by typing their number; and that workers resume a workflow, as a bulk
-action, with any number of dead letters.
+end the members that this request has no time for; that cancelling a batch with more than
+`TYPED_FROM` commands is confirmed by typing their number, and one with batches in it by a word,
+since their commands are not counted; and that workers resume a workflow, as a bulk action, with any
+number of dead letters.
 *See:* `operations/batches.py`; `actions/bulk.py`, which orders.
 """
 
@@ -20,6 +21,7 @@ from inboxd.admin.screens.actions.bulk import (
     ask_for_all,
     check_number,
     order_all,
+    told_number,
     typed_number,
 )
 from inboxd.admin.screens.actions.contract import (
@@ -57,18 +59,18 @@ def _group(row: Mapping[str, Any]) -> str:
 async def _ask_cancel(visit: ActionVisit) -> Question:
     row = await operations.batch_details(visit.session, _id(visit))
     operations.check_cancel(row)
-    waiting, unsettled = len(row["waiting"]), row["unsettled"]
+    unsettled = await _unsettled(visit, row)
     return Question(
         title=_title(row),
         button=tell("Cancel"),
         does=[
             tell("Commands that have not started end at once and never run."),
             tell("Running commands are asked to stop; dead letters stay as they are."),
-            tell("Commands that have not ended: {n}.", n=f"{unsettled:,}"),
+            _told_unsettled(unsettled),
         ],
-        follows=list(released("cancel", OthersTouched(waiting, waiting >= SHOWN))),
-        fields=list(typed_number(visit.typed, unsettled, whole=True)),
-        seen=str(unsettled) if unsettled > TYPED_FROM else "",
+        follows=list(released("cancel", _waiting(row))),
+        fields=list(typed_number(visit.typed, unsettled.count, whole=not unsettled.more)),
+        seen=str(unsettled.count) if unsettled.count > TYPED_FROM else "",
         command=f"inboxd {_group(row)} cancel {row['id']}",
         final=True,
     )
@@ -76,7 +78,10 @@ async def _ask_cancel(visit: ActionVisit) -> Question:
 
 async def _do_cancel(visit: ActionVisit) -> ActionTold:
     row = await operations.batch_details(visit.session, _id(visit))
-    if row["unsettled"] > TYPED_FROM:
+    unsettled = await _unsettled(visit, row)
+    if unsettled.more:
+        check_number(visit.typed, unsettled.count, whole=False)
+    elif row["unsettled"] > TYPED_FROM:
         # The number that the form showed: it falls while commands end. A number that has grown is
         # asked for again.
         shown = visit.seen_number if visit.seen else 0
@@ -84,22 +89,56 @@ async def _do_cancel(visit: ActionVisit) -> ActionTold:
             shown = row["unsettled"]
         check_number(visit.typed, shown, whole=True)
     done = await operations.cancel_batch(visit.session, _id(visit), within=_SECONDS, **visit.by)
-    return _told(done, tell("Cancelled: {name}. Commands that had not ended: {n}.", **_words(done)))
+    told = tell(
+        "Cancelled: {name}. Commands that had not ended: {n}.",
+        name=_name(done),
+        n=told_number(OthersTouched(done.unsettled, unsettled.more)),
+    )
+    return _told(done, told)
+
+
+async def _unsettled(visit: ActionVisit, row: Mapping[str, Any]) -> OthersTouched:
+    """The commands that have not ended; more: those in nested batches."""
+    nested = await operations.has_batches(visit.session, row["id"])
+    return OthersTouched(row["unsettled"], nested)
+
+
+def _told_unsettled(unsettled: OthersTouched) -> Sentence:
+    if unsettled.more:
+        return tell(
+            "Commands that have not ended: at least {n}. A batch in it counts as one here.",
+            n=f"{unsettled.count:,}",
+        )
+    return tell("Commands that have not ended: {n}.", n=f"{unsettled.count:,}")
+
+
+def _waiting(row: Mapping[str, Any]) -> OthersTouched:
+    waiting = len(row["waiting"])
+    return OthersTouched(waiting, waiting >= SHOWN)
 
 
 async def _ask_close(visit: ActionVisit) -> Question:
     row = await operations.batch_details(visit.session, _id(visit))
     operations.check_close(row)
+    waiting = _waiting(row)
+    follows = [tell("A producer or handler that still adds commands to it gets an error.")]
+    if waiting.count:
+        follows.append(
+            tell(
+                "When it ends, rows that wait for it go on, such as its next command: {n}.",
+                n=told_number(waiting),
+            )
+        )
+    if not row["unsettled"]:
+        follows.append(tell("Nothing in it is left: it ends at once."))
     return Question(
         title=_title(row),
         button=tell("Close"),
         does=[
             tell("It takes no more commands, and ends when those in it have ended."),
-            tell("Commands that have not ended: {n}.", n=f"{row['unsettled']:,}"),
+            _told_unsettled(await _unsettled(visit, row)),
         ],
-        follows=[
-            tell("A producer or handler that still adds commands to it gets an error."),
-        ],
+        follows=follows,
         command=f"inboxd batches close {row['id']}",
         final=True,
     )
@@ -107,11 +146,16 @@ async def _ask_close(visit: ActionVisit) -> Question:
 
 async def _do_close(visit: ActionVisit) -> ActionTold:
     done = await operations.close_batch(visit.session, _id(visit), within=_SECONDS, **visit.by)
-    return _told(done, tell("Closed: {name}. Commands that have not ended: {n}.", **_words(done)))
+    told = tell(
+        "Closed: {name}. Commands that have not ended: {n}.",
+        name=_name(done),
+        n=f"{done.unsettled:,}",
+    )
+    return _told(done, told)
 
 
-def _words(done: BatchEnded) -> dict[str, str]:
-    return {"name": f"{done.id} {done.name}".rstrip(), "n": f"{done.unsettled:,}"}
+def _name(done: BatchEnded) -> str:
+    return f"{done.id} {done.name}".rstrip()
 
 
 def _told(done: BatchEnded, sentence: Sentence) -> ActionTold:

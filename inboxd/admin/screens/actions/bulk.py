@@ -33,8 +33,16 @@ from inboxd.admin.screens.roles import Role
 from inboxd.errors import UsageError
 from inboxd.model.duration import parse
 from inboxd.model.moments import read_until
-from inboxd.operations import ActionPreview, OrderTerms, Selection, Verb
+from inboxd.operations import (
+    ActionPreview,
+    Consequences,
+    OrderTerms,
+    OthersTouched,
+    Selection,
+    Verb,
+)
 from inboxd.operations.bulk_orders import CANARY, ShownRows, statuses_of
+from inboxd.operations.held_rows import listed
 from inboxd.store.wakeups import HotTable
 
 TYPED_FROM: Final = 1_000
@@ -100,7 +108,10 @@ async def ask_for_all(
     table: HotTable, verb: Verb, visit: ActionVisit, wanted: Selection, command: str
 ) -> Question:
     """Ask for confirmation of an order for these rows; `order_all` reads the form."""
-    found = await operations.preview_all(visit.session, table, verb, wanted)
+    of_all = visit.visitor.tenants is None
+    found = await operations.preview_all(
+        visit.session, table, verb, wanted, settings=visit.settings if of_all else None
+    )
     n = f"{found.count:,}" + ("" if found.whole else "+")
     title = tell("{n} events", n=n) if table == "events" else tell("{n} commands", n=n)
     doubts = []
@@ -116,20 +127,75 @@ async def ask_for_all(
         does=[
             tell("Workers apply it to the rows that match now, not to rows that come later."),
             tell("Until it starts it can be undone; later it can be paused or ended on its page."),
-        ],
-        follows=[
             tell(
                 "A row whose status no longer allows it at its turn is left as it is, and counted."
             ),
+            *_left_out(table, verb),
         ],
+        follows=list(_follows(verb, found.follows)) if found.follows else [],
         doubts=doubts,
         fields=list(_fields(verb, visit, wanted, found)),
         rows=found.sample,
         seen=f"{found.count}{'' if found.whole else '+'}/{found.last}",
         command=command,
         final=verb in ("dismiss", "cancel"),
-        parts={"table": table, "count": found.count},
+        parts={
+            "table": table,
+            "count": found.count,
+            "looked": found.looked,
+            "spread": found.spread,
+            "selection": wanted.given,
+        },
     )
+
+
+def _left_out(table: HotTable, verb: Verb) -> Iterator[Sentence]:
+    if table == "commands" and verb == "replay":
+        yield tell(
+            "So is a row whose batch was cancelled, or whose unique key another command holds."
+        )
+
+
+def _follows(verb: Verb, found: Consequences) -> Iterator[Sentence]:
+    """The effect on batches, waiting rows and lines, in words for many rows."""
+    names = listed([each.name or f"{each.kind} {each.id}" for each in found.batches])
+    if names and verb == "replay":
+        yield tell(
+            "Batches that heal if these rows succeed and nothing else in them failed: {names}.",
+            names=names,
+        )
+    elif names:
+        yield tell("Batches that count these rows as cancelled: {names}.", names=names)
+    if found.waiting.count and verb == "replay":
+        yield tell(
+            "Rows that wait for these rows, and are released when they succeed: {n}.",
+            n=told_number(found.waiting),
+        )
+    elif found.waiting.count:
+        yield tell(
+            "Rows that wait for these rows: {n}. Those that need their success end as skipped, "
+            "the others are released.",
+            n=told_number(found.waiting),
+        )
+    if found.held and verb == "replay":
+        yield tell(
+            "Rows whose unique key another command holds now: {n}. They are left as they are if "
+            "it still does at their turn.",
+            n=len(found.held),
+        )
+    if found.in_place and verb == "replay":
+        yield tell("A row with an ordering key runs again in its own place in the line.")
+    if found.behind.count:
+        yield tell(
+            "Rows behind them in the lines of their ordering keys, which continue after them: {n}.",
+            n=told_number(found.behind),
+        )
+
+
+def told_number(found: OthersTouched) -> Sentence | str:
+    """The number of rows, as a word of a sentence."""
+    n = f"{found.count:,}"
+    return tell("at least {n}", n=n) if found.more else n
 
 
 def _fields(
@@ -185,7 +251,7 @@ def typed_number(typed: Mapping[str, str], count: int, *, whole: bool) -> Iterat
 def check_number(typed: Mapping[str, str], count: int, *, whole: bool) -> None:
     """Raise UsageError, unless few rows are changed, or the shown number of rows is typed."""
     word = _confirming(count, whole=whole)
-    if word and typed.get("rows", "").strip() != word:
+    if word and typed.get("rows", "").strip().replace(",", "") != word:
         raise UsageError(
             f"this changes {word} rows: type that number to confirm it"
             if word.isdecimal()

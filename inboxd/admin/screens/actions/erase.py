@@ -1,7 +1,8 @@
 """Erases the data of a tenant or an entity: first it asks of whom, then it shows the rows.
 
-Promises that an erasure that runs out of time says so: the rows erased so far stay erased and are
-in the audit, and it is not reported as complete.
+Promises that an erasure of more rows than were shown is refused; that more than `TYPED_FROM` rows
+are confirmed by typing their number; and that an erasure that runs out of time says so: the rows
+erased so far stay erased and are in the audit, and it is not reported as complete.
 Known limit: each erasure starts with the oldest history, so a long history is refused here before
 the confirmation, and left to the command line.
 """
@@ -12,6 +13,7 @@ import anyio
 from starlette.datastructures import QueryParams
 
 from inboxd.admin.answers import detail_of
+from inboxd.admin.screens.actions.bulk import check_number, typed_number
 from inboxd.admin.screens.actions.contract import (
     ActionTold,
     ActionVisit,
@@ -24,7 +26,7 @@ from inboxd.admin.screens.formatting import shell
 from inboxd.admin.screens.roles import Role
 from inboxd.errors import Conflict, UsageError
 from inboxd.operations import Terms
-from inboxd.operations.erase import erase, subject_of, survey
+from inboxd.operations.erase import About, erase, subject_of, survey
 from inboxd.store.erase import Subject
 
 # For counting the rows before the confirmation; for the erasure; and then for the answer.
@@ -78,13 +80,7 @@ def _whom(visit: ActionVisit, refused: str | None = None) -> Question:
 
 async def _whether(visit: ActionVisit, subject: Subject) -> Question:
     """Count the rows, and ask for confirmation."""
-    with anyio.move_on_after(_COUNT_SECONDS) as looked:
-        about = await survey(visit.session, subject)
-    if looked.cancelled_caught:
-        raise Conflict(
-            "nothing was changed: counting the rows in history takes more than "
-            f"{_COUNT_SECONDS:g} s; run `inboxd erase` on a terminal, which has no time limit"
-        )
+    about = await _counted(visit, subject)
     reach = tell(
         "Rows in history: {settled}; dead letters: {dead}; rows that wait or run: {unsettled}.",
         settled=about.settled.total(),
@@ -106,7 +102,15 @@ async def _whether(visit: ActionVisit, subject: Subject) -> Question:
             tell(
                 "Ids, types, times, statuses and lineage stay, so that batches and stories "
                 "stay complete."
-            )
+            ),
+            tell(
+                "Dead letters are dismissed: their batches count them as cancelled, and rows that "
+                "need their success end as skipped."
+            ),
+            tell(
+                "Webhooks that brought the events lose their body, headers and address; events "
+                "that are held are deleted if waiting rows are cancelled."
+            ),
         ],
         fields=[
             AskedField(
@@ -115,16 +119,37 @@ async def _whether(visit: ActionVisit, subject: Subject) -> Question:
                 kind="check",
                 value=visit.typed.get("unsettled", ""),
             ),
+            *typed_number(visit.typed, about.total, whole=True),
         ],
+        seen=str(about.total),
         command=_command(visit),
         final=True,
     )
+
+
+async def _counted(visit: ActionVisit, subject: Subject) -> About:
+    """The numbers of rows. Raises Conflict if counting takes too long."""
+    with anyio.move_on_after(_COUNT_SECONDS) as looked:
+        about = await survey(visit.session, subject)
+    if looked.cancelled_caught:
+        raise Conflict(
+            "nothing was changed: counting the rows in history takes more than "
+            f"{_COUNT_SECONDS:g} s; run `inboxd erase` on a terminal, which has no time limit"
+        )
+    return about
 
 
 async def _do(visit: ActionVisit) -> ActionTold:
     subject = _subject(visit)
     if subject is None:
         raise UsageError("give a tenant, or the type and id of an entity, whose data is erased")
+    shown = visit.seen_number
+    check_number(visit.typed, shown, whole=True)
+    if (now := (await _counted(visit, subject)).total) > shown:
+        raise Conflict(
+            f"there are {now:,} rows now, more than the {shown:,} that were shown; nothing was "
+            "changed: look at them again"
+        )
     terms = Terms(actor=visit.visitor.actor, reason=visit.reason)
     unsettled = visit.typed.get("unsettled") == "1"
     reached = 0

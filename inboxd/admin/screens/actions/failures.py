@@ -47,7 +47,11 @@ async def _ask_archive(visit: ActionVisit) -> Question:
                 n=f"{count:,}{more}",
             ),
         ],
-        follows=[tell("It is listed again as soon as one more row fails in the same way.")],
+        follows=[
+            tell("It has more rows than are counted: a newer row lists it again, no other.")
+            if more
+            else tell("It is listed again as soon as one more row fails in the same way.")
+        ],
         seen=seen_as(found),
         command=f"inboxd failures archive {shell(name)}",
     )

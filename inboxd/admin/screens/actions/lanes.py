@@ -108,10 +108,14 @@ async def _ask_pause(visit: ActionVisit) -> Question:
         choices=choices,
         value=visit.typed.get("mode", "hold"),
     )
+    waiting = []
+    if kind not in _HOLDS:
+        n = await operations.waiting_rows(visit.session, kind, name)
+        waiting = [tell("Rows that wait there now: {n}.", n=f"{n:,}")]
     return Question(
         title=_named(kind, name),
         button=tell("Pause"),
-        does=[_HOLDS.get(kind, _LEAVES)],
+        does=[_HOLDS.get(kind, _LEAVES), *waiting],
         follows=[tell("Waiting rows stay until an operator resumes it; nothing is lost.")]
         + (
             [tell("A webhook that is answered 503 is lost if its sender tries only once.")]
@@ -164,10 +168,11 @@ async def _do_resume(visit: ActionVisit) -> ActionTold:
 
 async def _ask_flush(visit: ActionVisit) -> Question:
     topic, key = visit.named("topic"), visit.about.get("key")
+    n = await operations.flushable(visit.session, topic, key)
     return Question(
         title=tell("Topic {name}", name=topic),
         button=tell("Flush"),
-        does=[tell("Its waiting chunks become due now, whatever they wait for.")],
+        does=[tell("Its waiting chunks become due now, whatever they wait for: {n}.", n=f"{n:,}")],
         follows=[tell("Events that have arrived and are not yet in a chunk become due with them.")],
         command=f"inboxd topics flush {shell(topic)}" + (f" {shell(key)}" if key else ""),
     )

@@ -26,6 +26,7 @@ from inboxd.admin.screens.actions.contract import (
     ScreenAction,
     tell,
 )
+from inboxd.admin.screens.actions.rows import doubts_of, follows_of
 from inboxd.admin.screens.roles import Role
 from inboxd.errors import Conflict, UsageError
 from inboxd.model.difference import difference
@@ -107,6 +108,8 @@ async def _ask(visit: ActionVisit) -> Question:
             ),
             tell("The old row moves to history with its own payload and its errors."),
         ],
+        follows=list(follows_of("replay", found.follows)) if found.follows else [],
+        doubts=list(doubts_of(found.follows)) if found.follows else [],
         fields=fields,
         seen=found.seen or "",
         command=_command(id_),

@@ -98,13 +98,15 @@ async def _ask(table: HotTable, action: Action, visit: ActionVisit) -> Question:
         expected=operations.ExpectedRows(visit.visitor.tenants),
         settings=visit.settings if of_all else None,
     )
-    follows = found.follows
+    follows = list(follows_of(action, found.follows)) if found.follows else []
+    if found.follows and action == "replay" and table == "commands" and not found.follows.in_place:
+        follows.append(tell("A new row takes its place and runs; the old one moves to history."))
     return Question(
         title=_title(table, ids),
         button=_TITLES[action],
         does=_DOES[action],
-        follows=list(_follows(action, table, follows)) if follows else [],
-        doubts=list(_doubts(follows)) if follows and action == "replay" else [],
+        follows=follows,
+        doubts=list(doubts_of(found.follows)) if found.follows and action == "replay" else [],
         rows=found.sample,
         seen=found.seen or "",
         command=_command(table, action, ids),
@@ -113,7 +115,8 @@ async def _ask(table: HotTable, action: Action, visit: ActionVisit) -> Question:
     )
 
 
-def _doubts(found: Consequences) -> Iterator[Sentence]:
+def doubts_of(found: Consequences) -> Iterator[Sentence]:
+    """The rows whose unique key another row holds."""
     for id_, other in found.held[:_MOST_NAMED]:
         yield tell(
             "Command {id} cannot be replayed yet: command {other}, which has not ended, holds "
@@ -125,7 +128,8 @@ def _doubts(found: Consequences) -> Iterator[Sentence]:
         yield tell("{n} more cannot be replayed yet for the same reason.", n=more)
 
 
-def _follows(action: Action, table: HotTable, found: Consequences) -> Iterator[Sentence]:
+def follows_of(action: Action, found: Consequences) -> Iterator[Sentence]:
+    """The effect on batches, on rows that wait for these, and on lines."""
     names = listed([each.name or f"{each.kind} {each.id}" for each in found.batches])
     if names and action == "replay":
         yield tell(
@@ -147,8 +151,6 @@ def _follows(action: Action, table: HotTable, found: Consequences) -> Iterator[S
         yield tell(
             "Rows behind it in the line of its ordering key, which continue after it: {n}.", n=n
         )
-    if action == "replay" and table == "commands" and not found.in_place:
-        yield tell("A new row takes its place and runs; the old one moves to history.")
 
 
 def released(action: Action, waiting: OthersTouched) -> Iterator[Sentence]:
