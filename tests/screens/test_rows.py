@@ -347,3 +347,30 @@ class _Viewers(Everybody):
 
     async def visitor(self, request: Request) -> Visitor:  # noqa: ARG002 - always the same
         return Visitor("ana", Role.VIEWER, "ana")
+
+
+async def test_a_replayed_dead_letter_names_its_new_row(
+    screens: httpx.AsyncClient, database: Database
+) -> None:
+    """A page offers nothing for it that would be refused; an open dead letter has a command."""
+    ids = [
+        row["id"]
+        for row in await database.fetch(
+            "insert into inboxd.commands (type, queue, status, attempts, errors) select 'mail',"
+            " 'email', 'failed', 1, '[{\"error\": \"no answer\"}]' from generate_series(1, 2)"
+            " returning id"
+        )
+    ]
+    new = await database.fetchval(
+        "select new_id from inboxd.replay_commands($1, 'me', null)", ids[:1]
+    )
+    listed = await read(screens, "/commands")
+    assert f"failed replayed as {new}" in listed.text
+    chosen = [value for tag, name, value in listed.attributes if (tag, name) == ("input", "value")]
+    assert {str(new), str(ids[1])} <= set(chosen)
+    assert str(ids[0]) not in chosen
+    old = await read(screens, f"/commands/{ids[0]}")
+    assert "was replayed as another row: command" in old.text
+    assert f"/commands/{new}" in old.links
+    assert "To replay it:" not in old.text
+    assert "To replay it:" in (await read(screens, f"/commands/{ids[1]}")).text
