@@ -181,6 +181,23 @@ async def test_a_list_says_how_far_it_looked_and_goes_on(
     assert pages == 3
 
 
+async def test_a_search_for_dead_letters_that_is_not_over_leads_to_failures(
+    screens: httpx.AsyncClient, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A dead letter older than all rows that were looked at: the number Failed leads here."""
+    await database.execute(
+        "insert into inboxd.commands (type, queue, status, attempts) select 'mail', 'email',"
+        " case n when 1 then 'failed' else 'pending' end, 1 from generate_series(1, 400) n"
+    )
+    assert "/failures" not in (await read(screens, "/commands?status=failed")).links
+    defaults = finding.find.__kwdefaults__
+    assert defaults is not None
+    monkeypatch.setitem(defaults, "look", 150)
+    page = await read(screens, "/commands?status=failed")
+    assert "(150 rows): 0 found" in page.text
+    assert "/failures" in page.links
+
+
 async def test_pages_continue_after_the_last_row(
     screens: httpx.AsyncClient, database: Database
 ) -> None:

@@ -6,7 +6,7 @@ Known limit: totals and charts follow only the filters by type and tenant.
 """
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC
 from functools import partial
 from typing import Any, Final, Literal, cast
@@ -51,9 +51,8 @@ _ENDS: Final = (
     ("cancelled", "idle"),
     ("skipped", "idle"),
 )
-
-# Statuses of members, where they differ from the outcome.
-_MEMBERS: Final = {"skipped": "cancelled"}
+# A dismissed member counts as cancelled.
+_COUNTED: Final = {"cancelled": ("cancelled", "dismissed")}
 
 
 async def _list(kind: Kind, visit: PageVisit) -> ScreenPage:
@@ -214,16 +213,8 @@ async def _show(visit: PageVisit) -> ScreenPage | Elsewhere:
         "created_titles": await titles_of_rows(visit, row["created"]),
         "healed": row["failed_at"] is not None and row["status"] == "succeeded",
         "open": row["closed_at"] is None and row["finished_at"] is None,
-        "ends": [
-            {"name": name, "look": look, "count": row[name]} for name, look in _ENDS if row[name]
-        ],
         "slices": [
-            Slice(
-                name,
-                look,
-                row[name],
-                _members(address, name),
-            )
+            Slice(name, look, row[name], _members(row["id"], name))
             for name, look in _ENDS
             if row[name]
         ],
@@ -232,8 +223,10 @@ async def _show(visit: PageVisit) -> ScreenPage | Elsewhere:
     return ScreenPage("batch.html", row, shown)
 
 
-def _members(address: Callable[..., str], end: str) -> str:
-    return f"{address(after=None, status=_MEMBERS.get(end, end))}#members"
+def _members(batch: int, end: str) -> str:
+    """The address of the members that an end counts."""
+    of = [("status", each) for each in _COUNTED.get(end, (end,))]
+    return f"{addresses.with_query(f'/batches/{batch}', of)}#members"
 
 
 def _types(
