@@ -235,7 +235,7 @@ async def _of_acme(database: Database) -> list[str]:
     return ["/events?limit=100", "/commands", "/actions", *(row["path"] for row in rows)]
 
 
-async def test_what_is_not_shown_is_not_said_to_be_missing(database: Database) -> None:
+async def test_hidden_rows_are_not_said_to_be_missing(database: Database) -> None:
     """A row that an event created was not written by a producer, and may have created others."""
     await _fill(database)
     users = [{**user("ada", "reader"), "tenants": ["acme"]}]

@@ -5,7 +5,6 @@ Known limit: totals and charts follow only the filters by type and tenant.
 *See:* `operations/batch_details.py`, `operations/recent_batches.py`, `operations/totals.py`.
 """
 
-import shlex
 from collections.abc import Mapping, Sequence
 from datetime import UTC
 from functools import partial
@@ -14,12 +13,20 @@ from typing import Any, Final, Literal, cast
 from inboxd import operations
 from inboxd.admin.screens import addresses
 from inboxd.admin.screens.charts import Curve, Slice, top_of
-from inboxd.admin.screens.formatting import NOTHING, in_utc, moment
+from inboxd.admin.screens.formatting import NOTHING, moment
 from inboxd.admin.screens.pages.chart_rows import ChartRows, followed
 from inboxd.admin.screens.pages.markers import markers_of
 from inboxd.admin.screens.pages.matches import matching_batches
 from inboxd.admin.screens.pages.origins import origin_shown
-from inboxd.admin.screens.pages.queries import given, is_set, one_of, page_size, row_number, texts
+from inboxd.admin.screens.pages.queries import (
+    command_of,
+    given,
+    is_set,
+    one_of,
+    page_size,
+    row_number,
+    texts,
+)
 from inboxd.admin.screens.pages.steps import steps_shown
 from inboxd.admin.screens.pages.titles import titles_of, titles_of_rows
 from inboxd.admin.screens.pages.type_slices import type_slices
@@ -97,7 +104,8 @@ async def _list(kind: Kind, visit: PageVisit) -> ScreenPage:
         "tenant_names": names,
         "tiles": _tiles(what, totals, wanted),
         "address": partial(addresses.with_query, f"/{what}", query.multi_items()),
-        "command": _command(what, visit),
+        "command": command_of(f"inboxd {what} list", query, (*_FILTERS, "status"))
+        + (" --open" if wanted.open else ""),
         **await _figures(kind, visit, wanted),
     }
     told = {status: number.document() for status, number in (totals or {}).items()}
@@ -176,18 +184,6 @@ async def _figures(kind: Kind, visit: PageVisit, wanted: BatchFilter) -> dict[st
         "spans": SPANS,
         **type_slices(found.types, titles, partial(address, **of_the_span)),
     }
-
-
-def _command(what: str, visit: PageVisit) -> str:
-    """The command line for the same list."""
-    told = {name: f"--{name}" for name in (*_FILTERS, "status", "limit")} | {"below": "--after"}
-    options = [
-        f"{told[name]} {shlex.quote(in_utc(value) if name == 'since' else value)}"
-        for name, value in visit.query.multi_items()
-        if value and name in told
-    ]
-    options += ["--open"] if is_set(visit.query, "open") else []
-    return " ".join([f"inboxd {what} list", *options])
 
 
 async def _show(visit: PageVisit) -> ScreenPage | Elsewhere:

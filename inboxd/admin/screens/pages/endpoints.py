@@ -3,12 +3,13 @@
 *See:* `operations/endpoints.py`, which the command line's `endpoints` prints too.
 """
 
+import shlex
 from collections.abc import Mapping
 from typing import Any
 
 from inboxd.admin.redaction import Redaction
 from inboxd.admin.screens.pages.paging import part_of
-from inboxd.admin.screens.pages.queries import one_of, page_size, row_number
+from inboxd.admin.screens.pages.queries import command_of, one_of, page_size, row_number
 from inboxd.admin.screens.roles import Role
 from inboxd.admin.screens.screen import PageVisit, ScreenPage
 from inboxd.admin.screens.whole_inbox import overview, paused_as, whole_inbox
@@ -55,6 +56,9 @@ async def _one(visit: PageVisit) -> ScreenPage:
         "lanes": [lane for lane in found["lanes"] if lane.get("queue") == QUEUE + name],
         "paused_as": paused_as(found, "queue", QUEUE + name),
         "statuses": list(Status),
+        "command": command_of(
+            f"inboxd endpoints deliveries {shlex.quote(name)}", visit.query, ("status",)
+        ),
     }
     return ScreenPage("endpoint.html", _seen(visit, row), shown)
 
