@@ -141,7 +141,7 @@ async def test_many_rows_are_confirmed_by_their_number_and_invalid_input_again(
         again = await confirm(ada, asked, **typed)
         assert (again.status_code, told in again.text) == (400, True), typed
     assert await database.fetchval("select count(*) from inboxd.actions") == 0
-    assert (await confirm(ada, asked, rows="1001")).status_code == 303
+    assert (await confirm(ada, asked, rows="1,001")).status_code == 303
     assert (await confirm(ada, asked, rows="1001")).status_code == 409, "sent twice"
     assert await database.fetchval("select count(*) from inboxd.actions") == 1
 

@@ -185,7 +185,7 @@ def typed_number(typed: Mapping[str, str], count: int, *, whole: bool) -> Iterat
 def check_number(typed: Mapping[str, str], count: int, *, whole: bool) -> None:
     """Raise UsageError, unless few rows are changed, or the shown number of rows is typed."""
     word = _confirming(count, whole=whole)
-    if word and typed.get("rows", "").strip() != word:
+    if word and typed.get("rows", "").strip().replace(",", "") != word:
         raise UsageError(
             f"this changes {word} rows: type that number to confirm it"
             if word.isdecimal()
