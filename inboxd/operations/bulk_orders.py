@@ -46,7 +46,7 @@ LOOK: Final = 20_000
 OPEN: Final = ("scheduled", "canary", "running", "paused")
 _SHOWN: Final = (
     *("id", "kind", "verb", "actor", "reason", "status", "note", "starts_at", "rate", "canary"),
-    *("counted", "whole", "done", "left_out", "created_at", "began_at", "ended_at"),
+    *("counted", "whole", "done", "left_out", "audit_id", "created_at", "began_at", "ended_at"),
 )
 
 

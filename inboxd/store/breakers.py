@@ -106,10 +106,19 @@ async def forget(connection: Connection, sql: Statements) -> None:
 
 
 async def listed(
-    session: Session, name: str | None = None, uses: Sequence[str] | None = None
+    session: Session,
+    name: str | None = None,
+    uses: Sequence[str] | None = None,
+    *,
+    after: str | None = None,
+    rows: int | None = None,
 ) -> list[BreakerRow]:
-    """All breakers, or the one with this name, or those that any of `uses` needs."""
-    return cast("list[BreakerRow]", await session.fetch("list_breakers", name, uses))
+    """All breakers, or the one with this name, or those that any of `uses` needs.
+
+    Or at most `rows`, after a name.
+    """
+    given = (name, uses, after, rows)
+    return cast("list[BreakerRow]", await session.fetch("list_breakers", *given))
 
 
 async def force(

@@ -23,6 +23,8 @@ ActionStatus = Literal["scheduled", "canary", "running", "paused", "completed", 
 TRIES: Final = 3
 AGAIN: Final = timedelta(seconds=5)
 _TIMES: Final = ("since", "until")
+# The newest actions among which the one that an entry of the audit ordered is looked for.
+_LOOKED: Final = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +130,12 @@ async def listed(
 
 async def one(session: Session, id: int) -> Row | None:
     return await session.fetchrow("show_action", id)
+
+
+async def ordered_by(session: Session, entries: Sequence[int]) -> dict[int, int]:
+    """Bulk actions by the entries of the audit that ordered them, among the newest ones."""
+    rows = await session.fetch("actions_of_entries", entries, _LOOKED) if entries else []
+    return {row["audit_id"]: row["id"] for row in rows}
 
 
 async def hold(session: Session, id: int) -> Row | None:

@@ -184,8 +184,11 @@ async def disable_undeclared(connection: Connection, sql: Statements) -> list[st
 # ------------------------------------------------------------------------------------- operators
 
 
-async def listed(session: Session, name: str | None = None) -> list[EndpointRow]:
-    return cast("list[EndpointRow]", await session.fetch("list_endpoints", name))
+async def listed(
+    session: Session, name: str | None = None, *, after: str | None = None, rows: int | None = None
+) -> list[EndpointRow]:
+    """The endpoint with this name, or all; or at most `rows`, after a name."""
+    return cast("list[EndpointRow]", await session.fetch("list_endpoints", name, after, rows))
 
 
 async def add(session: Session, new: NewEndpoint) -> bool:

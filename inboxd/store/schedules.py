@@ -175,10 +175,12 @@ async def exists(session: Session, name: str) -> bool:
 
 async def last_runs(connection: Connection, sql: Statements) -> dict[str, datetime]:
     """The time of the last run of each schedule that was ever sent."""
-    rows = await connection.fetch(sql["list_schedules"])
+    rows = await connection.fetch(sql["list_schedules"], None, None)
     return {row["name"]: row["last_at"] for row in rows if row["last_at"] is not None}
 
 
-async def listed(session: Session) -> list[Row]:
-    """All schedules, with their next and last run."""
-    return await session.fetch("list_schedules")
+async def listed(
+    session: Session, *, after: str | None = None, rows: int | None = None
+) -> list[Row]:
+    """All schedules, or at most `rows` after a name, with their next and last run."""
+    return await session.fetch("list_schedules", after, rows)

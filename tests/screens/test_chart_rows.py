@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.browser import school
 from tests.support import Database
 
 pytestmark = pytest.mark.anyio
@@ -201,6 +202,26 @@ async def test_a_step_of_a_backlog_leads_to_the_rows_that_waited(
     moments = [unescape(each) for each in _MOMENT.findall(page) if "by=waiting" in each]
     led = [len(await _rows(screens, link)) for link in (moments[0], moments[-1])]
     assert led == [13, 1]
+
+
+async def test_a_step_without_a_sample_has_no_number(
+    screens: httpx.AsyncClient, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An hour without a leader does not look like an empty queue."""
+    monkeypatch.setattr("inboxd.admin.screens.pages.lanes._FRESH_SECONDS", 0.0)
+    await school.fill(database)
+    await database.execute("delete from inboxd.sampled_lanes")
+
+    async def numbers() -> list[str]:
+        page = (await screens.get("/queues/email")).text
+        backlog = page.partition("Backlog")[2].partition("</table>")[0]
+        return re.findall('<td class="number">([^<]*)</td>', backlog)
+
+    assert set(await numbers()) == {"0"}
+    await database.execute("delete from inboxd.samples where at < now() - interval '30 min'")
+    half = await numbers()
+    assert set(half) == {"0", "\u2013"}
+    assert 50 < half.count("\u2013") < 70
 
 
 @pytest.mark.usefixtures("filled")

@@ -181,6 +181,23 @@ async def test_a_list_says_how_far_it_looked_and_goes_on(
     assert pages == 3
 
 
+async def test_a_search_for_dead_letters_that_is_not_over_leads_to_failures(
+    screens: httpx.AsyncClient, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A dead letter older than all rows that were looked at: the number Failed leads here."""
+    await database.execute(
+        "insert into inboxd.commands (type, queue, status, attempts) select 'mail', 'email',"
+        " case n when 1 then 'failed' else 'pending' end, 1 from generate_series(1, 400) n"
+    )
+    assert "/failures" not in (await read(screens, "/commands?status=failed")).links
+    defaults = finding.find.__kwdefaults__
+    assert defaults is not None
+    monkeypatch.setitem(defaults, "look", 150)
+    page = await read(screens, "/commands?status=failed")
+    assert "(150 rows): 0 found" in page.text
+    assert "/failures" in page.links
+
+
 async def test_pages_continue_after_the_last_row(
     screens: httpx.AsyncClient, database: Database
 ) -> None:
@@ -347,3 +364,30 @@ class _Viewers(Everybody):
 
     async def visitor(self, request: Request) -> Visitor:  # noqa: ARG002 - always the same
         return Visitor("ana", Role.VIEWER, "ana")
+
+
+async def test_a_replayed_dead_letter_names_its_new_row(
+    screens: httpx.AsyncClient, database: Database
+) -> None:
+    """A page offers nothing for it that would be refused; an open dead letter has a command."""
+    ids = [
+        row["id"]
+        for row in await database.fetch(
+            "insert into inboxd.commands (type, queue, status, attempts, errors) select 'mail',"
+            " 'email', 'failed', 1, '[{\"error\": \"no answer\"}]' from generate_series(1, 2)"
+            " returning id"
+        )
+    ]
+    new = await database.fetchval(
+        "select new_id from inboxd.replay_commands($1, 'me', null)", ids[:1]
+    )
+    listed = await read(screens, "/commands")
+    assert f"failed replayed as {new}" in listed.text
+    chosen = [value for tag, name, value in listed.attributes if (tag, name) == ("input", "value")]
+    assert {str(new), str(ids[1])} <= set(chosen)
+    assert str(ids[0]) not in chosen
+    old = await read(screens, f"/commands/{ids[0]}")
+    assert "was replayed as another row: command" in old.text
+    assert f"/commands/{new}" in old.links
+    assert "To replay it:" not in old.text
+    assert "To replay it:" in (await read(screens, f"/commands/{ids[1]}")).text

@@ -35,6 +35,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> AskedStatements:
         *("batches._TOTALS_SECONDS", "batches._FIGURES_SECONDS", "titles._FRESH_SECONDS"),
         *(
             "doctor._FRESH_SECONDS",
+            "lanes._FRESH_SECONDS",
             "failures._FRESH_SECONDS",
             "row._ACTS_SECONDS",
             "matches._FRESH_SECONDS",

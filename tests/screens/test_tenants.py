@@ -5,6 +5,7 @@ Rows of the other tenant have `canary` in every field; rows of their own say `ou
 
 import re
 from collections.abc import Iterator
+from html import unescape
 from typing import Any
 from urllib.parse import quote
 
@@ -201,16 +202,55 @@ async def test_pages_link_only_to_pages_that_the_visitor_may_see(database: Datab
             page = await client.get("/events")
             assert "Only rows of the tenant acme are shown." in page.text
             assert 'href="/events?tenant=b%20%26%20c"' in page.text
-            links = set(re.findall(r'href="(/[a-z]+)"', page.text))
-            assert links <= {"/events", "/commands", "/actions"}
             assert 'action="/find"' not in page.text
             assert "/story/" not in (await client.get("/commands/1")).text
+            for each in await _of_acme(database):
+                page = await client.get(each)
+                for link in {unescape(each) for each in re.findall(r'href="(/[^"#]*)', page.text)}:
+                    assert (await client.get(link)).status_code != 403, f"{link} on {each}"
             other = await client.get("/events?tenant=b+%26+c")
             assert (other.status_code, "ours" in other.text) == (200, False)
         async with site.client() as client:
             await sign_in(client, "bob")
             assert "canary.event" in (await client.get("/events")).text
             assert 'href="/queues"' in (await client.get("/")).text
+
+
+async def _of_acme(database: Database) -> list[str]:
+    """The pages of rows of acme, of which one is in a batch, and one came in a webhook."""
+    await database.execute(
+        "insert into inboxd.batches (kind, type) values ('batch', '');"
+        "update inboxd.commands set batch_id = (select max(id) from inboxd.batches),"
+        " ordering_key = 'a key' where tenant = 'acme'"
+    )
+    await database.execute(
+        "insert into inboxd.events (type, tenant, origin_kind, source, correlation_id)"
+        " values ('ours.event', 'acme', 'receipt', 'bank', 'a visit'),"
+        " ('ours.event', 'acme', 'schedule', 'nightly', null)"
+    )
+    rows = await database.fetch(
+        "select '/events/' || id as path from inboxd.events where tenant = 'acme'"
+        " union all select '/commands/' || id from inboxd.commands where tenant = 'acme'"
+    )
+    return ["/events?limit=100", "/commands", "/actions", *(row["path"] for row in rows)]
+
+
+async def test_hidden_rows_are_not_said_to_be_missing(database: Database) -> None:
+    """A row that an event created was not written by a producer, and may have created others."""
+    await _fill(database)
+    users = [{**user("ada", "reader"), "tenants": ["acme"]}]
+    async with visiting(database, users=users) as site, site.client() as client:
+        await sign_in(client, "ada")
+        page = (await client.get("/commands/1")).text
+        assert "Its origin is another row, which is not shown to you." in page
+        assert "The rows that came of it are not shown to you." in page
+        assert "A producer wrote it." not in page
+        assert "Subcommands: none." not in page
+        assert "A producer wrote it." in (await client.get("/events/1")).text
+        old = await database.fetchval("select max(id) from inboxd.commands where tenant = 'acme'")
+        await database.fetch("select inboxd.replay_commands($1, 'me', null)", [old])
+        replayed = (await client.get(f"/commands/{old}")).text
+        assert "It was a dead letter and was replayed as another row." in replayed
 
 
 async def test_a_reload_takes_tenants_over(database: Database) -> None:

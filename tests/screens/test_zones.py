@@ -66,6 +66,9 @@ async def test_filters_read_times_in_utc_and_the_command_line_names_the_zone(
     batches = await read(screens, "/batches?since=2026-01-31T08:00")
     assert "Created since (UTC without a zone)" in batches.text
     assert "inboxd batches list --since 2026-01-31T08:00:00+00:00" in batches.text
+    workflows = await read(screens, "/workflows?until=2026-01-31T08:00&limit=20")
+    told = "inboxd workflows list --until 2026-01-31T08:00:00+00:00 --limit 20"
+    assert told in workflows.text
 
 
 async def test_actions_read_times_in_utc_and_say_so_beside_the_field(

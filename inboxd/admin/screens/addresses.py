@@ -23,3 +23,12 @@ def with_query(path: str, pairs: Pairs, **changes: object) -> str:
 def path_of(*parts: object) -> str:
     """A path of these segments, each quoted."""
     return "".join(f"/{quote(str(part), safe='')}" for part in parts)
+
+
+def of_name(kind: str, name: str) -> str | None:
+    """The page of a queue, topic or endpoint, or the list that has only what is called so."""
+    if kind in ("queue", "topic", "endpoint"):
+        return path_of(f"{kind}s", name)
+    if kind in ("schedule", "breaker", "source"):
+        return with_query(f"/{kind}s", [("q", name)])
+    return None

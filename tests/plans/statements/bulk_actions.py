@@ -63,7 +63,9 @@ async def _controlled(connection: Connection, known: Known) -> object:
     await bulk_actions.pause(session, id_, "why")
     await bulk_actions.resume(session, id_)
     await bulk_actions.abort(session, id_)
-    await bulk_actions.one(session, id_)
+    row = await bulk_actions.one(session, id_)
+    assert row is not None
+    await bulk_actions.ordered_by(session, [row["audit_id"]])
     return await bulk_actions.listed(session, ["a"], None, 20)
 
 

@@ -5,8 +5,7 @@ Known limit: totals and charts follow only the filters by type and tenant.
 *See:* `operations/batch_details.py`, `operations/recent_batches.py`, `operations/totals.py`.
 """
 
-import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC
 from functools import partial
 from typing import Any, Final, Literal, cast
@@ -14,12 +13,20 @@ from typing import Any, Final, Literal, cast
 from inboxd import operations
 from inboxd.admin.screens import addresses
 from inboxd.admin.screens.charts import Curve, Slice, top_of
-from inboxd.admin.screens.formatting import NOTHING, in_utc, moment
+from inboxd.admin.screens.formatting import NOTHING, moment
 from inboxd.admin.screens.pages.chart_rows import ChartRows, followed
 from inboxd.admin.screens.pages.markers import markers_of
 from inboxd.admin.screens.pages.matches import matching_batches
 from inboxd.admin.screens.pages.origins import origin_shown
-from inboxd.admin.screens.pages.queries import given, is_set, one_of, page_size, row_number, texts
+from inboxd.admin.screens.pages.queries import (
+    command_of,
+    given,
+    is_set,
+    one_of,
+    page_size,
+    row_number,
+    texts,
+)
 from inboxd.admin.screens.pages.steps import steps_shown
 from inboxd.admin.screens.pages.titles import titles_of, titles_of_rows
 from inboxd.admin.screens.pages.type_slices import type_slices
@@ -51,9 +58,8 @@ _ENDS: Final = (
     ("cancelled", "idle"),
     ("skipped", "idle"),
 )
-
-# Statuses of members, where they differ from the outcome.
-_MEMBERS: Final = {"skipped": "cancelled"}
+# A dismissed member counts as cancelled.
+_COUNTED: Final = {"cancelled": ("cancelled", "dismissed")}
 
 
 async def _list(kind: Kind, visit: PageVisit) -> ScreenPage:
@@ -98,7 +104,8 @@ async def _list(kind: Kind, visit: PageVisit) -> ScreenPage:
         "tenant_names": names,
         "tiles": _tiles(what, totals, wanted),
         "address": partial(addresses.with_query, f"/{what}", query.multi_items()),
-        "command": _command(what, visit),
+        "command": command_of(f"inboxd {what} list", query, (*_FILTERS, "status"))
+        + (" --open" if wanted.open else ""),
         **await _figures(kind, visit, wanted),
     }
     told = {status: number.document() for status, number in (totals or {}).items()}
@@ -179,18 +186,6 @@ async def _figures(kind: Kind, visit: PageVisit, wanted: BatchFilter) -> dict[st
     }
 
 
-def _command(what: str, visit: PageVisit) -> str:
-    """The command line for the same list."""
-    told = {name: f"--{name}" for name in (*_FILTERS, "status", "limit")} | {"below": "--after"}
-    options = [
-        f"{told[name]} {shlex.quote(in_utc(value) if name == 'since' else value)}"
-        for name, value in visit.query.multi_items()
-        if value and name in told
-    ]
-    options += ["--open"] if is_set(visit.query, "open") else []
-    return " ".join([f"inboxd {what} list", *options])
-
-
 async def _show(visit: PageVisit) -> ScreenPage | Elsewhere:
     id_, query = read_row_id(visit.path["id"]), visit.query
     row = await operations.batch_details(visit.session, id_)
@@ -214,16 +209,8 @@ async def _show(visit: PageVisit) -> ScreenPage | Elsewhere:
         "created_titles": await titles_of_rows(visit, row["created"]),
         "healed": row["failed_at"] is not None and row["status"] == "succeeded",
         "open": row["closed_at"] is None and row["finished_at"] is None,
-        "ends": [
-            {"name": name, "look": look, "count": row[name]} for name, look in _ENDS if row[name]
-        ],
         "slices": [
-            Slice(
-                name,
-                look,
-                row[name],
-                _members(address, name),
-            )
+            Slice(name, look, row[name], _members(row["id"], name))
             for name, look in _ENDS
             if row[name]
         ],
@@ -232,8 +219,10 @@ async def _show(visit: PageVisit) -> ScreenPage | Elsewhere:
     return ScreenPage("batch.html", row, shown)
 
 
-def _members(address: Callable[..., str], end: str) -> str:
-    return f"{address(after=None, status=_MEMBERS.get(end, end))}#members"
+def _members(batch: int, end: str) -> str:
+    """The address of the members that an end counts."""
+    of = [("status", each) for each in _COUNTED.get(end, (end,))]
+    return f"{addresses.with_query(f'/batches/{batch}', of)}#members"
 
 
 def _types(

@@ -3,7 +3,9 @@
 *See:* `store/breakers.py`, which the command line's `breakers` prints too.
 """
 
-from inboxd.admin.screens.pages.paging import part_of
+from functools import partial
+
+from inboxd.admin.screens.pages.paging import part_by_name
 from inboxd.admin.screens.screen import PageVisit, ScreenPage
 from inboxd.admin.screens.whole_inbox import whole_inbox
 from inboxd.model.wording import breaker_word
@@ -11,8 +13,7 @@ from inboxd.store import breakers
 
 
 async def _breakers(visit: PageVisit) -> ScreenPage:
-    rows = [dict(row) for row in await breakers.listed(visit.session)]
-    part = part_of(rows, lambda row: row["name"], visit.query)
+    part = await part_by_name(partial(breakers.listed, visit.session), visit.query)
     told = {} if part.after is None else {"next": part.after}
     words = {row["name"]: breaker_word(row) for row in part.rows}
     return ScreenPage(

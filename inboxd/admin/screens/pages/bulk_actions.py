@@ -5,11 +5,16 @@ Promises that visitors of certain tenants see only the actions on their tenants'
 *See:* `operations/bulk_orders.py`, which the command line's `actions` prints too.
 """
 
+import re
+from typing import Final
+
 from inboxd import operations
 from inboxd.admin.screens.pages.queries import page_size, row_number
 from inboxd.admin.screens.screen import PageVisit, Screen, ScreenPage
 from inboxd.errors import UsageError
 from inboxd.model.row_id import read_row_id
+
+_ROW: Final = re.compile(r"(?<=[ ,])(\d+)(?= is )")
 
 
 async def _list(visit: PageVisit) -> ScreenPage:
@@ -29,7 +34,9 @@ async def _one(visit: PageVisit) -> ScreenPage:
     if not isinstance(number, int):
         raise UsageError("the address of a bulk action must have its number")
     row = await operations.one_order(visit.session, number, tenants=visit.visitor.tenants)
-    return ScreenPage("action.html", row, {"row": row})
+    # The note of a canary that failed names rows: each second part is the number of one.
+    note = _ROW.split(row["note"] or "")
+    return ScreenPage("action.html", row, {"row": row, "note": note})
 
 
 SCREENS = (

@@ -3,12 +3,14 @@
 *See:* `operations/endpoints.py`, which the command line's `endpoints` prints too.
 """
 
+import shlex
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from inboxd.admin.redaction import Redaction
-from inboxd.admin.screens.pages.paging import part_of
-from inboxd.admin.screens.pages.queries import one_of, page_size, row_number
+from inboxd.admin.screens.pages.paging import part_by_name
+from inboxd.admin.screens.pages.queries import command_of, one_of, page_size, row_number
 from inboxd.admin.screens.roles import Role
 from inboxd.admin.screens.screen import PageVisit, ScreenPage
 from inboxd.admin.screens.whole_inbox import overview, paused_as, whole_inbox
@@ -19,14 +21,17 @@ from inboxd.store import endpoints
 
 
 async def _list(visit: PageVisit) -> ScreenPage:
-    rows = [_seen(visit, row) for row in await endpoints.listed(visit.session)]
     state = visit.query.get("state")
-    rows = [row for row in rows if not state or endpoint_state(row) == state]
-    part = part_of(rows, lambda row: row["name"], visit.query)
+    part = await part_by_name(
+        partial(endpoints.listed, visit.session),
+        visit.query,
+        lambda row: not state or endpoint_state(row) == state,
+    )
+    rows = [_seen(visit, row) for row in part.rows]
     told = {} if part.after is None else {"next": part.after}
-    states = {row["name"]: endpoint_state(row) for row in part.rows}
+    states = {row["name"]: endpoint_state(row) for row in rows}
     return ScreenPage(
-        "endpoints.html", {"endpoints": part.rows, **told}, {"part": part, "states": states}
+        "endpoints.html", {"endpoints": rows, **told}, {"part": part, "states": states}
     )
 
 
@@ -55,6 +60,9 @@ async def _one(visit: PageVisit) -> ScreenPage:
         "lanes": [lane for lane in found["lanes"] if lane.get("queue") == QUEUE + name],
         "paused_as": paused_as(found, "queue", QUEUE + name),
         "statuses": list(Status),
+        "command": command_of(
+            f"inboxd endpoints deliveries {shlex.quote(name)}", visit.query, ("status",)
+        ),
     }
     return ScreenPage("endpoint.html", _seen(visit, row), shown)
 

@@ -14,12 +14,6 @@ from inboxd.admin.screens.screen import Elsewhere, PageVisit, Screen, ScreenPage
 from inboxd.model.story import RECEIPT
 from inboxd.operations.lookup import LOOKED_AT, Hit
 
-_LISTS: Final = {
-    "schedule": "/schedules",
-    "breaker": "/breakers",
-    "endpoint": "/endpoints",
-    "source": "/sources",
-}
 _FILTERS: Final = (
     ("of this tenant", "tenant"),
     ("of this entity, or of entities of this type", "entity"),
@@ -50,9 +44,7 @@ def _address(hit: Hit) -> str:
         return addresses.path_of("batches" if hit.kind == "batch" else f"{hit.kind}s", hit.id)
     if hit.kind.endswith(" type"):
         return addresses.path_of("types", hit.kind.partition(" ")[0], hit.name)
-    if hit.kind in ("topic", "queue"):
-        return addresses.path_of(f"{hit.kind}s", hit.name)
-    return _LISTS[hit.kind]
+    return addresses.of_name(hit.kind, hit.name or "") or "/find"
 
 
 def _filters(text: str) -> list[tuple[str, str, str]]:

@@ -38,6 +38,8 @@ Place = Literal["queue", "topic"]
 _KINDS: Mapping[Place, Literal["event", "command"]] = {"queue": "command", "topic": "event"}
 # Blocked keys, or chunks, on a page.
 _KEYS = 50
+# How long the times of samples are used again.
+_FRESH_SECONDS = 15.0
 
 
 async def _queues(visit: PageVisit) -> ScreenPage:
@@ -149,7 +151,7 @@ async def _shown(
             rows=FAILED,
         ),
     ]
-    backlog = await _backlog(visit.session, (_KINDS[place], name, None), steps)
+    backlog = await _backlog(visit, (_KINDS[place], name, None), steps)
     waiting = [lane for lane in found["lanes"] if lane.get(place) == name]
     table = f"{_KINDS[place]}s"
     rows = {table: partial(addresses.with_query, f"/{table}", [(place, name)])}
@@ -194,14 +196,17 @@ def _over(
 
 
 async def _backlog(
-    session: Session, lane: tuple[str, str, str | None], steps: Sequence[datetime]
+    visit: PageVisit, lane: tuple[str, str, str | None], steps: Sequence[datetime]
 ) -> list[Curve]:
-    """Curves of waiting rows and dead letters; a step without a sample counts as 0."""
+    """Curves of waiting rows and dead letters; a step without a sample has no number."""
     step = steps[1] - steps[0]
-    rows = await samples.lane_series(session, lane, steps[0], steps[-1] + step, len(steps))
-    waiting: list[float | None] = [0] * len(steps)
-    failed: list[float | None] = [0] * len(steps)
-    for row in rows:
+    within = (steps[0], steps[-1] + step, len(steps))
+    read = partial(samples.series, visit.session, *within)
+    taken = await visit.shared.get(visit.session, ("samples", *within), _FRESH_SECONDS, read)
+    nothing = [{"at": row["at"], "waiting": 0, "failed": 0} for row in taken or ()]
+    waiting: list[float | None] = [None] * len(steps)
+    failed: list[float | None] = [None] * len(steps)
+    for row in (*nothing, *await samples.lane_series(visit.session, lane, *within)):
         place = (row["at"] - steps[0]) // step
         if 0 <= place < len(steps):
             waiting[place] = row["waiting"]

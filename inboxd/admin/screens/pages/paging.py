@@ -1,10 +1,11 @@
 """Divides a list into pages.
 
-Promises at most 100 rows per page. Known limit: if the last row of a page has disappeared
-meanwhile, the next page is the first one.
+Promises at most 100 rows per page, and that a list of names reads at most `LOOKED` rows at once.
+Known limit: if the last row of a page has disappeared meanwhile, the next page is the first one,
+unless it is a list of names.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -13,18 +14,28 @@ from starlette.datastructures import QueryParams
 from inboxd.admin.screens.pages.queries import page_size
 
 _ROWS: Final = 100
+# The most rows of a list of names that are read at once.
+LOOKED: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
 class ListPart:
-    """One page of a list. after: the key of its last row; None: it is the last page."""
+    """One page of a list.
+
+    after: the key after which the next page begins; None: it is the last page. whole: the rows of
+    all pages; if `cut`, of the first that were read. looked: rows that were read for this page.
+    """
 
     rows: list[dict[str, Any]]
     after: str | None
     whole: int
+    cut: bool = False
+    looked: int = 0
 
 
 Key = Callable[[dict[str, Any]], str]
+# Reads rows by name: at most `rows`, after a name.
+ReadNames = Callable[..., Awaitable[Sequence[Any]]]
 
 
 def part_of(
@@ -42,3 +53,30 @@ def part_of(
     shown = found[first : first + limit]
     more = first + limit < len(found)
     return ListPart(shown, key(shown[-1]) if more else None, len(found))
+
+
+async def part_by_name(
+    read: ReadNames,
+    query: QueryParams,
+    matches: Callable[[Mapping[str, Any]], bool] = lambda _: True,
+) -> ListPart:
+    """The page of a list of names that `q`, `after` and `limit` select. Raises UsageError.
+
+    Rows are read `LOOKED` at once: if there are more, the page after the last of them goes on.
+    """
+    after = query.get("after")
+    first = rows = await read(rows=LOOKED + 1)
+    if after and all(row["name"] != after for row in first[: LOOKED - 1]):
+        rows = await read(after=after, rows=LOOKED + 1)
+    begin, part = (
+        part_of([dict(row) for row in each[:LOOKED] if matches(row)], _name, query)
+        for each in (first, rows)
+    )
+    go_on = rows[LOOKED - 1]["name"] if len(rows) > LOOKED else None
+    looked = len(rows[:LOOKED])
+    return ListPart(part.rows, part.after or go_on, begin.whole, len(first) > LOOKED, looked)
+
+
+def _name(row: Mapping[str, Any]) -> str:
+    name: str = row["name"]
+    return name

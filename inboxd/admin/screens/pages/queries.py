@@ -3,11 +3,13 @@
 Promises that an invalid value is refused, with the valid ones.
 """
 
-from collections.abc import Sequence
+import shlex
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from starlette.datastructures import QueryParams
 
+from inboxd.admin.screens.formatting import in_utc
 from inboxd.errors import UsageError
 from inboxd.model.row_id import read_row_id
 
@@ -15,6 +17,9 @@ PAGE_SIZES: Final = (20, 50, 100)
 _LIMIT: Final = f"limit must be a number of rows from 1 to {PAGE_SIZES[-1]}"
 _DIGITS: Final = 6
 _LONGEST: Final = 2_000
+_TIMES: Final = ("since", "until")
+_OF_PAGES: Final = ("limit", "below")
+_OPTIONS: Final = {"below": "after"}
 
 
 def texts(query: QueryParams, *names: str) -> dict[str, str | None]:
@@ -66,3 +71,13 @@ def one_of(query: QueryParams, name: str, choices: Sequence[str]) -> str:
 def is_set(query: QueryParams, name: str) -> bool:
     """Whether the query has `name=1` or `name=true`."""
     return query.get(name, "0").lower() in ("1", "true")
+
+
+def command_of(command: str, query: QueryParams, names: Collection[str]) -> str:
+    """The command that gets the same page of a list: these names of the query are its options."""
+    options = [
+        f"--{_OPTIONS.get(name, name)} {shlex.quote(in_utc(value) if name in _TIMES else value)}"
+        for name, value in query.multi_items()
+        if value and (name in names or name in _OF_PAGES)
+    ]
+    return " ".join([command, *options])

@@ -61,6 +61,7 @@ async def _show(table: HotTable, visit: PageVisit) -> ScreenPage | Elsewhere:
         "table": table,
         "kind": kind,
         "row": row,
+        "alone": own is not None,
         "origin": await origin_shown(visit, row) if own is None else None,
         "titles": await titles_of_rows(visit, row["children"]),
         "state": state_of(

@@ -6,7 +6,6 @@ Known limit: totals follow only the filters by type and tenant, and are some sec
 *See:* `operations/finding.py`, `operations/totals.py`, `operations/lately.py`.
 """
 
-import shlex
 from collections.abc import Collection
 from functools import partial
 from http import HTTPStatus
@@ -16,11 +15,11 @@ from inboxd import operations
 from inboxd.admin.answers import RequestRefused
 from inboxd.admin.screens import addresses
 from inboxd.admin.screens.charts import Curve, top_of
-from inboxd.admin.screens.formatting import in_utc, moment
+from inboxd.admin.screens.formatting import moment
 from inboxd.admin.screens.pages.chart_rows import DONE, FAILED, ChartRows, followed
 from inboxd.admin.screens.pages.markers import markers_of
 from inboxd.admin.screens.pages.matches import matching_rows
-from inboxd.admin.screens.pages.queries import one_of, page_size, row_number, texts
+from inboxd.admin.screens.pages.queries import command_of, one_of, page_size, row_number, texts
 from inboxd.admin.screens.pages.row_filters import FILTERS, lane_of, read_query, refuse_guesses
 from inboxd.admin.screens.pages.titles import labels_of, titles_of
 from inboxd.admin.screens.pages.type_slices import MOST, type_slices
@@ -52,7 +51,6 @@ _TIMES: Final[tuple[tuple[When, str], ...]] = (
     ("done", "the end, or a failed attempt"),
     ("waiting", "waiting or running"),
 )
-_TIME_FILTERS: Final = ("since", "until")
 _LOOKS = {
     "total": "",
     "pending": "pending",
@@ -93,7 +91,7 @@ async def _list(table: HotTable, visit: PageVisit) -> ScreenPage:
         "doubts": await _doubts(table, visit, wanted, names) if silent else [],
         "own_tenants": sorted(own or ()),
         "tenant": wanted.tenant,
-        "command": _command(table, visit),
+        "command": command_of(f"inboxd {table} list", query, filters),
         "address": partial(addresses.with_query, f"/{table}", query.multi_items()),
         "tiles": await _tiles(table, visit, wanted),
         **await _figures(table, visit, wanted),
@@ -120,18 +118,6 @@ def _tenant(visitor: Visitor, asked: str | None) -> str | None:
         detail = f"you may only see rows of these tenants: {', '.join(sorted(own))}"
         raise RequestRefused(HTTPStatus.FORBIDDEN, detail)
     return min(own)
-
-
-def _command(table: HotTable, visit: PageVisit) -> str:
-    """The command line for the same list."""
-    names = {*FILTERS, "status", "commands", "limit", lane_of(table)}
-    told = {"below": "after"}
-    options = [
-        f"--{told.get(name, name)} {shlex.quote(in_utc(value) if name in _TIME_FILTERS else value)}"
-        for name, value in visit.query.multi_items()
-        if value and (name in names or name in told)
-    ]
-    return " ".join([f"inboxd {table} list", *options])
 
 
 async def _tiles(table: HotTable, visit: PageVisit, wanted: Filter) -> list[dict[str, Any]]:

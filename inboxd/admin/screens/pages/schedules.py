@@ -3,15 +3,16 @@
 *See:* `store/schedules.py`, which the command line's `schedules` prints too.
 """
 
-from inboxd.admin.screens.pages.paging import part_of
+from functools import partial
+
+from inboxd.admin.screens.pages.paging import part_by_name
 from inboxd.admin.screens.screen import PageVisit, ScreenPage
 from inboxd.admin.screens.whole_inbox import overview, whole_inbox
 from inboxd.store import schedules
 
 
 async def _schedules(visit: PageVisit) -> ScreenPage:
-    rows = [dict(row) for row in await schedules.listed(visit.session)]
-    part = part_of(rows, lambda row: row["name"], visit.query)
+    part = await part_by_name(partial(schedules.listed, visit.session), visit.query)
     found = await overview(visit)
     paused = {row["name"]: row for row in found["paused"] if row["kind"] == "schedule"}
     told = {} if part.after is None else {"next": part.after}

@@ -18,7 +18,7 @@ def type_slices(
     """The values `types` and `slices` for the template.
 
     types: each with its number of rows, the most common first; an empty type has no filter, and so
-    no link. titles: of the first `MOST`. address: of the rows of all types, or of one `type`.
+    no link. titles: of the first `MOST`. address: of the rows of one `type`.
     """
     found: list[dict[str, Any]] = [
         {
@@ -32,8 +32,9 @@ def type_slices(
     ]
     others = sum(count for _, count in types[MOST:])
     if others:
+        # No filter selects the rows of all types but these.
         rest = {"type": None, "title": "…", "look": f"hue-{MOST + 1}", "count": others}
-        found.append({**rest, "rows": address()})
+        found.append({**rest, "rows": None})
     return {
         "types": found,
         "slices": [

@@ -30,7 +30,6 @@ async def _workers(visit: PageVisit) -> ScreenPage:
         "late": visit.settings.worker.lease.total_seconds() / 2,
         "versions": Counter(row["version"] for row in living).most_common(),
         "leader": next((row for row in living if row["leads"]), None),
-        "in_flight": sum(row["in_flight"] for row in living),
     }
     told = {} if part.after is None else {"next": part.after}
     return ScreenPage("workers.html", {"workers": part.rows, **told}, shown)

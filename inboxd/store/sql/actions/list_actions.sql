@@ -5,7 +5,7 @@
 -- locks: nothing
 SELECT id, kind, verb, run_at, priority, {content jsonb: a.selection} AS selection, tenants, actor, reason, status,
        {content text: a.note} AS note, starts_at, rate, canary, above, first_id, last_id, counted, whole, done, left_out,
-       created_at, began_at, ended_at
+       audit_id, created_at, began_at, ended_at
   FROM {schema}.actions a
  WHERE ($1::text[] IS NULL OR a.tenants <@ $1) AND id < coalesce($2::bigint, 9223372036854775807)
  ORDER BY id DESC LIMIT $3

@@ -1,5 +1,5 @@
--- Endpoints for operators, all or one, without their secrets.
--- parameters: $1 text name (null: all)
+-- Endpoints for operators, without their secrets, by name.
+-- parameters: $1 text name (null: all), $2 text after this name (null: from the first on), $3 integer rows (null: all)
 -- returns: name, url, types, tenant, ordered, events, rate, concurrency, disable_after, managed_by, undeclared_at, enabled,
 --   disabled_at, disabled_by, disabled_reason, failing_since, last_success_at, last_failure_at, last_failure,
 --   last_status, secrets (how many sign now), secret_created_at (of the newest), secret_expires_at (of the oldest that
@@ -15,5 +15,5 @@ SELECT e.name, {content text: e.url} AS url, e.types, e.tenant, e.ordered, e.eve
               min((value ->> 'expires_at')::timestamptz) AS secret_expires_at
          FROM jsonb_array_elements({secret jsonb: e.secrets})
         WHERE value ->> 'expires_at' IS NULL OR (value ->> 'expires_at')::timestamptz > clock_timestamp()) AS s
- WHERE $1::text IS NULL OR e.name = $1
- ORDER BY e.name
+ WHERE e.name > coalesce($2::text, '') AND ($1::text IS NULL OR e.name = $1)
+ ORDER BY e.name LIMIT $3::integer

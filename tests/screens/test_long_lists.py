@@ -1,0 +1,89 @@
+"""Lists of names read a bounded number of rows at once, and go on after them."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from inboxd.admin.screens.pages import paging
+from tests.screens.reading import document, read
+from tests.screens.terminal import printed
+from tests.support import Database
+
+pytestmark = pytest.mark.anyio
+
+NAMES = [f"name {n:02}" for n in range(47)]
+_WRITE = """
+insert into inboxd.endpoints (name, url, types, secrets, enabled, disabled_at, disabled_by)
+    select name, 'https://example', '{*}', '[]', name <> 'name 40',
+           case name when 'name 40' then now() end, case name when 'name 40' then 'operator' end
+      from unnest($1::text[]) name;
+"""
+_SCHEDULES = """
+insert into inboxd.schedules (name, source, cron, zone, missed, kind, type, schema_version, lane,
+    priority, payload, next_at)
+    select name, 'a', '0 3 * * *', 'UTC', 'skip', 'command', 'a.do', 1, 'default', 0, '{}',
+           now() + interval '1 h' from unnest($1::text[]) name
+"""
+_BREAKERS = """
+insert into inboxd.breakers (name, mode, state, reason, uses)
+    select name, 'auto', 'open', 'down', '{}' from unnest($1::text[]) name
+"""
+
+
+@pytest.fixture
+async def _names(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(paging, "LOOKED", 20)
+    for statement in (_WRITE, _SCHEDULES, _BREAKERS):
+        await database.execute(statement, NAMES)
+
+
+@pytest.mark.usefixtures("_names")
+async def test_a_list_of_names_is_read_in_parts(
+    screens: httpx.AsyncClient, database: Database
+) -> None:
+    """Each name is on one page; the command line prints all at once."""
+    for what in ("endpoints", "schedules", "breakers"):
+        seen, after = [], ""
+        while after is not None:
+            found: Any = await document(screens, f"/{what}?limit=15&after={after}")
+            assert len(found[what]) <= 15
+            seen += [row["name"] for row in found[what]]
+            after = found.get("next")
+        assert seen == NAMES, what
+        assert len((await printed(database, what, "list"))[what]) == len(NAMES)
+        page = await read(screens, f"/{what}?limit=15&after=name+25")
+        assert "15 shown of 20+" in page.text, what
+        assert "name 26" in page.text
+
+
+@pytest.mark.usefixtures("_names")
+async def test_a_search_of_names_goes_on(screens: httpx.AsyncClient) -> None:
+    """Also after a name that is gone."""
+    for path in ("/endpoints?q=me+4", "/endpoints?state=disabled", "/breakers?q=me+45"):
+        page = await read(screens, path)
+        pages = 1
+        while "name 4" not in page.text:
+            assert "Searched (20 rows): 0 found." in page.text
+            (link,) = {link for link in page.links if "after=" in link}
+            page = await read(screens, f"{path.partition('?')[0]}{link}")
+            pages += 1
+        assert pages == 3, path
+    assert "name 04" in (await read(screens, "/schedules?after=name+03x")).text
+
+
+@pytest.mark.usefixtures("_names")
+async def test_the_overview_has_banners_of_the_first_pauses_and_breakers(
+    screens: httpx.AsyncClient, database: Database
+) -> None:
+    await database.execute(
+        "insert into inboxd.controls (kind, name, actor)"
+        " select 'schedule', name, 'ana' from unnest($1::text[]) name",
+        NAMES,
+    )
+    page = await read(screens, "/")
+    assert "27 more are paused" in page.text
+    assert "27 more breakers are not closed" in page.text
+    assert page.text.count("ana") == 20
+    found: Any = await document(screens, "/index.json")
+    assert len(found["paused"]) == len(NAMES)
