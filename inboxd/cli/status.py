@@ -200,14 +200,20 @@ def status(
             help="With --since: at most N types and N lanes per kind; one line sums up all others.",
         ),
     ] = 20,
+    tenant: Annotated[
+        str | None,
+        typer.Option(metavar="TEXT", help="With --since: only this tenant.", show_default=False),
+    ] = None,
     *,
     given: Looking,
 ) -> None:
     """Show workers, receivers, throughput and lanes; or the throughput of a span of time."""
+    if tenant is not None and since is None:
+        raise UsageError("--tenant is for statistics: give --since too, for example --since 1d.")
     if since is not None:
         if watch:
             raise UsageError("--watch shows the current state: leave out --since, or --watch.")
-        figures.print_since(since, limit, given)
+        figures.print_since(since, limit, tenant, given)
     elif watch:
         raise given.ask(
             lambda session: watching.watch(

@@ -33,6 +33,8 @@ RESOLUTIONS: tuple[Resolution, ...] = ("minutes", "hours", "days")
 _SERIES = 1_000
 # Outcomes of rows that were not executed.
 _NO_EXECUTIONS = ("ignored", "duplicate")
+# Outcomes of rows that ended.
+ENDED = ("succeeded", "failed", "cancelled")
 # The end of an open span: a clock that was set back leaves minutes in the future.
 _EVER = datetime(9999, 1, 1, tzinfo=UTC)
 # A span begins at a whole minute, up to two days ago; at a whole hour, up to two weeks; else a day.
