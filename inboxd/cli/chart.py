@@ -72,6 +72,7 @@ def chart(
             autocompletion=declared("queue"),
         ),
     ] = None,
+    *,
     tenant: Tenant = None,
     percentile: Annotated[
         Rank,
@@ -86,7 +87,6 @@ def chart(
             show_default=False,
         ),
     ] = None,
-    *,
     given: Looking,
 ) -> None:
     """Draw a chart of finished, arriving or waiting rows, or of the time that rows took."""

@@ -303,13 +303,17 @@ def _without_repeated_days(completed: Sequence[dict[str, Any]]) -> list[dict[str
     ]
 
 
+def _here(sample: dict[str, Any]) -> str:
+    return "counted now" if sample["age"] < 1 else f"counted here {span(sample['age'])} ago"
+
+
 def _counted(sample: dict[str, Any]) -> str:
     """Describe when lanes were counted, and why now if the leader has no fresh sample."""
     if sample["counted_by"] == "leader":
         text = f"counted {span(sample['age'])} ago"
     elif sample["newest_age"] is None:
-        text = "counted now: no worker has taken a sample"
+        text = f"{_here(sample)}: no worker has taken a sample"
     else:
-        text = f"counted now: no worker has taken a sample for {span(sample['newest_age'])}"
+        text = f"{_here(sample)}: no worker has taken a sample for {span(sample['newest_age'])}"
     left_out = sample["lanes_left_out"]
     return text + (f"; {plural(left_out, 'lane')} with fewer rows not shown" if left_out else "")

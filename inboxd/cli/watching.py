@@ -60,12 +60,14 @@ async def watch(
 
     from inboxd.operations.figures import flows
     from inboxd.operations.overview import completed, overview
+    from inboxd.store.samples import CurrentCounts
 
     done = _Cached(lambda: completed(session), _COMPLETED_SECONDS)
     hour = _Cached(lambda: flows(session, HOUR), _HOUR_SECONDS)
+    counts = CurrentCounts()
 
     async def looked() -> dict[str, Any]:
-        known = await done.now(), await hour.now()
+        known = await done.now(), await hour.now(), await counts.read(session, given.settings)
         return await overview(session, minutes, given.settings, *known)
 
     moves = on_terminal() and os.environ.get("TERM") not in ("dumb", "unknown")

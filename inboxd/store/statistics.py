@@ -6,8 +6,8 @@ even if a worker dies, a row comes late, or a table is purged. Readers add count
 rolled up yet. Promises that reading costs as much as the span holds, whatever lies before it; that
 a span is read in one snapshot; and that days, hours and minutes are those of UTC. Known limits:
 counts since a worker's last write are lost if it is killed, and count twice if the connection is
-lost during a commit; tenants have hours and days only; tenants without a place are `(other)`, and so
-are names that are new on a day that has `_SERIES`.
+lost during a commit; tenants have hours and days only; tenants without a place are `(other)`, and
+so are names that are new on a day that has `_SERIES`.
 *See:* `maintenance.statistics`, which writes and rolls up; `model.durations`, for percentiles;
 docs/contributing/adr/0030-statistics-rolled-up.md.
 """
