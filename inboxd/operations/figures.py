@@ -205,7 +205,7 @@ async def _trends(
     lanes = [name for each in apart for name in each.names("lane")]
     types = [name for each in apart for name in each.names("type")]
     given = (session.connection, session.sql, span.resolution, span.since)
-    rows: Iterable[Mapping[str, Any]]
+    rows: Iterable[Any]
     if of.tenant is None:
         rows = await statistics.executions(*given, lanes=lanes, types=types)
     else:
