@@ -96,7 +96,7 @@ _WHOLE = frozenset(
 _READS = re.compile(
     r"\b(?:FROM|JOIN|USING|UPDATE|INTO) inboxd\.(?:events|commands|bodies|dedup|duplicates|replays"
     r"|batches|batch_changes|batch_progress|batch_totals|dependencies|steps|story|receipts"
-    r"|held_receipts)"
+    r"|held_receipts|stats\w*|samples|newest_sample|sampled_lanes|census\w*)"
 )
 
 
