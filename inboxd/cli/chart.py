@@ -14,7 +14,7 @@ import typer
 
 from inboxd.cli import columns, plots
 from inboxd.cli.completion import declared
-from inboxd.cli.options import Looking
+from inboxd.cli.options import Looking, Tenant
 from inboxd.cli.output import on_terminal, show, terminal_width
 from inboxd.errors import UsageError
 from inboxd.model.measures import Measure, Rank
@@ -72,6 +72,8 @@ def chart(
             autocompletion=declared("queue"),
         ),
     ] = None,
+    *,
+    tenant: Tenant = None,
     percentile: Annotated[
         Rank,
         typer.Option(metavar="p50|p95|p99", help="Percentile of the measures ending in -time."),
@@ -85,7 +87,6 @@ def chart(
             show_default=False,
         ),
     ] = None,
-    *,
     given: Looking,
 ) -> None:
     """Draw a chart of finished, arriving or waiting rows, or of the time that rows took."""
@@ -100,6 +101,7 @@ def chart(
         measure=measure,
         type=type,
         lane=lane,
+        tenant=tenant,
         rank=percentile,
     )
     back, most = read_back(since), _most_points(given, output)
@@ -151,6 +153,8 @@ def _title(chart: "Chart") -> str:
     if of.type is not None:
         own = columns.own_title(of.type, chart.title)
         told += f", {of.type}" + (f" ({own})" if own else "")
+    if of.tenant is not None:
+        told += f", tenant {of.tenant}"
     return told
 
 
@@ -167,6 +171,8 @@ def _document(chart: "Chart") -> dict[str, Any]:
         "percentile": of.rank if of.unit == "seconds" and of.measure != "oldest" else None,
         "type": of.type,
         "lane": of.lane,
+        "tenant": of.tenant,
+        "exactness": chart.exactness,
         "title": chart.title,
         "unit": of.unit,
         "since": span.since,
@@ -197,6 +203,8 @@ def _lines(chart: "Chart") -> Iterator[str]:
     most = max(chart.known)
     yield f"≈ most {f'{most:,.0f}' if chart.of.unit == 'rows' else label(most)}{whole}"
     yield local_times(chart.span)
+    if chart.exactness == "at_least":
+        yield columns.WITHOUT_A_PLACE
 
 
 def value_label(of: "Drawn") -> Callable[[float], str]:

@@ -91,3 +91,4 @@ IN_LINE = "behind others of their key; in batch topics, until their chunk is due
 # Precision of percentiles: see `model/durations.py`.
 WITHIN = "to within a factor of two"
 KEPT = "no living worker handles them"
+WITHOUT_A_PLACE = "at least: this tenant has no place of its own now (history.stats_tenants)"

@@ -102,6 +102,8 @@ def _print(
     document = {
         name: None if number is None else number.document() for name, number in numbers.items()
     }
+    if found.processing is None:
+        remarks = [*remarks, "Running events are counted as pending: only their sum is known."]
     given.print(document | more, [_table(table, numbers)], remarks)
 
 

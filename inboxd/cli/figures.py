@@ -18,6 +18,7 @@ from inboxd.model.wording import plural, short_number, span
 if TYPE_CHECKING:
     from inboxd.operations.figures import Part, Summary
     from inboxd.operations.spans import Span
+    from inboxd.operations.totals import Exactness
     from inboxd.store.session import Session
 
 _TREND_CHARACTERS = 16
@@ -30,19 +31,21 @@ _TIMES = (
 _LANES = {"event": "topic", "command": "queue"}
 
 
-def print_since(since: str, limit: int, given: Looking) -> None:
+def print_since(since: str, limit: int, tenant: str | None, given: Looking) -> None:
     """Print the throughput since then, by type and by lane."""
-    from inboxd.operations.figures import summaries
+    from inboxd.operations.figures import exactness_of, summaries
     from inboxd.operations.spans import span_to_now
 
     back = read_back(since)
 
-    async def look(session: "Session") -> "tuple[Span, list[Summary]]":
-        span = await span_to_now(session, back)
-        return span, await summaries(session, span, limit)
+    async def look(session: "Session") -> "tuple[Span, list[Summary], Exactness]":
+        span = await span_to_now(session, back, by_minute=tenant is None)
+        found = await summaries(session, span, limit, tenant)
+        return span, found, await exactness_of(session, tenant)
 
-    covered, found = given.ask(look)
-    given.print(_document(covered, found), list(_parts(covered, found)))
+    covered, found, exactness = given.ask(look)
+    document = {"tenant": tenant, "exactness": exactness, **_document(covered, found)}
+    given.print(document, list(_parts(covered, found, tenant, exactness)))
 
 
 # ----------------------------------------------------------------------------------------- as JSON
@@ -56,7 +59,6 @@ def _document(covered: "Span", found: "Sequence[Summary]") -> dict[str, Any]:
         "until": covered.until,
         "resolution": covered.resolution,
         "step": covered.step,
-        "exactness": "about",
         "age": AGE,
         **{
             f"{each.kind}s": {
@@ -76,7 +78,9 @@ def _document(covered: "Span", found: "Sequence[Summary]") -> dict[str, Any]:
 # ---------------------------------------------------------------------------------------- as tables
 
 
-def _parts(covered: "Span", found: "Sequence[Summary]") -> Iterator[Fields | Table]:
+def _parts(
+    covered: "Span", found: "Sequence[Summary]", tenant: str | None, exactness: "Exactness"
+) -> Iterator[Fields | Table]:
     from inboxd.operations.figures import AGE
 
     fields: dict[str, object] = {
@@ -86,6 +90,10 @@ def _parts(covered: "Span", found: "Sequence[Summary]") -> Iterator[Fields | Tab
         "exactness": f"≈ from statistics, at most {span(AGE.total_seconds())} old;\n"
         "the last seconds of a killed worker may be missing",
     }
+    if tenant is not None:
+        fields["tenant"] = tenant
+    if exactness == "at_least":
+        fields["exactness"] = columns.WITHOUT_A_PLACE
     for each in found:
         fields[f"{each.kind}s"] = _whole(each)
     yield Fields(fields, "Throughput")

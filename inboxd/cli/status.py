@@ -200,14 +200,20 @@ def status(
             help="With --since: at most N types and N lanes per kind; one line sums up all others.",
         ),
     ] = 20,
+    tenant: Annotated[
+        str | None,
+        typer.Option(metavar="TEXT", help="With --since: only this tenant.", show_default=False),
+    ] = None,
     *,
     given: Looking,
 ) -> None:
     """Show workers, receivers, throughput and lanes; or the throughput of a span of time."""
+    if tenant is not None and since is None:
+        raise UsageError("--tenant is for statistics: give --since too, for example --since 1d.")
     if since is not None:
         if watch:
             raise UsageError("--watch shows the current state: leave out --since, or --watch.")
-        figures.print_since(since, limit, given)
+        figures.print_since(since, limit, tenant, given)
     elif watch:
         raise given.ask(
             lambda session: watching.watch(
@@ -297,13 +303,17 @@ def _without_repeated_days(completed: Sequence[dict[str, Any]]) -> list[dict[str
     ]
 
 
+def _here(sample: dict[str, Any]) -> str:
+    return "counted now" if sample["age"] < 1 else f"counted here {span(sample['age'])} ago"
+
+
 def _counted(sample: dict[str, Any]) -> str:
     """Describe when lanes were counted, and why now if the leader has no fresh sample."""
     if sample["counted_by"] == "leader":
         text = f"counted {span(sample['age'])} ago"
     elif sample["newest_age"] is None:
-        text = "counted now: no worker has taken a sample"
+        text = f"{_here(sample)}: no worker has taken a sample"
     else:
-        text = f"counted now: no worker has taken a sample for {span(sample['newest_age'])}"
+        text = f"{_here(sample)}: no worker has taken a sample for {span(sample['newest_age'])}"
     left_out = sample["lanes_left_out"]
     return text + (f"; {plural(left_out, 'lane')} with fewer rows not shown" if left_out else "")

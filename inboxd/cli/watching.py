@@ -60,12 +60,14 @@ async def watch(
 
     from inboxd.operations.figures import flows
     from inboxd.operations.overview import completed, overview
+    from inboxd.store.samples import CurrentCounts
 
     done = _Cached(lambda: completed(session), _COMPLETED_SECONDS)
     hour = _Cached(lambda: flows(session, HOUR), _HOUR_SECONDS)
+    counts = CurrentCounts()
 
     async def looked() -> dict[str, Any]:
-        known = await done.now(), await hour.now()
+        known = await done.now(), await hour.now(), await counts.read(session, given.settings)
         return await overview(session, minutes, given.settings, *known)
 
     moves = on_terminal() and os.environ.get("TERM") not in ("dumb", "unknown")
@@ -147,18 +149,23 @@ def drawn(found: dict[str, Any]) -> list[Table]:
 def _backlog(found: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the waiting rows of each topic and queue, most first, small ones added up."""
     waiting = defaultdict[tuple[str, str], int](int)
-    bound = False
+    cut_off = set[tuple[str, str]]()
     for lane in found["lanes"]:
         kind, rows = lane["kind"], lane["pending"]
-        waiting[kind, lane["topic" if kind == "event" else "queue"]] += rows
-        bound |= rows >= found["counted_to"]
+        place = kind, lane["topic" if kind == "event" else "queue"]
+        waiting[place] += rows
+        if rows >= found["counted_to"]:
+            cut_off.add(place)
     full = sorted((each for each in waiting.items() if each[1]), key=lambda each: -each[1])
-    shown = [{"kind": kind, "lane": name, "rows": rows} for (kind, name), rows in full[:_BARS]]
+    shown = [
+        {"kind": place[0], "lane": place[1], "rows": rows, "more": place in cut_off}
+        for place, rows in full[:_BARS]
+    ]
     if rest := full[_BARS:]:
         rows = sum(rows for _, rows in rest)
-        shown.append({"kind": "", "lane": f"({plural(len(rest), 'other')})", "rows": rows})
-    for each in shown:
-        each["more"] = bound and each["rows"] >= found["counted_to"]
+        more = not cut_off.isdisjoint(place for place, _ in rest)
+        others = {"kind": "", "lane": f"({plural(len(rest), 'other')})", "rows": rows, "more": more}
+        shown.append(others)
     return shown
 
 

@@ -2,7 +2,7 @@
 
 Owns the definition of each measure. Promises: None, never 0, stands for an unknown point. Known
 limits: arrivals are known only of all events or all commands; waiting rows are known as far back as
-samples are kept, and of a type only within one lane.
+samples are kept, and of a type only within one lane; of a tenant neither is known.
 *See:* `operations/figures.py`, for the steps; `store/samples.py`.
 """
 
@@ -13,10 +13,11 @@ from typing import Literal
 
 from inboxd.errors import UsageError
 from inboxd.model.measures import Measure, Rank
-from inboxd.operations.figures import arrivals, points
+from inboxd.operations.figures import arrivals, exactness_of, points
 from inboxd.operations.labels import type_labels
 from inboxd.operations.spans import Span, span_to_now
 from inboxd.operations.throughput import Percentiles, Throughput
+from inboxd.operations.totals import Exactness
 from inboxd.store import samples
 from inboxd.store.session import Session
 from inboxd.store.statistics import FigureFilter
@@ -44,6 +45,7 @@ class Drawn:
     measure: Measure
     type: str | None = None
     lane: str | None = None
+    tenant: str | None = None
     rank: Rank = "p95"
 
     @property
@@ -58,12 +60,13 @@ class Drawn:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A chart with one point per step of its span. title: of its type."""
+    """A chart with one point per step of its span. title: of its type; exactness: of statistics."""
 
     of: Drawn
     title: str | None
     span: Span
     points: tuple[float | None, ...]
+    exactness: Exactness = Exactness.ABOUT
 
     @property
     def known(self) -> list[float]:
@@ -74,6 +77,9 @@ async def chart(
     session: Session, of: Drawn, since: datetime | timedelta, most_points: int
 ) -> Chart:
     """Return the chart of a span that ends now. Raises UsageError for counts that do not exist."""
+    sampled = of.measure == "arrivals" or of.measure in _SAMPLED
+    if sampled and of.tenant is not None:
+        raise UsageError(f"{of.measure} of a tenant is not counted: draw `succeeded`, or a time.")
     if of.measure == "arrivals" and (of.type or of.lane):
         raise UsageError(
             f"arrivals are counted of all {of.kind}s together: for one type or lane, draw "
@@ -82,11 +88,13 @@ async def chart(
     if of.measure in _SAMPLED and of.type and not of.lane:
         lane = "topic" if of.kind == "event" else "queue"
         raise UsageError(f"{of.measure} of a type is counted per {lane}: give the {lane} too.")
-    span = await span_to_now(session, since, points=most_points)
+    by_minute = of.tenant is None
+    span = await span_to_now(session, since, points=most_points, by_minute=by_minute)
     title = None
     if of.type is not None:
         title = (await type_labels(session, of.kind, {of.type}))[of.type].title
-    return Chart(of, title, span, tuple(await _points(session, of, span)))
+    drawn = tuple(await _points(session, of, span))
+    return Chart(of, title, span, drawn, await exactness_of(session, of.tenant))
 
 
 async def _points(session: Session, of: Drawn, span: Span) -> Sequence[float | None]:
@@ -94,7 +102,7 @@ async def _points(session: Session, of: Drawn, span: Span) -> Sequence[float | N
         return (await arrivals(session, span))[of.kind].trend
     if of.measure in _SAMPLED:
         return await _sampled(session, of, _SAMPLED[of.measure], span)
-    done = await points(session, span, FigureFilter(of.kind, of.lane, of.type))
+    done = await points(session, span, FigureFilter(of.kind, of.lane, of.type, of.tenant))
     if of.measure in _DONE:
         return [_DONE[of.measure](each) for each in done]
     return [getattr(_TOOK[of.measure](each), of.rank) for each in done]

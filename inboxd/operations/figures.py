@@ -6,7 +6,7 @@ statistics, some seconds old (`AGE`), without the last seconds of a killed worke
 *See:* `operations/spans.py`; `operations/charts.py`, for one measure over time.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from typing import Any, Literal, get_args
@@ -14,9 +14,10 @@ from typing import Any, Literal, get_args
 from inboxd.operations.labels import Label, type_labels
 from inboxd.operations.spans import Span, span_to_now
 from inboxd.operations.throughput import Throughput, throughput_of
+from inboxd.operations.totals import Exactness
 from inboxd.store import samples, statistics
 from inboxd.store.session import Session
-from inboxd.store.statistics import FigureFilter, Figures, Lately
+from inboxd.store.statistics import ENDED, EVERYTHING, FigureFilter, Figures, Lately
 from inboxd.telemetry.tally import PERIOD, Kind
 
 # The largest age of the newest statistics, while the database is available.
@@ -75,21 +76,33 @@ class Flow:
     ended: tuple[int, ...]
 
 
-async def summaries(session: Session, span: Span, most: int) -> list[Summary]:
+async def summaries(
+    session: Session, span: Span, most: int, tenant: str | None = None
+) -> list[Summary]:
     """Summarize events and commands. most: types, and lanes, that are listed for each kind.
 
     It runs two statements on statistics, one on samples, and for each kind one that reads titles.
     """
+    of = FigureFilter(tenant=tenant)
     found = await statistics.read(
         *(session.connection, session.sql, span.resolution, span.since),
         apart=("kind", "lane", "type"),
+        of=of,
     )
     apart = {kind: _Apart(kind, found, most) for kind in KINDS}
-    trends = await _trends(session, span, apart.values())
-    arrived = await arrivals(session, span)
+    trends = await _trends(session, span, apart.values(), of)
+    unknown = ArrivalTrend(0, 0.0, (None,) * len(span.begins))  # tenants are not sampled
+    arrived = dict.fromkeys(KINDS, unknown) if tenant else await arrivals(session, span)
     return [
         await _summary(session, span, each, trends, arrived[kind]) for kind, each in apart.items()
     ]
+
+
+async def exactness_of(session: Session, tenant: str | None) -> Exactness:
+    """Return how exact statistics are: rows of a tenant without a place are missing."""
+    if tenant is None or await statistics.is_counted(session.connection, session.sql, tenant):
+        return Exactness.ABOUT
+    return Exactness.AT_LEAST
 
 
 async def points(session: Session, span: Span, of: FigureFilter) -> list[Throughput]:
@@ -184,14 +197,20 @@ class _Apart:
 _Trends = dict[tuple[str, str, str | None], list[list[int]]]
 
 
-async def _trends(session: Session, span: Span, apart: Iterable[_Apart]) -> _Trends:
+async def _trends(
+    session: Session, span: Span, apart: Iterable[_Apart], of: FigureFilter = EVERYTHING
+) -> _Trends:
     """Count executions, and the executions that ended their rows, in each step."""
     apart = list(apart)
-    rows = await statistics.executions(
-        *(session.connection, session.sql, span.resolution, span.since),
-        lanes=[name for each in apart for name in each.names("lane")],
-        types=[name for each in apart for name in each.names("type")],
-    )
+    lanes = [name for each in apart for name in each.names("lane")]
+    types = [name for each in apart for name in each.names("type")]
+    given = (session.connection, session.sql, span.resolution, span.since)
+    rows: Iterable[Any]
+    if of.tenant is None:
+        rows = await statistics.executions(*given, lanes=lanes, types=types)
+    else:
+        figures = await statistics.read(*given, apart=("at", "kind", "lane", "type"), of=of)
+        rows = _executions(figures, {*lanes}, {*types})
     found: _Trends = {}
     for row in rows:
         key = (row["kind"], row["what"], row["name"])
@@ -200,6 +219,18 @@ async def _trends(session: Session, span: Span, apart: Iterable[_Apart]) -> _Tre
         counts[0][place] += row["executions"]
         counts[1][place] += row["ended"]
     return found
+
+
+def _executions(
+    figures: Iterable[Figures], lanes: Container[object], types: Container[object]
+) -> Iterator[dict[str, Any]]:
+    """Make the rows of `executions_{resolution}.sql`: a tenant's figures are few."""
+    for each in figures:
+        lane = each.lane if (each.kind, each.lane) in lanes else None
+        type_ = each.type if (each.kind, each.type) in types else None
+        counts = {"executions": each.executed, "ended": sum(map(each.outcome, ENDED))}
+        for what, name in (("kind", None), ("lane", lane), ("type", type_)):
+            yield {"at": each.at, "kind": each.kind, "what": what, "name": name, **counts}
 
 
 async def _summary(

@@ -13,7 +13,7 @@ from typing import Literal
 
 from inboxd.store import statistics
 from inboxd.store.session import Session
-from inboxd.store.statistics import FigureFilter, Resolution
+from inboxd.store.statistics import ENDED, FigureFilter, Resolution
 from inboxd.store.wakeups import HotTable
 
 Span = Literal["hour", "day", "week", "quarter"]
@@ -26,8 +26,7 @@ _SPANS: Mapping[Span, tuple[Resolution, timedelta, timedelta]] = {
     "quarter": ("days", timedelta(days=1), timedelta(days=90)),
 }
 SPANS = tuple(_SPANS)
-# Outcomes of rows that ended; and outcomes that a step counts.
-_ENDED = ("succeeded", "failed", "cancelled")
+# Outcomes that a step counts.
 _SHOWN = ("succeeded", "failed", "retried")
 
 
@@ -75,7 +74,7 @@ async def done_lately(
         UnitFigures(at, *(found[name] for name in _SHOWN))
         for at, found in zip(begins, counts, strict=True)
     ]
-    types = [(each.type or "", sum(map(each.outcome, _ENDED))) for each in by_type]
+    types = [(each.type or "", sum(map(each.outcome, ENDED))) for each in by_type]
     return SpanFigures(span, units, sorted((t for t in types if t[1]), key=lambda t: (-t[1], t[0])))
 
 

@@ -34,7 +34,6 @@ _NO_ID = 2**63 - 1
 MOST_TYPES = 1_000
 MOST_TENANTS = 1_000
 _REMEMBERED_NAMES = 100_000
-# A dead letter counts as settled once it was replayed as a new row.
 # A dead letter is settled when it is sent again as a new row.
 SETTLED_STATUSES = (Status.SUCCEEDED, Status.FAILED, Status.CANCELLED, Status.DISMISSED)
 

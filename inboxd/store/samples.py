@@ -15,8 +15,9 @@ the sum of the workers' last heartbeats.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from time import monotonic
 from typing import Any, NamedTuple, TypedDict
 
 import orjson
@@ -50,6 +51,8 @@ class CountedTo(NamedTuple):
 FAR = CountedTo(100_000, 10_000)  # dead letters are read row by row, so their bound is lower
 NEAR = CountedTo(10_000, 1_000)
 OF_OPERATORS = CountedTo(COUNTED, COUNTED)
+# Seconds between two counts of a reader without a fresh sample.
+_AGAIN_SECONDS = 30.0
 # A sample is stale after this many sampling intervals.
 STALE = 3
 
@@ -181,17 +184,29 @@ class Current(NamedTuple):
     newest_age: float | None
 
 
-async def current(session: Session, settings: Settings) -> Current:
-    """The newest sample; if it is stale or missing, the rows are counted now."""
-    taken = await newest(session.connection, session.sql)
-    if taken is not None and taken.is_fresh(settings):
-        return Current(taken, taken=True, newest_age=taken.age)
-    async with session.connection.transaction():
-        counted = await count(
-            *(session.connection, session.sql, settings.all_queues, OF_OPERATORS),
-            settings.database.statement_timeout,
-        )
-    return Current(counted, taken=False, newest_age=None if taken is None else taken.age)
+class CurrentCounts:
+    """The current counts, for a reader that reads them again and again.
+
+    While the newest sample is stale or missing, it counts, but only every _AGAIN_SECONDS.
+    """
+
+    def __init__(self) -> None:
+        self._counted: Sample | None = None
+        self._counted_at = float("-inf")
+
+    async def read(self, session: Session, settings: Settings) -> Current:
+        taken = await newest(session.connection, session.sql)
+        if taken is not None and taken.is_fresh(settings):
+            return Current(taken, taken=True, newest_age=taken.age)
+        if self._counted is None or monotonic() - self._counted_at >= _AGAIN_SECONDS:
+            async with session.connection.transaction():
+                self._counted = await count(
+                    *(session.connection, session.sql, settings.all_queues, OF_OPERATORS),
+                    settings.database.statement_timeout,
+                )
+            self._counted_at = monotonic()
+        counted = replace(self._counted, age=monotonic() - self._counted_at)
+        return Current(counted, taken=False, newest_age=None if taken is None else taken.age)
 
 
 async def series(

@@ -6,7 +6,8 @@ even if a worker dies, a row comes late, or a table is purged. Readers add count
 rolled up yet. Promises that reading costs as much as the span holds, whatever lies before it; that
 a span is read in one snapshot; and that days, hours and minutes are those of UTC. Known limits:
 counts since a worker's last write are lost if it is killed, and count twice if the connection is
-lost during a commit; tenants have hours and days only, and tenants without a place are `(other)`.
+lost during a commit; tenants have hours and days only; tenants without a place are `(other)`, and
+so are names that are new on a day that has `_SERIES`.
 *See:* `maintenance.statistics`, which writes and rolls up; `model.durations`, for percentiles;
 docs/contributing/adr/0030-statistics-rolled-up.md.
 """
@@ -28,8 +29,12 @@ Resolution = Literal["minutes", "hours", "days"]
 Dimension = Literal["at", "kind", "lane", "type"]
 RESOLUTIONS: tuple[Resolution, ...] = ("minutes", "hours", "days")
 
+# Series of a day from which on new topics, queues and types have no series of their own.
+_SERIES = 1_000
 # Outcomes of rows that were not executed.
 _NO_EXECUTIONS = ("ignored", "duplicate")
+# Outcomes of rows that ended.
+ENDED = ("succeeded", "failed", "cancelled")
 # The end of an open span: a clock that was set back leaves minutes in the future.
 _EVER = datetime(9999, 1, 1, tzinfo=UTC)
 # A span begins at a whole minute, up to two days ago; at a whole hour, up to two weeks; else a day.
@@ -190,6 +195,7 @@ async def roll_up(
     ids = [row["id"] for row in await connection.fetch(sql["hold_written"], rows, age)]
     if ids:
         await connection.execute(sql["lock_series"])
+        await connection.execute(sql["gather_rest"], ids, _SERIES)
         await connection.execute(sql["name_series"], ids)
         for resolution in RESOLUTIONS:
             await connection.execute(sql[f"roll_up_{resolution}"], ids)

@@ -3,8 +3,9 @@
 Owns the per-row counts, durations and latencies, and shows them twice: to Prometheus (it is a
 collector) and as statistics for the database. Promises that `add` costs well under a microsecond,
 so that 60,000 rows/s can afford it, and that its memory is bounded: types come from producers, so
-beyond `MAX_SERIES` undeclared ones, further types are counted together as `(other)`, and so are
-tenants without a place. Times of counts come from a clock that is never set.
+beyond `MAX_SERIES` undeclared ones, further types are counted together as `(other)`; so are lanes
+that are new after as many between two drains, and tenants without a place. Times of counts come
+from a clock that is never set.
 Known limits: it belongs to the event loop's thread; a row counts when it is folded, some seconds
 later; statistics that are not drained are dropped, the oldest first.
 """
@@ -160,6 +161,8 @@ class Tally(Collector):
         # Executions of rows that had failed, by kind, type, cause, and outcome.
         self._reprocessed: Counter[tuple[str, str, After, Outcome]] = Counter()
         self._statistics: dict[StatisticKey, _Sums] = {}
+        # The lanes of statistics, each with a type.
+        self._lanes: set[tuple[str, str]] = set()
 
     def limit_tenants(self, most: int) -> None:
         """Count at most this many tenants by name."""
@@ -249,7 +252,7 @@ class Tally(Collector):
         for (kind, lane, type_, outcome, after, tenant), each in samples.items():
             durations, latencies, ages = each
             key = self._bounded(_Key(kind, lane if kind == "command" else "", type_, outcome))
-            place = key.queue if kind == "command" else lane
+            place = self._lane_of(key.queue if kind == "command" else lane, key.type)
             at = StatisticKey(counted_at, kind, place, key.type, outcome, after, tenant)
             sums = self._statistics.get(at)
             if sums is None:
@@ -266,6 +269,13 @@ class Tally(Collector):
     def _bounded(self, key: _Key) -> _Key:
         known = key in self._rows or len(self._rows) - self._declared < MAX_SERIES
         return key if known else key._replace(type=OTHER, queue=OTHER if key.queue else "")
+
+    def _lane_of(self, lane: str, type: str) -> str:
+        if (lane, type) not in self._lanes:
+            if len(self._lanes) >= MAX_SERIES:
+                return OTHER
+            self._lanes.add((lane, type))
+        return lane
 
     def _fold_completions(
         self, key: _Key, durations: list[float], ages: list[float], sums: _Sums
@@ -296,6 +306,7 @@ class Tally(Collector):
         """Return the counts since the last drain, and reset them."""
         self.fold()
         drained, self._statistics = self._statistics, {}
+        self._lanes.clear()
         return [
             Statistic(key, each.rows, each.run, each.wait, each.completion)
             for key, each in drained.items()

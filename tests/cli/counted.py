@@ -21,6 +21,7 @@ def count(
     after: str = "",
     took: str = "{}",
     longest: float = 12.0,
+    tenant: str | None = None,
 ) -> None:
     """Write the statistics of some executions.
 
@@ -29,9 +30,10 @@ def count(
     sql(
         """INSERT INTO inboxd.stats_written (minute, kind, lane, type, outcome, after, count,
                   run_total, run_maximum, run_histogram, wait_total, wait_maximum, wait_histogram,
-                  completion_total, completion_maximum, completion_histogram)
+                  completion_total, completion_maximum, completion_histogram, tenant)
            SELECT date_trunc('minute', now() - $1::text::interval), $2, $3, $4, $5, $6, $7::bigint,
                   $7::bigint, $9, $8::text::integer[], $7::bigint, $9, $8::text::integer[],
-                  $7::bigint, $9, CASE WHEN $5 = 'succeeded' THEN $8::text::integer[] END""",
-        *(ago, kind, lane, type, outcome, after, rows, took, longest),
+                  $7::bigint, $9, CASE WHEN $5 = 'succeeded' THEN $8::text::integer[] END,
+                  $10""",
+        *(ago, kind, lane, type, outcome, after, rows, took, longest, tenant),
     )

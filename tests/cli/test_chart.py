@@ -89,6 +89,25 @@ def test_executions_are_counted_in_each_minute(
     assert sum(found) == whole
 
 
+def test_chart_of_a_tenant_has_hours_and_says_whether_all_rows_are_counted(
+    cli: Cli, sql: Sql
+) -> None:
+    sql("truncate inboxd.stats_written")
+    count(sql, "3 h", 40, tenant="c1")
+    count(sql, "3 h", 5, tenant="c2")
+    sql("insert into inboxd.stats_tenants (tenant) values ('c1')")
+    found = cli("chart", "events", "--tenant", "c1", "--since", "5h", "--json").json
+    assert (found["tenant"], found["exactness"]) == ("c1", "about")
+    assert (found["resolution"], sum(each["value"] for each in found["points"])) == ("hours", 40)
+    assert found["points"][-4]["value"] == 40
+    out = cli("chart", "events", "--tenant", "c1").out
+    assert "Events: succeeded an hour, tenant c1" in out
+    assert "at least" not in out
+    other = cli("chart", "events", "--tenant", "c2", "--json").json
+    assert (other["exactness"], sum(each["value"] for each in other["points"])) == ("at_least", 5)
+    assert "at least: this tenant has no place" in cli("chart", "events", "--tenant", "c2").out
+
+
 def test_percentile_of_a_minute_without_executions_is_unknown(cli: Cli) -> None:
     found = points(cli, "events", "run-time", "--type", "order.paid")
     assert [n for n, each in enumerate(found) if each is not None] == [30, 60]
@@ -253,6 +272,8 @@ def test_same_points_make_the_same_file(tmp_path: Path) -> None:
         (["commands", "--topic", "orders"], "--topic is for events, --queue for commands."),
         (["events", "arrivals", "--topic", "orders"], "counted of all events together"),
         (["events", "backlog", "--type", "a.b"], "is counted per topic: give the topic too"),
+        (["events", "backlog", "--tenant", "t"], "backlog of a tenant is not counted"),
+        (["commands", "arrivals", "--tenant", "t"], "arrivals of a tenant is not counted"),
         (["events", "--output", "chart.pdf"], "its name must end in .svg or .png"),
         (["events", "--output", "/nowhere/chart.svg"], "/nowhere/chart.svg cannot be written: No "),
         (["events", "--since", "0s"], "is not a valid beginning"),

@@ -139,6 +139,28 @@ def test_tables_fit_into_80_columns_and_state_their_exactness(
     assert "done p99" in wide
 
 
+def test_span_of_a_tenant_has_its_rows_alone(cli: Cli, sql: Sql) -> None:
+    count(sql, "3 h", 30, tenant="c1", took=FAST)
+    count(sql, "2 h", 4, type="order.sent", lane="mails", outcome="retried", tenant="c1", took=SLOW)
+    count(sql, "2 h", 9, tenant="c2", took=FAST)
+    sql("insert into inboxd.stats_tenants (tenant) values ('c1')")
+    found = cli("status", "--since", "5h", "--tenant", "c1", "--limit", "1", "--json").json
+    assert (found["tenant"], found["exactness"], found["resolution"]) == ("c1", "about", "hours")
+    events = found["events"]
+    assert (events["executed"], events["arrived"]["trend"][0]) == (34, None)
+    assert (events["trend"][-4:], events["ended"][-4:]) == ([30, 4, 0, 0], [30, 0, 0, 0])
+    for name, parts in (("type", events["types"]), ("topic", events["topics"])):
+        assert [(each[name], each["executed"]) for each in parts] == [
+            ("order.paid" if name == "type" else "orders", 30),
+            (None, 4),
+        ]
+        assert [each["trend"][-4:] for each in parts] == [[30, 0, 0, 0], [0, 4, 0, 0]]
+    assert "at least" not in cli("status", "--since", "5h", "--tenant", "c1").out
+    other = cli("status", "--since", "5h", "--tenant", "c2")
+    assert "at least: this tenant has no place" in other.out
+    assert "≈ 9 succeeded" in other.out
+
+
 def test_arrivals_come_from_samples(cli: Cli, sql: Sql) -> None:
     assert cli("status", "--since", "1h", "--json").json["events"]["arrived"]["seconds"] == 0
     sql(
@@ -161,6 +183,7 @@ def test_arrivals_come_from_samples(cli: Cli, sql: Sql) -> None:
     ("options", "told"),
     [
         (["--since", "1h", "--watch"], "leave out --since"),
+        (["--tenant", "t"], "give --since too"),
         (["--since", "9999d"], "is not a valid beginning"),
         (["--since", "soon"], "neither a duration"),
         (["--since", "2999-01-01"], "give a time in the past"),

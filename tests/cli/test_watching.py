@@ -88,6 +88,16 @@ def test_lanes_beyond_the_limit_are_one_bar(cli: Cli, sql: Sql) -> None:
     assert " 40 " in lines[-1]
 
 
+def test_only_a_bar_with_a_lane_at_the_bound_has_a_plus() -> None:
+    lanes = [
+        {"kind": "command", "queue": queue, "type": type_, "pending": rows}
+        for queue, type_, rows in (("a", "x", 10_000), ("b", "x", 9_000), ("b", "y", 9_000))
+    ]
+    _, backlog = watching.drawn({"last_hour": [], "lanes": lanes, "counted_to": 10_000})
+    rows = {line.split()[1]: line.split()[2] for line in backlog.lines(80) if "command" in line}
+    assert rows == {"a": "10,000+", "b": "18,000"}
+
+
 def environment(database: Database, **more: str) -> dict[str, str]:
     return {"INBOXD_DATABASE__DSN": database.dsn, "PATH": "/usr/bin:/bin", "COLUMNS": "80", **more}
 

@@ -74,7 +74,7 @@ FROM_THE_BEGINNING = frozenset(
             "list_chunks",
         ),
         *("count_hot_events", "count_hot_commands", "count_day_events", "count_day_commands"),
-        "hold_written, name_series, roll_up_*, remove_written",
+        "hold_written, gather_rest, name_series, roll_up_*, remove_written",
         *("total_batches", "forget_batch_totals"),
         "hold_batch_changes, add_batch_totals, remove_batch_changes",
         *("status_lines", "stranded_events", "claim_limited from lanes", "take_events"),
@@ -96,7 +96,7 @@ _WHOLE = frozenset(
 _READS = re.compile(
     r"\b(?:FROM|JOIN|USING|UPDATE|INTO) inboxd\.(?:events|commands|bodies|dedup|duplicates|replays"
     r"|batches|batch_changes|batch_progress|batch_totals|dependencies|steps|story|receipts"
-    r"|held_receipts)"
+    r"|held_receipts|stats\w*|samples|newest_sample|sampled_lanes|census\w*)"
 )
 
 

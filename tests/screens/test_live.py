@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from functools import partial
 from typing import cast
 
 import anyio
@@ -15,6 +16,7 @@ from inboxd.admin.screens.application import Screens
 from inboxd.admin.screens.pages import SCREENS
 from inboxd.embedded import Server
 from inboxd.settings import Settings
+from inboxd.store import samples
 from inboxd.store.session import Looks, Session, open_looks
 from tests.support import Database
 from tests.support.rows import send, settings_of
@@ -107,6 +109,35 @@ async def test_fifty_visitors_cost_no_more_than_one(
         for path in PAGES * 50:
             tasks.start_soon(poll, path)
     assert looks.count - before <= 1 + len(PAGES)
+
+
+async def test_without_a_leader_rows_are_counted_at_intervals_and_after_an_action(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshot, "_FRESH_SECONDS", 0.0)
+    settings = Settings(database=settings_of(database))
+    async with open_looks(settings.database, "screens", 3, timedelta(seconds=2)) as looks:
+        shared = snapshot.Snapshot(settings, partial(looks.look, 30.0))
+
+        async def pending() -> list[int]:
+            seen = await shared.seen()
+            assert seen.document["sample"]["counted_by"] == "status"
+            return [lane["pending"] for lane in seen.document["lanes"]]
+
+        await send(database, 3)
+        monkeypatch.setattr(samples, "_AGAIN_SECONDS", 3600.0)
+        assert await pending() == [3]
+        await send(database, 2)
+        first = (await shared.seen()).document["sample"]
+        assert await pending() == [3], "not counted again"
+        second = (await shared.seen()).document["sample"]
+        assert second["at"] == first["at"]
+        assert second["age"] > first["age"]
+        shared.expire()
+        assert await pending() == [5], "an action is followed by a count"
+        await send(database, 1)
+        monkeypatch.setattr(samples, "_AGAIN_SECONDS", 0.0)
+        assert await pending() == [6]
 
 
 async def test_a_changed_page_is_sent_without_its_frame(

@@ -293,6 +293,43 @@ async def test_tenants_are_admitted_up_to_the_limit(session: Connection) -> None
     assert await statistics.admit_tenants(session, SQL, ["d", "a"], 3) == {"a", "d"}
 
 
+async def test_new_names_are_counted_together_on_a_day_with_many_series(
+    session: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Known names and declared types stay; the next day has room."""
+    monkeypatch.setattr(statistics, "_SERIES", 3)
+    await session.execute(
+        "insert into inboxd.declared_types (kind, type) values ('event', 'declared')"
+        " on conflict do nothing"
+    )
+    await write(
+        session, counted(lane="n1"), counted(lane="n2"), counted(lane="n3", took=(1.0,) * 2)
+    )
+    await roll_up(session)
+    day = 86_400.0
+    await write(
+        session,
+        counted(lane="n1", outcome="failed"),
+        counted(lane="n4", tenant="t"),
+        counted(lane="n5", type_="declared"),
+        counted(day, lane="n6"),
+    )
+    await statistics.write_events(session, SQL, "ignored", [("n7", "b", 0.0, 5)])
+    await roll_up(session)
+    found = await statistics.read(session, SQL, "days", _SINCE, apart=("lane", "type"))
+    assert {(each.lane, each.type): sum(each.executions.values()) for each in found} == {
+        ("n1", "a"): 2,
+        ("n2", "a"): 1,
+        ("n3", "a"): 2,
+        (OTHER, OTHER): 6,
+        (OTHER, "declared"): 1,
+        ("n6", "a"): 1,
+    }
+    of_tenant = FigureFilter(tenant="t")
+    (its,) = await statistics.read(session, SQL, "days", _SINCE, apart=("lane",), of=of_tenant)
+    assert its.lane == OTHER
+
+
 # --------------------------------------------------------------------------------- reading
 
 

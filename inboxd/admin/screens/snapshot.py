@@ -10,7 +10,7 @@ revision.
 import hashlib
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from time import monotonic
 from typing import Any, Final
@@ -22,6 +22,7 @@ from inboxd.errors import DatabaseError, SchemaError
 from inboxd.operations.figures import Flow, flows
 from inboxd.operations.overview import completed, overview
 from inboxd.settings import Settings
+from inboxd.store.samples import Counts, CurrentCounts
 from inboxd.store.session import Session
 
 _FRESH_SECONDS: Final = 2.0
@@ -38,9 +39,13 @@ Look = Callable[[], AbstractAsyncContextManager[Session]]
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """An overview. read_at: by the monotonic clock. trouble: why there is no newer one."""
+    """An overview, made of `counts`. read_at: by the monotonic clock.
+
+    trouble: why there is no newer one.
+    """
 
     document: dict[str, Any]
+    counts: Counts
     revision: str
     read_at: float
     trouble: str | None = None
@@ -69,6 +74,7 @@ class Snapshot:
         self._completed: list[dict[str, Any]] = []
         self._hour: list[Flow] = []
         self._completed_at = float("-inf")
+        self._counts = CurrentCounts()
         self._lock = anyio.Lock()
 
     @property
@@ -79,6 +85,7 @@ class Snapshot:
     def expire(self) -> None:
         """Have the next visitor's request read it again, since an action changed something."""
         self._asked_at = float("-inf")
+        self._counts = CurrentCounts()
 
     async def seen(self) -> Seen:
         """The newest overview, read again if it is too old.
@@ -92,8 +99,7 @@ class Snapshot:
                 except (DatabaseError, SchemaError) as error:
                     if self._seen is None:
                         raise
-                    last = self._seen
-                    self._seen = Seen(last.document, last.revision, last.read_at, str(error))
+                    self._seen = replace(self._seen, trouble=str(error))
                 self._asked_at = monotonic()
             assert self._seen is not None  # noqa: S101 - otherwise an error was raised
             return self._seen
@@ -104,8 +110,10 @@ class Snapshot:
                 self._completed = await completed(session)
                 self._hour = await flows(session, _HOUR)
                 self._completed_at = monotonic()
-            found = await overview(session, _MINUTES, self._settings, self._completed, self._hour)
-        return Seen(found, _revision(found), monotonic())
+            current = await self._counts.read(session, self._settings)
+            known = (self._completed, self._hour, current)
+            found = await overview(session, _MINUTES, self._settings, *known)
+        return Seen(found, current.sample.counts, _revision(found), monotonic())
 
 
 def _revision(document: dict[str, Any]) -> str:

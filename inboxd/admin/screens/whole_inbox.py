@@ -14,9 +14,7 @@ from inboxd.admin.screens.roles import Visitor
 from inboxd.admin.screens.screen import PageVisit, Screen, ScreenPage
 from inboxd.model.wording import LINES
 from inboxd.operations.lanes import CountedLanes
-from inboxd.store import samples
 from inboxd.store.queues import Blocked
-from inboxd.store.samples import Sample
 
 
 def whole_inbox(path: str, read: Callable[[PageVisit], Awaitable[ScreenPage]]) -> Screen:
@@ -47,23 +45,12 @@ async def database_now(visit: PageVisit) -> datetime:
     return (await visit.snapshot.seen()).now
 
 
-async def sampled(visit: PageVisit) -> Sample | None:
-    """The newest sample; None: it is stale, so a page must count for itself."""
-    found = await overview(visit)
-    if found["sample"]["counted_by"] != "leader":
-        return None
-    sample = await samples.newest(visit.session.connection, visit.session.sql)
-    return sample if sample is not None and sample.is_fresh(visit.settings) else None
-
-
-async def counted(visit: PageVisit, sample: Sample | None) -> CountedLanes:
-    """The waiting rows of lanes, from the snapshot; with a sample, also the blocked keys."""
-    found = await overview(visit)
-    lanes = [lane for lane in found["lanes"] if lane["type"] != LINES]
-    if sample is None:
-        return CountedLanes(found["counted_to"], lanes)
-    blocked = [Blocked(*each) for each in sample.counts["blocked_keys"]]
-    return CountedLanes(found["counted_to"], lanes, blocked, sample.counts["lines"])
+async def counted(visit: PageVisit) -> CountedLanes:
+    """The waiting rows of lanes and the blocked keys, from the snapshot."""
+    seen = await visit.snapshot.seen()
+    lanes = [lane for lane in seen.document["lanes"] if lane["type"] != LINES]
+    blocked = [Blocked(*each) for each in seen.counts["blocked_keys"]]
+    return CountedLanes(seen.document["counted_to"], lanes, blocked, seen.counts["lines"])
 
 
 def paused_as(found: dict[str, Any], kind: str, name: str) -> dict[str, Any] | None:

@@ -36,7 +36,7 @@ async def _write_statistics(session: Connection, _: Known) -> None:
 
 OF_WORKERS |= {
     "write_statistics": (_write_statistics, ()),
-    "hold_written, name_series, roll_up_*, remove_written": (
+    "hold_written, gather_rest, name_series, roll_up_*, remove_written": (
         lambda c, k: statistics.roll_up(c, SQL, 10),
         (
             "stats_written_minute",

@@ -120,6 +120,20 @@ def test_undrained_statistics_are_bounded(monkeypatch: pytest.MonkeyPatch) -> No
     assert [row.key.type for row in tally.drain_statistics()] == ["t2", "t3", "t4"]
 
 
+def test_lanes_of_undrained_statistics_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Producers name the topics."""
+    monkeypatch.setattr(tally_module, "MAX_SERIES", 2)
+    tally = Tally()
+    for topics in (("a", "b", "c", "d", "a"), ("d",)):
+        for topic in topics:
+            tally.add("event", "declared", "failed", 1.0, 0.0, topic)
+        found = [(row.key.lane, row.key.type, row.rows) for row in tally.drain_statistics()]
+        if len(topics) > 1:
+            assert found == [("a", "declared", 2), ("b", "declared", 1), (OTHER, "declared", 2)]
+        else:
+            assert found == [("d", "declared", 1)], "each drain makes room"
+
+
 def test_unfolded_rows_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tally_module, "MAX_UNFOLDED", 4)
     tally = Tally()

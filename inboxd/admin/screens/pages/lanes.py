@@ -22,14 +22,12 @@ from inboxd.admin.screens.whole_inbox import (
     database_now,
     overview,
     paused_as,
-    sampled,
     whole_inbox,
 )
 from inboxd.operations import rates
 from inboxd.operations.lanes import KnownLane, one_queue, one_topic, queue_list, topic_list
 from inboxd.operations.rates import Span
 from inboxd.store import chunks, lines, samples
-from inboxd.store.samples import Sample
 from inboxd.store.session import Session
 from inboxd.store.statistics import FigureFilter, Figures, Lately
 
@@ -43,21 +41,16 @@ _FRESH_SECONDS = 15.0
 
 
 async def _queues(visit: PageVisit) -> ScreenPage:
-    sample = await sampled(visit)
-    there = await counted(visit, sample)
-    document = await queue_list(visit.session, visit.settings, there)
-    return await _list(visit, "queue", document, sample)
+    document = await queue_list(visit.session, visit.settings, await counted(visit))
+    return await _list(visit, "queue", document)
 
 
 async def _topics(visit: PageVisit) -> ScreenPage:
-    sample = await sampled(visit)
-    document = await topic_list(visit.session, await counted(visit, sample))
-    return await _list(visit, "topic", document, sample)
+    document = await topic_list(visit.session, await counted(visit))
+    return await _list(visit, "topic", document)
 
 
-async def _list(
-    visit: PageVisit, place: Place, document: dict[str, Any], sample: Sample | None
-) -> ScreenPage:
+async def _list(visit: PageVisit, place: Place, document: dict[str, Any]) -> ScreenPage:
     name = f"{place}s"
     part = part_of(document[name], lambda row: row[place], visit.query)
     now, found = await database_now(visit), await overview(visit)
@@ -69,8 +62,7 @@ async def _list(
     trends = await _trends(visit.session, _KINDS[place], now)
     shown = {
         "part": part,
-        "sample": sample,
-        "failed_counted_to": _failed_counted_to(document, sample),
+        "sample": found["sample"],
         "rates": {row[place]: told.get(row[place], nothing) for row in part.rows},
         "trends": {row[place]: trends.get(row[place], []) for row in part.rows},
         "paused": {row["name"] for row in found["paused"] if row["kind"] == place},
@@ -83,23 +75,23 @@ def _next(after: str | None) -> dict[str, str]:
 
 
 async def _queue(visit: PageVisit) -> ScreenPage:
-    name, sample = visit.path["name"], await sampled(visit)
+    name = visit.path["name"]
     done = await _done(visit, "queue", name)
-    there = await counted(visit, sample)
+    there = await counted(visit)
     known = KnownLane(done.used, done.hour)
     document, _ = await one_queue(
         visit.session, visit.settings, name, _KEYS, there, known, labels_of(visit)
     )
-    return ScreenPage("queue.html", document, await _shown(visit, "queue", done, document, sample))
+    return ScreenPage("queue.html", document, await _shown(visit, "queue", done))
 
 
 async def _topic(visit: PageVisit) -> ScreenPage:
-    name, sample = visit.path["name"], await sampled(visit)
+    name = visit.path["name"]
     done = await _done(visit, "topic", name)
-    there = await counted(visit, sample)
+    there = await counted(visit)
     known = KnownLane(done.used, done.hour)
     document, _ = await one_topic(visit.session, name, there, known, labels_of(visit))
-    shown = await _shown(visit, "topic", done, document, sample)
+    shown = await _shown(visit, "topic", done)
     if document["mode"] == "batch":
         shown["arrived_alone"], shown["chunks"] = await chunks.waiting(visit.session, name, _KEYS)
     elif document["blocked"] or document["lined_up"]:
@@ -137,9 +129,7 @@ async def _done(visit: PageVisit, place: Place, name: str) -> LaneDone:
     return LaneDone(name, span, now, figures, hour, used)
 
 
-async def _shown(
-    visit: PageVisit, place: Place, done: LaneDone, document: dict[str, Any], sample: Sample | None
-) -> dict[str, Any]:
+async def _shown(visit: PageVisit, place: Place, done: LaneDone) -> dict[str, Any]:
     """Further values for the template: charts, figures, pauses and open breakers."""
     name, span, now, figures = done.name, done.span, done.now, done.figures
     found, steps = await overview(visit), rates.steps(span, now)
@@ -157,8 +147,7 @@ async def _shown(
     rows = {table: partial(addresses.with_query, f"/{table}", [(place, name)])}
     return {
         "name": name,
-        "sample": sample,
-        "failed_counted_to": _failed_counted_to(document, sample),
+        "sample": found["sample"],
         "span": span,
         "steps": steps,
         "throughput": throughput,
@@ -176,12 +165,6 @@ async def _shown(
         "paused_as": paused_as(found, place, name),
         "stopped": [row for row in found["breakers"] if f"{place} {name}" in row["uses"]],
     }
-
-
-def _failed_counted_to(document: dict[str, Any], sample: Sample | None) -> int:
-    """The bound up to which dead letters are counted; a sample may have a smaller one."""
-    to: int = document["counted_to"]
-    return to if sample is None else sample.counts["failed_counted_to"]
 
 
 def _over(

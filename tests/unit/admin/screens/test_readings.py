@@ -1,6 +1,7 @@
 """Readings that visitors share: a visitor who opens a page never gets an older reading."""
 
 from dataclasses import dataclass, field
+from typing import cast
 
 import anyio
 import anyio.lowlevel
@@ -11,11 +12,12 @@ from inboxd.admin.screens.readings import Readings
 from inboxd.admin.screens.screen import ScreenPage
 from inboxd.admin.screens.snapshot import Seen
 from inboxd.errors import DatabaseError
+from inboxd.store.samples import Counts
 from tests.support.waiting import bounded
 
 pytestmark = pytest.mark.anyio
 
-SEEN = Seen({}, "1", 0.0)
+SEEN = Seen({}, cast("Counts", {}), "1", 0.0)
 
 
 @dataclass
