@@ -91,3 +91,4 @@ IN_LINE = "behind others of their key; in batch topics, until their chunk is due
 # Precision of percentiles: see `model/durations.py`.
 WITHIN = "to within a factor of two"
 KEPT = "no living worker handles them"
+ROWS = "rows; an event has one in each of its topics"
