@@ -92,3 +92,4 @@ IN_LINE = "behind others of their key; in batch topics, until their chunk is due
 WITHIN = "to within a factor of two"
 KEPT = "no living worker handles them"
 WITHOUT_A_PLACE = "at least: this tenant has no place of its own now (history.stats_tenants)"
+ROWS = "rows; an event has one in each of its topics"

@@ -169,8 +169,8 @@ def _columns(what: str) -> columns.Columns:
     return (
         TableColumn(what, _name, cut="left"),
         TableColumn("title", _title, cut="right", extra=True),
-        *(TableColumn(name, _of(name), kind="number") for name in ("succeeded", "failed")),
-        TableColumn("retried", _of("retried"), kind="number"),
+        TableColumn("succeeded", _of("succeeded"), kind="number", legend=columns.ROWS),
+        *(TableColumn(name, _of(name), kind="number") for name in ("failed", "retried")),
         TableColumn("success", lambda part: percent(part.throughput.success), kind="number"),
         TableColumn("rate", lambda part: _rate(part.throughput.rate), kind="number", extra=True),
         TableColumn(

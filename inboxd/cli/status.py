@@ -108,7 +108,8 @@ _DONE: columns.Columns = (
     TableColumn(
         "per second", lambda row: f"{row['succeeded'] / row['seconds']:.1f}", kind="number"
     ),
-    *(*columns.numbers("succeeded", "retried", "failed"), *_RARE),
+    TableColumn("succeeded", kind="number", legend=columns.ROWS),
+    *(*columns.numbers("retried", "failed"), *_RARE),
     TableColumn("mean", kind="span"),
     TableColumn("longest", "maximum", kind="span", extra=True),
     TableColumn("p95", kind="span", legend=f"run time of handlers, {columns.WITHIN}"),

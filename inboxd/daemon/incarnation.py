@@ -301,7 +301,7 @@ class Incarnation:
         sources = MessageSources(parts, tasks)
         delivers = DELIVER in self._registry.commands
         upkeep = BreakerUpkeep(parts.breakers, parts.pool, self._sql, self.me.id, self._metrics)
-        with explained():
+        with explained(asked=parts.pool.where):
             if await self._join(parts.pool):
                 event_work.be_careful()
             await parts.controls.read(parts.pool, self._sql)

@@ -85,7 +85,7 @@ class ReceiverWatch:
         Raises SchemaError or DatabaseError, unless it is unreachable.
         """
         try:
-            with explained():
+            with explained(asked=self._pool.where):
                 await self._look()
         except DatabaseError as error:
             if not is_away(error):

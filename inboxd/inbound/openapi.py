@@ -50,7 +50,8 @@ _WAIT = {
 _UUID = {"type": "string", "format": "uuid"}
 _ACCEPTED: Json = {
     "type": "object",
-    "description": "The request is stored durably. A repetition gets the same answer.",
+    "description": "The request is stored durably. A repetition gets the same events, and a "
+    "receipt of its own.",
     "required": ["receipt", "events"],
     "additionalProperties": False,
     "properties": {

@@ -49,7 +49,9 @@ class Leadership:
 
     def _show(self, *, leads: bool) -> None:
         if leads is not self._led:
-            _log.info("this worker leads" if leads else "this worker leads no more")
+            _log.info(
+                "this worker is the leader" if leads else "this worker is not the leader any more"
+            )
         self._led = leads
         self._context.metrics.leader.set(leads)
         if not leads:

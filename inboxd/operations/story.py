@@ -96,9 +96,11 @@ async def _way(session: Session, id: int | UUID, kind: str | None) -> list[Membe
 
 
 def _nowhere(kind: str | None, id: int | UUID) -> NotFound:
+    moved = kind in (None, "event") and isinstance(id, int)
     return NotFound(
         f"there is no {kind or 'event, command, batch or receipt'} {id}: look the id up with "
         "`inboxd events list` or `inboxd commands list`"
+        + ("; an event whose topic was declared later has a new id" if moved else "")
     )
 
 

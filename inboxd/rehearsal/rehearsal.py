@@ -112,7 +112,7 @@ async def rehearse(
             stage = Stage(
                 settings, registry, pool, resources, unhurried=unhurried, on_stubborn=on_stubborn
             )
-            with explained():
+            with explained(asked=pool.where):
                 async with store.undone(pool) as connection:
                     report = await _act(stage, connection, found, handlers, alone=terms.alone)
     report.progress, report.left_behind = stage.progress, stage.executions.left_behind

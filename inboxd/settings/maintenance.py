@@ -87,7 +87,8 @@ class History(Section):
     export_format: Literal["jsonl", "csv"] = Field(
         "jsonl",
         description="JSON lines or CSV, compressed by gzip. Choose the format that your tools "
-        "load.",
+        "load; import CSV into a spreadsheet as text, since cells are unchanged and may begin "
+        "with `=`.",
     )
 
 

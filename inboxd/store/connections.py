@@ -10,7 +10,7 @@ PGHOST) share one time-out.
 
 import socket
 import ssl
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
@@ -361,11 +361,11 @@ _TO_THE_DAEMON = "grant it to the daemon's role; see: inboxd check"
 
 @contextmanager
 def explained(
-    to_the_denied: str = _TO_THE_DAEMON, asked: "Connection | None" = None
+    to_the_denied: str = _TO_THE_DAEMON, asked: "Connection | Callable[[], str] | None" = None
 ) -> Iterator[None]:
     """Raise the block's errors as DatabaseError or SchemaError, with a remedy.
 
-    asked: the connection whose database a message about a wrong schema names.
+    asked: the connection whose database a message about a wrong schema names, or its whereabouts.
     """
     try:
         yield
@@ -381,7 +381,7 @@ def explained(
 def explain(
     error: asyncpg.PostgresError,
     to_the_denied: str = _TO_THE_DAEMON,
-    asked: "Connection | None" = None,
+    asked: "Connection | Callable[[], str] | None" = None,
 ) -> DatabaseError | SchemaError:
     """The server's message with a remedy, and without its DETAIL, which quotes rows."""
     said = redact(str(error.args[0]) if error.args else type(error).__name__)
@@ -392,10 +392,9 @@ def explain(
             | asyncpg.UndefinedColumnError()
             | asyncpg.InvalidSchemaNameError()
         ):
-            where = f" of {whereabouts(asked)}" if asked else ""
-            return SchemaError(
-                f"{said}: the schema{where} is missing or too old; run: inboxd migrate"
-            )
+            where = asked() if callable(asked) else whereabouts(asked) if asked else ""
+            of = f" of {where}" if where else ""
+            return SchemaError(f"{said}: the schema{of} is missing or too old; run: inboxd migrate")
         case _ if is_without_partition(error):
             return DatabaseError(f"{said}: nothing was changed; run: inboxd history make")
         case asyncpg.InsufficientPrivilegeError(hint=str(hint)):

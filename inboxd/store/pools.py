@@ -34,6 +34,7 @@ from inboxd.store.connections import (
     dial,
     explain_connecting,
     session_settings,
+    whereabouts,
 )
 
 # Settings that cannot be set inside a transaction.
@@ -70,6 +71,11 @@ class Pool:
         # Borrowed connections whose prepared statements must be prepared again.
         self._void: set[Connection] = set()
         self._waiters: deque[_Waiter] = deque()
+        self._where = ""
+
+    def where(self) -> str:
+        """The database and the server of the newest connection; empty before the first one."""
+        return self._where
 
     @property
     def idle(self) -> int:
@@ -153,6 +159,7 @@ class Pool:
             raise explain_connecting(error, self._database) from error
         else:
             self._open.add(connection)
+            self._where = whereabouts(connection)
             return connection
         finally:
             self._opening -= 1

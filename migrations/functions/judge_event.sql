@@ -40,7 +40,7 @@ BEGIN
     VALUES (given.topic, coalesce(given.source, ''), given.dedup_key, given.type, given.event_id,
             coalesce(letter, first_event), conflict);
     IF conflict THEN
-        RAISE WARNING 'the dedup key % of the topic % belongs to event %, which said something else',
+        RAISE WARNING 'the dedup key % of the topic % belongs to event %, which has other content',
             quote_literal(given.dedup_key), quote_literal(given.topic), first_event
             USING ERRCODE = 'IB008', HINT = CASE verdict
                 WHEN 'again' THEN 'Nothing is written: an event with this event_id is unsettled.'

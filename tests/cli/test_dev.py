@@ -22,6 +22,7 @@ import asyncpg
 import pytest
 
 from inboxd.cli.dev_place import announced
+from inboxd.embedded import free_port
 from tests.cli.conftest import Cli
 from tests.support import eventually
 from tests.support.plugins import install, write_migrations
@@ -59,16 +60,17 @@ class Dev:
         self.taken = ""
         self.plugin = folder / "devplugin.py"
         self.log = folder / "log"
+        given = {
+            **os.environ,
+            "INBOXD_WORKER__PLUGINS": "dev",
+            "INBOXD_LOG__FORMAT": "json",
+            **variables,
+        }
         with self.log.open("wb") as output:
             self.process = subprocess.Popen(
                 [python, "-u", "-m", "inboxd", "dev", *port],
                 cwd=folder,
-                env={
-                    **os.environ,
-                    "INBOXD_WORKER__PLUGINS": "dev",
-                    "INBOXD_LOG__FORMAT": "json",
-                    **variables,
-                },
+                env={name: value for name, value in given.items() if value},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -219,21 +221,32 @@ async def test_dev_reloads_and_stops_cleanly(dev: Dev) -> None:
 
 
 @pytest.mark.anyio
-async def test_taken_port_is_reported(folder: Path) -> None:
+async def test_taken_port_and_place_of_webhooks_are_reported_for_people(folder: Path) -> None:
+    """The log in a file is for people too, unless `log.format` is set."""
     (folder / "devplugin.py").write_text(PLUGIN + HANDLER.format(name="one"))
     _install(folder)
+    variables = {
+        "PYTHONPATH": str(folder),
+        "INBOXD_HTTP__PORT": "0",
+        "INBOXD_LOG__FORMAT": "",
+        "INBOXD_INBOUND__HTTP__ENABLED": "true",
+        "INBOXD_INBOUND__HTTP__PORT": str(free_port()),
+    }
     with ExitStack() as stack:
         with suppress(OSError):  # another process may have the port already, which is fine
             stack.enter_context(socket.create_server(("127.0.0.1", 25432)))
-        dev = Dev(folder, port=(), PYTHONPATH=str(folder), INBOXD_HTTP__PORT="0")
+        dev = Dev(folder, port=(), **variables)
         try:
-            output = await dev.wrote("shell:")
+            output = await dev.wrote(" ready ")
         finally:
             _end(dev)
     port = dev.url.rpartition(":")[2].partition("/")[0]
     assert port != "25432"
     assert "Another process uses port 25432" in output
     assert f"this PostgreSQL uses {port}" in output
+    inbound = variables["INBOXD_INBOUND__HTTP__PORT"]
+    assert dev.said("webhooks") == [f"http://127.0.0.1:{inbound}/in/SOURCE"]
+    assert not [line for line in output.splitlines() if line.startswith("{")]
 
 
 def _command(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":

@@ -134,6 +134,17 @@ def test_similar_declared_name_of_unhandled_topic_is_suggested(cli: Cli, sql: Sq
     assert "mean" not in report.of("kept: topic elsewhere")[0]["remedy"]
 
 
+def test_similar_declared_name_of_unhandled_type_is_suggested(cli: Cli, sql: Sql) -> None:
+    sql(
+        "insert into inboxd.workers (id, name, host, pid, version, events, commands, queues,"
+        " declares) values (gen_random_uuid(), 'w', 'h', 1, '0', '{bank.moved}', '{}', '{}', 'x')"
+    )
+    sql("insert into inboxd.declared_types (kind, type) values ('event', 'bank.moved')")
+    sql("insert into inboxd.events (type) values ('bank.mvoed')")
+    told = "'bank.mvoed' mean 'bank.moved', correct the name"
+    Report(cli).one("kept: topic default", "notice", told)
+
+
 def test_sizes_count_rows_not_yet_analyzed(cli: Cli, sql: Sql) -> None:
     """PostgreSQL has no estimate of a table before its first vacuum or analyze."""
     sql("insert into inboxd.commands (type, queue) select 'a.b', 'q' from generate_series(1, 3)")

@@ -123,6 +123,9 @@ def test_workers_lists_living_workers_and_all_with_an_option(cli: Cli, sql: Sql)
     )
     assert [each["leads"] for each in cli("workers", "--json").json["workers"]] == [True]
     assert [each["leads"] for each in cli("status", "--json").json["workers"]] == [True]
+    assert (
+        "succeeded: rows; an event has one in each of its topics" in cli("status", "--aligned").out
+    )
 
 
 def test_status_of_an_empty_inbox(cli: Cli) -> None:

@@ -266,6 +266,7 @@ def test_ambiguous_number_needs_its_kind(cli: Cli, sql: Sql) -> None:
     ("arguments", "code", "said"),
     [
         (("4711",), 1, "there is no event, command, batch or receipt 4711"),
+        (("event", "4711"), 1, "an event whose topic was declared later has a new id"),
         (("batch", "4711"), 1, "there is no batch 4711"),
         ((str(uuid.UUID(int=9)),), 1, "there is no"),
         (("job", "4711"), 2, "'job 4711' does not name a row"),

@@ -57,6 +57,8 @@ async def test_a_sample_is_received_shown_and_sent_again(
     assert again["answer"]["events"] == [event], "the same id makes it a duplicate"
     listed = (await webhooks(receiver, "list"))["receipts"]
     assert [each["outcome"] for each in listed] == ["duplicate", "stored"]
+    assert again["answer"]["receipt"] != receipt, "each request has a receipt of its own"
+    assert [each["receipt_id"] for each in listed] == [again["answer"]["receipt"], receipt]
     with safety():
         assert len(await inbox.fetch("select from inboxd.events")) == 1
     receiver.holds()

@@ -69,6 +69,13 @@ async def test_a_too_old_schema_ends_with_78(
     assert "run: inboxd migrate" in receiver.output()
 
 
+async def test_a_missing_table_ends_with_78(inbox: Database, start_receiver: StartReceiver) -> None:
+    await inbox.execute("alter table inboxd.controls rename to renamed")
+    receiver = await start_receiver(ready=False)
+    assert await receiver.wait() == 78
+    assert f"the schema of database '{inbox.name}' at 127.0.0.1:" in receiver.output()
+
+
 async def test_a_missing_privilege_ends_with_69(
     inbox: Database, start_receiver: StartReceiver
 ) -> None:

@@ -86,6 +86,21 @@ async def test_times_and_bytes_in_a_file_do_not_depend_on_the_database(
     assert row["raw"] == "\\x0061"
 
 
+@pytest.mark.parametrize("key", ["=1+1", "+1", "-1", "@a", "\t=1", "\r=1"])
+async def test_cells_that_look_like_formulas_are_unchanged(
+    database: Database, tmp_path: Path, key: str
+) -> None:
+    """The file replaces the dropped rows, so a program must load the same values."""
+    await make_day(database, 100)
+    await settle(database, 100, 1)
+    await database.execute("update inboxd.events_history set ordering_key = $1", key)
+    await let_go(database, MONTH | {"export": str(tmp_path), "export_format": "csv"})
+    file = tmp_path / f"inboxd.events_history{day(100)}.csv.gz"
+    with gzip.open(file, "rt", encoding="utf-8", newline="") as text:
+        (row,) = csv.DictReader(io.StringIO(text.read(), newline=""))
+    assert row["ordering_key"] == key
+
+
 async def test_partition_stays_if_its_export_fails(database: Database, tmp_path: Path) -> None:
     await make_day(database, 100)
     await settle(database, 100, 5)

@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 
-from inboxd.errors import DatabaseError, UsageError
-from inboxd.store.connections import Connection
+from inboxd.errors import DatabaseError, SchemaError, UsageError
+from inboxd.store.connections import Connection, explained
 from inboxd.store.handler_connection import OwnTransaction
 from inboxd.store.pools import Pool, borrow, lend, open_pool, transaction
 from tests.support import Database, eventually
@@ -43,6 +43,14 @@ async def test_connections_are_kept_and_bounded(database: Database) -> None:
         await pool.release(first)
         await pool.release(second)
         assert (pool.used, pool.idle) == (0, 2)
+
+
+async def test_a_missing_table_is_reported_with_its_database(database: Database) -> None:
+    told = rf"the schema of database '{database.name}' at .+ is missing or too old"
+    async with _pool(database) as pool:
+        with pytest.raises(SchemaError, match=told), explained(asked=pool.where):
+            async with borrow(pool) as connection:
+                await connection.execute("select from inboxd.missing")
 
 
 async def test_first_come_first_served(database: Database) -> None:

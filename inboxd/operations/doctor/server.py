@@ -76,12 +76,13 @@ def _settings(row: Row) -> Iterator[Finding]:
             "synchronous_standby_names is set, but no such standby runs: commits wait for ever",
             "start the standby, or empty synchronous_standby_names and reload",
         )
-    if row["followers"] and not row["waits_for_standby"]:
+    if row["unawaited"]:
         yield Finding(
             "settings",
             Verdict.NOTICE,
-            f"commits wait for none of {plural(row['followers'], 'standby')}: a failover loses the "
-            "rows of the last moments, also of webhooks that were accepted",
+            f"commits do not wait for {plural(len(row['unawaited']), 'standby')}: "
+            f"{named(row['unawaited'])}; a failover to such a standby loses the rows of the last "
+            "moments, also of webhooks that were accepted",
             "add standbys for failover to synchronous_standby_names; without such standbys, do "
             "nothing",
         )

@@ -14,7 +14,7 @@ _WELL: dict[str, Any] = {
     "synchronous_commit": "on",
     "waits_for_standby": False,
     "standbys": 0,
-    "followers": 0,
+    "unawaited": [],
 }
 
 
@@ -22,14 +22,24 @@ _WELL: dict[str, Any] = {
     ("given", "verdict", "words"),
     [
         ({}, None, ""),
-        ({"followers": None, "standbys": None}, None, ""),  # not visible to the role
-        ({"followers": 1}, Verdict.NOTICE, "commits wait for none of 1 standby: a failover loses"),
-        ({"followers": 2}, Verdict.NOTICE, "none of 2 standbys"),
-        ({"followers": 2, "standbys": 1, "waits_for_standby": True}, None, ""),
+        ({"unawaited": None, "standbys": None}, None, ""),  # not visible to the role
+        ({"unawaited": ["b at 10.0.0.2"]}, Verdict.NOTICE, "wait for 1 standby: b at 10.0.0.2; a"),
+        (
+            {"unawaited": list("bcdef")},
+            Verdict.NOTICE,
+            "wait for 5 standbys: b, c, d and 2 more; a failover to such a standby loses",
+        ),
+        ({"standbys": 1, "waits_for_standby": True}, None, ""),
+        # Another standby is synchronous.
+        (
+            {"unawaited": ["slow"], "standbys": 1, "waits_for_standby": True},
+            Verdict.NOTICE,
+            "do not wait for 1 standby: slow",
+        ),
         ({"waits_for_standby": True}, Verdict.CRITICAL, "commits wait for ever"),
     ],
 )
-def test_standbys_without_synchronous_commit_are_found(
+def test_standbys_without_synchronous_commit_are_named(
     given: dict[str, Any], verdict: Verdict | None, words: str
 ) -> None:
     """Only the primary has a webhook that was answered 2xx: a failover loses it."""
