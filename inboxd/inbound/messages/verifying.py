@@ -30,7 +30,7 @@ from inboxd.store.session import Session
 # A reader may continue during the comparison: compare again if the position has changed.
 _TRIES = 3
 # Seconds beyond `connect_timeout` of each server.
-_LOOKING_SECONDS = 60.0
+LOOKING_SECONDS = 60.0
 _SHOWN = 5  # the most ranges of positions in a text
 _WHERE_TO_GO_ON = ". Say where to go on: "  # begins the remedy in each `StreamLost`
 
@@ -93,7 +93,7 @@ class _Comparison:
         """A result for each stream; one result for all, if the broker cannot be asked."""
         limit = (
             self._broker.connect_timeout.total_seconds() * len(self._broker.servers)
-            + _LOOKING_SECONDS
+            + LOOKING_SECONDS
         )
         try:
             with anyio.fail_after(limit):
