@@ -170,6 +170,7 @@ async def test_partitions_of_kafka_are_compared(database: Database, kafka: MockK
     assert (first.stream, first.position, first.end) == (f"{topic}/0", 2, counts[0] - 1)
     assert (first.waiting, second.waiting) == (counts[0] - 3, counts[1])
     assert (first.looked, first.missing) == (3, [0, 1, 2]), "they were never stored"
+    assert f"`inboxd messages reset results {topic}/0 --to oldest`" in first.remedy
     assert first.verdict is Verdict.WARNING
     assert (second.position, second.verdict) == (None, Verdict.OK)
     kafka.forget(topic, 0, 5)

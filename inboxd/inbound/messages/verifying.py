@@ -138,10 +138,11 @@ class _Comparison:
         elif missing:
             verdict = Verdict.WARNING
             found += f"; no rows: {_ranges(missing)}"
+            to = "oldest" if missing[0] <= (seen.oldest or 0) else missing[0] - 1
             remedy = (
                 "nothing, if these were erased, left out by a reset, or came twice under a dedup "
-                f"key; else `inboxd messages reset {self._name} {seen.stream} --to "
-                f"{missing[0] - 1}`: later messages are delivered and stored again"
+                f"key; else `inboxd messages reset {self._name} {seen.stream} --to {to}`: later "
+                "messages are delivered and stored again"
             )
         return VerifiedStream(
             source=self._name,
