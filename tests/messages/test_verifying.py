@@ -179,6 +179,20 @@ async def test_partitions_of_kafka_are_compared(database: Database, kafka: MockK
     assert "what followed was deleted (retention)" in first.found
 
 
+async def test_streams_are_found_behind_those_of_many_sources(
+    database: Database, kafka: MockKafka
+) -> None:
+    topic = kafka.topic(partitions=1)
+    await _put(kafka, topic)
+    await database.execute(
+        "insert into inboxd.stream_positions (source, stream, position, identity)"
+        " select 'before', n::text, 1, '' from generate_series(1, 1001) as n"
+    )
+    await _positions(database, topic, {0: 2})
+    first, *_ = await _verified(database, _kafka(kafka, topic))
+    assert (first.stream, first.position) == (f"{topic}/0", 2)
+
+
 def _rabbitmq(server: RabbitMQServer, **source: str) -> Config:
     broker: dict[str, Any] = {"kind": "rabbitmq", "servers": [server.address]}
     login = {"user": USER, "password": PASSWORD}

@@ -122,8 +122,8 @@ class _Comparison:
         return rows, seen
 
     async def _rows(self) -> _Rows:
-        listed = await stream_positions.listed(self._session)
-        return {row["stream"]: row for row in listed if row["source"] == self._name}
+        listed = await stream_positions.listed(self._session, self._name)
+        return {row["stream"]: row for row in listed}
 
     async def _judge(
         self, compiled: CompiledMessageSource, rows: _Rows, seen: SeenStream
