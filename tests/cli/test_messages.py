@@ -214,7 +214,7 @@ def test_doctor_finds_unread_sources(cli: Cli) -> None:
     ("state", "lag", "verdict", "told"),
     [
         ("reading", 0, "ok", "read by 1 worker"),
-        ("reading", None, "ok", "read by 1 worker"),
+        ("reading", None, "notice", "read by 1 worker; how many messages it is behind is unknown"),
         ("reading", 5, "critical", "5 messages behind, nothing stored for 2h"),
         ("lost", None, "critical", "it is stopped: why not"),
         ("away", None, "warning", "no worker has read it for 10m"),
