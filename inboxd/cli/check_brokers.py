@@ -1,11 +1,14 @@
 """`inboxd check`, brokers: whether each can be reached with its settings.
 
-Promises that nothing is published or consumed: it opens a connection as a relay does, and closes
-it. Known limit: it does not see whether a source may read its stream or queue.
+Promises that nothing is published or consumed: for relays it opens a connection as they do, and
+closes it; for each source it looks up the streams or the queue. Known limit: of Kafka's rights it
+needs DESCRIBE; that the user may READ the topic and the group is first seen by the workers.
 *See:* `inboxd/brokers/kinds.py`, which opens connections; `inboxd/registry/relays.py` and
 `inboxd/registry/message_sources.py`, which report a kind that cannot be used.
 """
 
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import anyio
@@ -13,15 +16,17 @@ from anyio import to_thread
 
 from inboxd.brokers import kinds
 from inboxd.errors import InboxdError, PluginError, SettingsError, UsageError
+from inboxd.inbound.messages.verifying import LOOKING_SECONDS
 from inboxd.model.outcome import explain
 from inboxd.operations.doctor.finding import Finding, Verdict
-from inboxd.settings.broker_contradictions import in_broker
+from inboxd.settings.broker_contradictions import in_broker, in_streams
 from inboxd.settings.brokers import BUILT_IN
 from inboxd.settings.values import is_loopback
 
 if TYPE_CHECKING:
-    from inboxd.settings import Broker, Settings
+    from inboxd.settings import Broker, MessageSource, Settings
 
+_UNTIL_THEN = "until then workers neither publish to it nor consume from it"
 _GRACE_SECONDS = 2.0  # beyond connect_timeout: a library may measure it differently
 _PLAIN = ("nats", "rabbitmq")  # kinds that send passwords unencrypted
 _LEAST_HIDDEN = 4  # characters: a shorter secret would be masked inside other words
@@ -29,8 +34,9 @@ _LEAST_HIDDEN = 4  # characters: a shorter secret would be masked inside other w
 
 async def judge(settings: "Settings") -> list[Finding]:
     """Return the findings about brokers whose settings are valid."""
-    used = {each.broker for each in settings.relays.values()}
-    used |= {each.broker for each in settings.inbound.messages.values()}
+    relayed = {each.broker for each in settings.relays.values()}
+    sources = settings.inbound.messages
+    used = relayed | {each.broker for each in sources.values()}
     all_known = settings.knows("relays") and settings.knows("inbound", "messages")
     findings: list[Finding] = []
     for name, broker in settings.brokers.items():
@@ -38,12 +44,13 @@ async def judge(settings: "Settings") -> list[Finding]:
             continue  # reported with the settings
         if name in used:
             findings += _exposed(name, broker)
-            try:
-                opens = kinds.publisher_of(broker.kind)
-            except (UsageError, PluginError):
-                continue  # reported with the relay or the source
-            else:
-                findings.append(await _opened(name, broker, opens))
+            with suppress(UsageError, PluginError):  # reported with the relay or the source
+                if name in relayed:
+                    findings.append(await _published_to(name, broker))
+                for source, its in sources.items():
+                    known = settings.knows("inbound", "messages", source)
+                    if its.broker == name and known and not any(in_streams(settings, its)):
+                        findings.append(await _read(name, broker, source, its))
         elif all_known:
             findings.append(
                 Finding(
@@ -53,7 +60,7 @@ async def judge(settings: "Settings") -> list[Finding]:
                     f"name it in a relay or source, or remove [brokers.{name}]",
                 )
             )
-    return findings
+    return [*dict.fromkeys(findings)]  # an unreachable broker once
 
 
 def _exposed(name: str, broker: "Broker") -> list[Finding]:
@@ -68,36 +75,52 @@ def _exposed(name: str, broker: "Broker") -> list[Finding]:
     return [Finding(f"broker: {name}", Verdict.WARNING, found, remedy)]
 
 
-def _unusable(name: str, found: str) -> Finding:
-    remedy = "correct it: until then workers neither publish to it nor consume from it"
-    return Finding(f"broker: {name}", Verdict.CRITICAL, found, remedy)
+async def _published_to(name: str, broker: "Broker") -> Finding:
+    """Report whether a publisher can be opened. Raises UsageError or PluginError."""
+    opens = kinds.publisher_of(broker.kind)
+
+    async def attempt() -> str:
+        await (await opens(name, broker)).close()
+        return f"a connection was opened{', encrypted' if broker.tls else ''}"
+
+    return await _attempted(name, broker, attempt, _GRACE_SECONDS)
 
 
-async def _opened(name: str, broker: "Broker", opens: kinds.OpenPublisher) -> Finding:
-    """Report whether a connection can be opened."""
+async def _read(name: str, broker: "Broker", source: str, settings: "MessageSource") -> Finding:
+    """Report whether the streams of a source can be looked up. Raises UsageError."""
+    look_at = kinds.look_of(broker.kind)
+
+    async def attempt() -> str:
+        seen = await look_at(name, broker, source, settings, {}, 0)
+        streams = ", ".join(sorted({each.stream.partition("/")[0] for each in seen}))
+        return f"source {source!r} can read {streams}{', encrypted' if broker.tls else ''}"
+
+    return await _attempted(name, broker, attempt, LOOKING_SECONDS)
+
+
+async def _attempted(
+    name: str, broker: "Broker", attempt: Callable[[], Awaitable[str]], grace: float
+) -> Finding:
+    """Report what an attempt found, or its error. grace: seconds beyond `connect_timeout`."""
     subject, remedy = f"broker: {name}", f"start the broker, or correct [brokers.{name}]"
     # Each server in turn may take the whole connect_timeout.
-    limit = broker.connect_timeout.total_seconds() * max(1, len(broker.servers)) + _GRACE_SECONDS
+    limit = broker.connect_timeout.total_seconds() * max(1, len(broker.servers)) + grace
     try:
         with anyio.fail_after(limit):
-            publisher = await opens(name, broker)
-            await publisher.close()
+            found = await attempt()
     except SettingsError as error:
-        return _unusable(name, str(error))
+        return Finding(subject, Verdict.CRITICAL, str(error), f"correct it: {_UNTIL_THEN}")
     except TimeoutError:
-        told = f"no connection within {limit:g} s"
+        told = f"no answer within {limit:g} s"
     except InboxdError as error:
         told = str(error)
         if broker.kind in BUILT_IN:  # their errors name the remedy
-            remedy = (
-                "correct this error: until then workers neither publish to it nor consume from it"
-            )
+            remedy = f"correct this error: {_UNTIL_THEN}"
     except Exception as error:  # noqa: BLE001 - a plugin's own
         told = explain(error).error
     else:
         where = f" at {', '.join(broker.servers)}" if broker.servers else ""
-        found = f"{broker.kind}{where}: a connection was opened"
-        return Finding(subject, Verdict.OK, f"{found}, encrypted" if broker.tls else found)
+        return Finding(subject, Verdict.OK, f"{broker.kind}{where}: {found}")
     told = await to_thread.run_sync(_without_secret, told, broker)
     return Finding(subject, Verdict.CRITICAL, told, remedy)
 

@@ -45,11 +45,14 @@ LIST: columns.Columns = (
 @app.command("list", epilog=examples("inboxd messages list", "inboxd messages list --json"))
 def list_(given: Looking) -> None:
     """List the streams of sources: the stored position of each, and the worker that reads it."""
-    from inboxd.operations.messages import streams, streams_read
+    from inboxd.operations.messages import MOST_SHOWN, streams, streams_read
 
     document = given.ask(streams)
     rows = streams_read(document["streams"], document["readers"])
-    given.print(document, [columns.table(LIST, rows)])
+    remarks = []
+    if len(document["streams"]) == MOST_SHOWN:
+        remarks.append(f"Only the first {MOST_SHOWN:,} streams are shown")
+    given.print(document, [columns.table(LIST, rows)], remarks)
 
 
 @app.command(

@@ -30,12 +30,12 @@ from inboxd.daemon.receiver_watch import ReceiverWatch
 from inboxd.errors import SettingsError
 from inboxd.inbound.application import Receiver
 from inboxd.inbound.certificate import tls
+from inboxd.inbound.commits import Commit, commit_nothing
 from inboxd.inbound.compiling import compile_sources
 from inboxd.inbound.group_commit import GroupCommit, Write, WriteSome
 from inboxd.inbound.listener import InboundListener, listen
 from inboxd.inbound.page_writer import page_writer
 from inboxd.inbound.sources import Sources
-from inboxd.inbound.spool.drain import Commit
 from inboxd.inbound.spool.erasures import without_erased
 from inboxd.inbound.spool.spool import DrainWrites, Spool, spooling
 from inboxd.settings import Database, Settings
@@ -161,7 +161,7 @@ class HostedReceiver:
             return without_erased(write, partial(_erased, pool, sql, within))
 
         def commit(within: float) -> Commit:
-            return partial(_commit, pool, sql, within)
+            return partial(commit_nothing, pool, sql, within)
 
         patient = _bounded_alone(self._settings.database)
         async with open_pool(patient, "receiver, spool", 1) as by_itself:
@@ -203,13 +203,6 @@ async def _ask(pool: Pool, sql: Statements, within: float) -> None:
     async with borrow(pool, within) as connection:
         with anyio.fail_after(within):
             await controls.read(connection, sql)
-
-
-async def _commit(pool: Pool, sql: Statements, within: float) -> None:
-    """Commit a tiny transaction, to see whether the database accepts writes."""
-    async with borrow(pool, within) as connection:
-        with anyio.fail_after(within):
-            await receipts.commit(connection, sql)
 
 
 async def _erased(

@@ -24,6 +24,7 @@ from inboxd.store.stream_positions import Begins, StreamRow
 _BEGINS: Mapping[str, Begins] = {"oldest": "oldest", "newest": "newest"}
 # States of workers, the most informative first.
 _STATES = ("reading", "lost", "paused", "away", "failing", "standby")
+MOST_SHOWN = 1000  # streams in a list
 _MOST_DIGITS = 18  # that fit into a bigint
 
 
@@ -92,12 +93,10 @@ def _place(to: str) -> tuple[int | None, Begins | None]:
 
 
 async def _unknown(session: Session, source: str, stream: str) -> str:
-    rows = await store.listed(session)
-    streams = [row["stream"] for row in rows if row["source"] == source]
-    if streams:
+    if streams := [row["stream"] for row in await store.listed(session, source)]:
         hint = did_you_mean(stream, streams) or "; `inboxd messages list` shows its streams."
         return f"the source {source!r} has no stream {stream!r}{hint}"
-    hint = did_you_mean(source, {row["source"] for row in rows})
+    hint = did_you_mean(source, {row["source"] for row in await store.listed(session)})
     return (
         f"no worker has read the source {source!r} yet{hint or '.'} The setting "
         f"inbound.messages.{source}.begin says where it begins"
@@ -105,9 +104,9 @@ async def _unknown(session: Session, source: str, stream: str) -> str:
 
 
 async def streams(session: Session) -> dict[str, Any]:
-    """Return the streams of sources, and the reports of living workers about sources."""
+    """Return the first streams of sources, and the reports of living workers about sources."""
     return {
-        "streams": [dict(row) for row in await store.listed(session)],
+        "streams": [dict(row) for row in await store.listed(session, limit=MOST_SHOWN)],
         "readers": [dict(row) for row in await message_readers.listed(session)],
     }
 

@@ -16,7 +16,7 @@ from inboxd.model.durations import Durations
 from inboxd.model.wording import LINES, breaker_word
 from inboxd.operations.figures import Flow
 from inboxd.operations.labels import type_labels
-from inboxd.operations.messages import streams_read
+from inboxd.operations.messages import MOST_SHOWN, streams_read
 from inboxd.operations.throughput import RANKS, percentiles
 from inboxd.settings import Settings
 from inboxd.store import (
@@ -66,7 +66,7 @@ async def overview(
     ]
     living = await listing.workers(session, ended=False, limit=_MOST_WORKERS)
     receiving = await receivers.listed(session, settings.worker.lease, _MOST_RECEIVERS)
-    streams = await stream_positions.listed(session)
+    streams = await stream_positions.listed(session, limit=MOST_SHOWN)
     readers = await message_readers.listed(session)
     shown: dict[str, Any] = {
         "sample": {

@@ -70,7 +70,7 @@ def _sources(settings: Settings) -> _Found:
     for name, source in known.items():
         rules = (
             _broker(settings, source.broker),
-            _consumes(settings, source),
+            in_streams(settings, source),
             _pages(source),
             _reads(source),
             _is_no_webhook_source(settings, name),
@@ -160,7 +160,8 @@ def _relay(settings: Settings, relay: Relay) -> Iterator[str]:
         )
 
 
-def _consumes(settings: Settings, source: MessageSource) -> Iterator[str]:
+def in_streams(settings: Settings, source: MessageSource) -> Iterator[str]:
+    """Yield the contradictions between the streams of a source and the kind of its broker."""
     kind = _kind(settings, source.broker)
     if not kind:
         return

@@ -223,8 +223,9 @@ class MessageSource(Section):
         2000,
         ge=1,
         le=100_000,
-        description="Maximum messages that are held in memory before they are stored. Lower it "
-        "when large messages take too much memory.",
+        description="Maximum messages that are held in memory before they are stored; of Kafka "
+        "256 bytes for each, and at least 64 KiB of each partition. Lower it when large messages "
+        "take too much memory.",
     )
     page_rows: int = Field(
         1000,

@@ -99,9 +99,11 @@ class StreamRow(TypedDict):
     reader: UUID | None
 
 
-async def listed(session: Session, limit: int = 1000) -> list[StreamRow]:
-    """All streams, sorted by source and name."""
-    return cast("list[StreamRow]", await session.fetch("list_streams", limit))
+async def listed(
+    session: Session, source: str | None = None, limit: int = 100_000
+) -> list[StreamRow]:
+    """The first streams of one source or of all, sorted by source and name."""
+    return cast("list[StreamRow]", await session.fetch("list_streams", limit, source))
 
 
 async def one(session: Session, source: str, stream: str) -> StreamRow | None:

@@ -10,6 +10,8 @@ import pytest
 
 from inboxd.cli import check_brokers
 from tests.cli.conftest import Cli
+from tests.support import kafka as mock
+from tests.support.kafka import mock_kafka
 from tests.support.plugins import install
 from tests.support.ports import held_port
 
@@ -87,7 +89,7 @@ def test_unused_broker_is_not_connected_to(check: Check) -> None:
         ('options = { becomes = "failed" }', "ValueError: odd …", "or correct [brokers.main]"),
         (
             'options = { becomes = "hanging" }\nconnect_timeout = "250ms"',
-            "no connection within 0.5 s",
+            "no answer within 0.5 s",
             "start the broker",
         ),
     ],
@@ -138,6 +140,21 @@ def test_unknown_kind_of_broker_fails(check: Check, kind: str, told: str) -> Non
     assert line["verdict"] == "fail"
     assert told in line["found"]
     assert line["remedy"]
+
+
+def test_broker_of_sources_alone_needs_no_right_to_publish(check: Check, one_kafka: None) -> None:
+    with mock_kafka(1) as kafka:
+        topic, (server,) = kafka.topic(1), kafka.servers
+        kafka.answer(mock.PRODUCER_ID, *[mock.NOT_ALLOWED] * 9)
+        source = f'[inbound.messages.shop]\nbroker = "main"\nkafka_topics = ["{topic}"]\n'
+        settings = f'[brokers.main]\nkind = "kafka"\nservers = ["{server}"]\n{source}'
+        (line,) = check(settings)
+        assert line["found"] == f"kafka at {server}: source 'shop' can read {topic}"
+        assert line["verdict"] == "ok"
+        kafka.missing(topic, mock.NOT_ALLOWED)
+        (line,) = check(settings)
+    assert line["verdict"] == "fail"
+    assert f"the Kafka topic {topic!r} may not be read: grant the user READ" in line["found"]
 
 
 @pytest.mark.parametrize("user", [RELAY, SHOP, RELAY + SHOP])

@@ -8,6 +8,7 @@ from uuid import UUID
 import anyio
 import pytest
 
+from inboxd.operations import messages
 from tests.cli.conftest import Cli
 from tests.support import Database
 from tests.support.rows import join
@@ -85,6 +86,15 @@ def test_streams_are_listed_with_their_readers(cli: Cli, sql: Sql, worker: str) 
     found = cli("messages", "list", "--json").json
     assert [row["reader"] for row in found["streams"]] == [worker, None]
     assert [(row["worker"], row["state"]) for row in found["readers"]] == [("w-1", "reading")]
+
+
+def test_list_says_that_it_is_cut(cli: Cli, sql: Sql, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(messages, "MOST_SHOWN", 2)
+    for stream in "abc":
+        _stream(sql, None, stream)
+    listed = cli("messages", "list")
+    assert len(listed.out.splitlines()) == 3
+    assert listed.err == "Only the first 2 streams are shown\n"
 
 
 def test_source_without_a_stream_is_listed(cli: Cli, sql: Sql, worker: str) -> None:
@@ -204,7 +214,7 @@ def test_doctor_finds_unread_sources(cli: Cli) -> None:
     ("state", "lag", "verdict", "told"),
     [
         ("reading", 0, "ok", "read by 1 worker"),
-        ("reading", None, "ok", "read by 1 worker"),
+        ("reading", None, "notice", "read by 1 worker; how many messages it is behind is unknown"),
         ("reading", 5, "critical", "5 messages behind, nothing stored for 2h"),
         ("lost", None, "critical", "it is stopped: why not"),
         ("away", None, "warning", "no worker has read it for 10m"),

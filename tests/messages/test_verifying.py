@@ -170,12 +170,27 @@ async def test_partitions_of_kafka_are_compared(database: Database, kafka: MockK
     assert (first.stream, first.position, first.end) == (f"{topic}/0", 2, counts[0] - 1)
     assert (first.waiting, second.waiting) == (counts[0] - 3, counts[1])
     assert (first.looked, first.missing) == (3, [0, 1, 2]), "they were never stored"
+    assert f"`inboxd messages reset results {topic}/0 --to oldest`" in first.remedy
     assert first.verdict is Verdict.WARNING
     assert (second.position, second.verdict) == (None, Verdict.OK)
     kafka.forget(topic, 0, 5)
     first, _ = await _verified(database, _kafka(kafka, topic))
     assert first.verdict is Verdict.CRITICAL
     assert "what followed was deleted (retention)" in first.found
+
+
+async def test_streams_are_found_behind_those_of_many_sources(
+    database: Database, kafka: MockKafka
+) -> None:
+    topic = kafka.topic(partitions=1)
+    await _put(kafka, topic)
+    await database.execute(
+        "insert into inboxd.stream_positions (source, stream, position, identity)"
+        " select 'before', n::text, 1, '' from generate_series(1, 1001) as n"
+    )
+    await _positions(database, topic, {0: 2})
+    first, *_ = await _verified(database, _kafka(kafka, topic))
+    assert (first.stream, first.position) == (f"{topic}/0", 2)
 
 
 def _rabbitmq(server: RabbitMQServer, **source: str) -> Config:

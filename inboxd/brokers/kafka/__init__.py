@@ -4,7 +4,7 @@
 `access` has the arguments for reaching a cluster, `cluster` the connections to its brokers.
 Promises that aiokafka logs nothing at any log level: at "debug" it logs payloads and passwords, and
 our errors have more information, without tracebacks. Known limit: tested against librdkafka's mock
-of a cluster, which has no SASL, no TLS, and does not recognise a repeated batch.
+of a cluster, which does not recognise a repeated batch; its SASL and TLS are a proxy of the tests.
 """
 
 import logging

@@ -59,7 +59,7 @@ class Access:
 
 async def access_to(name: str, broker: Broker) -> Access:
     """Reads the secret and the certificates. Raises BrokerUnavailable or SettingsError."""
-    context = await to_thread.run_sync(tls.context, broker)
+    context = await to_thread.run_sync(tls.context, name, broker)
     arguments: dict[str, Any] = {"client_id": _CLIENT, "ssl_context": context}
     secured = "SSL" if context is not None else "PLAINTEXT"
     if broker.user is not None:

@@ -11,7 +11,7 @@ noticed; for partitions that are added to a Kafka topic, "newest" means the last
 are noticed, up to a minute later.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
 from aiokafka.structs import TopicPartition
@@ -57,9 +57,23 @@ def lost(
     name = stream(partition)
     return StreamLost(
         f"source {source!r}, stream {name}: position {position} is stored, and the broker has "
-        f"{offsets}: {why}. Say where to go on: inboxd messages reset {source} {name} "
-        "--to oldest|newest|POSITION."
+        f"{offsets}: {why}. {_remedy(source, name)}"
     )
+
+
+def created_anew(
+    source: str, read: Iterable[TopicPartition], topic: str, before: str, now: str
+) -> StreamLost:
+    """The error for a Kafka topic that has another id than when its partitions were opened."""
+    name = stream(min(each for each in read if each.topic == topic))
+    return StreamLost(
+        f"source {source!r}, stream {name}: the Kafka topic was created anew while it was read "
+        f"(its id was {before}, is {now}). {_remedy(source, name)}"
+    )
+
+
+def _remedy(source: str, name: str) -> str:
+    return f"Say where to go on: inboxd messages reset {source} {name} --to oldest|newest|POSITION."
 
 
 def _behind(

@@ -2,7 +2,8 @@
 
 Promises that each assignment begins behind the stored positions (`beginnings`); that no message of
 a partition is handed over after the group has taken the partition away; and that an offset which
-the broker does not have raises an error instead of a jump. Acknowledged offsets are committed to
+the broker does not have, or a Kafka topic that was created anew (`topic_watch`), raises an error
+instead of a jump. Acknowledged offsets are committed to
 the group, for tools that show its lag; a failed commit does no harm.
 
 After a rebalance, reading begins behind the positions stored at that time, so messages that were
@@ -34,9 +35,10 @@ from inboxd.brokers.contract import IncomingMessage, Stored
 from inboxd.brokers.kafka.access import LOST, Access, access_to, why_not_reached
 from inboxd.brokers.kafka.answers import Answers
 from inboxd.brokers.kafka.assignment import Assignment
-from inboxd.brokers.kafka.beginnings import beginnings, lost, opened
+from inboxd.brokers.kafka.beginnings import beginnings, created_anew, lost, opened
 from inboxd.brokers.kafka.member import LEAVE_SECONDS, commit, ended, member
 from inboxd.brokers.kafka.messages import messages, stream
+from inboxd.brokers.kafka.topic_watch import TopicWatch
 from inboxd.brokers.kafka.topics import KafkaTopics, kafka_topics
 from inboxd.errors import BrokerUnavailable, StreamLost
 from inboxd.settings import Broker, MessageSource
@@ -62,6 +64,7 @@ class KafkaConsumer:
         self._begun: frozenset[TopicPartition] | None = None
         self._topics = KafkaTopics(0, {}, {})
         self._answers = Answers(access, consumer, self._assignment)
+        self._watch = TopicWatch(access)
         self._to_commit: dict[TopicPartition, int] = {}
         self._committing: asyncio.Task[None] | None = None
 
@@ -78,6 +81,8 @@ class KafkaConsumer:
         deadline = monotonic() + within
         while True:
             await self._begin()
+            if found := self._watch.recreated():
+                raise created_anew(self._source, self._begun or (), *found)
             try:
                 if found := await self._taken(most):
                     return found
@@ -110,6 +115,7 @@ class KafkaConsumer:
     async def close(self) -> None:
         """Leave the group, if the broker answers within seconds."""
         with CancelScope(shield=True):
+            await self._watch.close()
             if self._committing is not None:
                 await asyncio.wait([self._committing], timeout=LEAVE_SECONDS)
                 self._committing.cancel()
@@ -142,6 +148,7 @@ class KafkaConsumer:
         for partition, offset in offsets.items():
             self._consumer.seek(partition, offset)
         self._begun, self._topics = assigned, topics
+        self._watch.begin({each.topic: topics.ids[each.topic] for each in assigned})
         self._to_commit = self._still_ours(self._to_commit)
         self._answers.begin()
 
@@ -186,7 +193,10 @@ class KafkaConsumer:
         except BrokerUnavailable as error:
             return error
         offsets = topics.offsets[partition]
-        if offset in offsets:  # a new leader did not have the offset yet
+        if offset in offsets:
+            if found := self._watch.compared(topics.ids):
+                return created_anew(self._source, [partition], *found)
+            # A new leader did not have the offset yet.
             return self._access.unavailable(
                 f"no answer for {stream(partition)} at offset {offset}."
             )

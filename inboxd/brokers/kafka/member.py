@@ -1,8 +1,8 @@
 """aiokafka's consumer as a member of a group: makes it, and ends it.
 
 Owns the limits of memory: one fetch per partition, all together at most `page_bytes`, and at most
-`prefetch` times 256 bytes. Promises that the consumer ends in a few seconds, whatever the brokers
-do.
+`prefetch` times 256 bytes, but at least 64 KiB per partition. Promises that the consumer ends in a
+few seconds, whatever the brokers do.
 Known limits: Kafka counts bytes, so there may be more than `prefetch` tiny messages, and compressed
 messages need more bytes after unpacking; a batch that is larger than a fetch arrives as a whole.
 """

@@ -6,7 +6,8 @@ its event and its subject (`Nats-Msg-Id`), so that a stream stores a repetition 
 connection: nothing of it is sent later. NATS gives the same answer ("no responders") for a subject
 that no stream takes, for a stream without a leader, and while it starts or stops. So JetStream is
 asked which stream takes the subject: if none does, the message is refused; if one does, or no
-answer comes in time, the broker is unavailable, which spends no attempt.
+answer comes in time, the broker is unavailable, which spends no attempt; so it is if JetStream
+answers with an error that passes by itself.
 Known limits: the message is refused in all these cases if the user is not allowed to ask
 (`$JS.API.STREAM.NAMES`), if the user's account has no JetStream, or if the stream belongs to
 another account. If a service subscribes to a subject that no stream takes, no answer comes at all,
@@ -32,6 +33,9 @@ from inboxd.settings import Broker
 _CHUNK_BYTES = 64 * 1024
 _NO_RESPONDERS = 503
 _TOO_LARGE = 10054  # JetStream's error number: message larger than the stream allows
+# JetStream's numbers of errors that pass by themselves: temporarily unavailable, no leader (the
+# cluster cannot handle the request), too many requests.
+_PASSING = (10008, 10009, 10167)
 _ASKING = "$js.api.stream.names"
 # The number of subjects that JetStream is asked about at the same time.
 _SIDE_BY_SIDE = 20
@@ -47,6 +51,8 @@ class _Unconfirmed:
         self.open = len(messages)
         self.unanswered: dict[str, list[int]] = {}
         """By subject: the indexes of messages that were answered "no responders"."""
+        self.passing: BrokerUnavailable | None = None
+        """Why a message was not taken now; such a message gets no result."""
         self.ended = anyio.Event()
         self._tell = tell
         self._answered = bytearray(len(messages))
@@ -60,6 +66,11 @@ class _Unconfirmed:
         """Note a message without responders: `refuse_unanswered` or an error follows."""
         if self._answer(place):
             self.unanswered.setdefault(self.messages[place].to, []).append(place)
+
+    def not_now(self, place: int, error: BrokerUnavailable) -> None:
+        """Note a message that a later attempt may publish."""
+        if self._answer(place):
+            self.passing = error
 
     def refuse_unanswered(self, subject: str) -> None:
         """Refuse the unanswered messages to a subject, since no stream takes it."""
@@ -98,8 +109,8 @@ class NatsPublisher:
             await page.ended.wait()
             if page.open:
                 self._connection.check()
-            if page.unanswered:
-                await self._explain_silence(page)
+            if page.unanswered or page.passing is not None:
+                await self._explain_open(page)
         except BaseException:
             self._connection.drop()
             raise
@@ -125,13 +136,14 @@ class NatsPublisher:
         self._connection.write(b"".join(chunk))
         await self._connection.drain()
 
-    async def _explain_silence(self, page: _Unconfirmed) -> None:
+    async def _explain_open(self, page: _Unconfirmed) -> None:
         """Refuse messages that no stream takes, as soon as that is known.
 
-        Raises BrokerUnavailable if a stream takes one, or if that is not known in time.
+        Raises BrokerUnavailable if a stream takes one, now or later, or if that is not known in
+        time.
         """
         unknown = dict.fromkeys(page.unanswered)
-        troubles: list[BrokerUnavailable] = []
+        troubles = [] if page.passing is None else [page.passing]
         patience = self._connection.patience
         if self._may_ask:
             subjects = iter([*unknown])
@@ -192,7 +204,10 @@ class NatsPublisher:
         except orjson.JSONDecodeError:
             return
         if isinstance(answer, dict):
-            if error := answer.get("error"):
+            if (error := answer.get("error")) and error.get("err_code") in _PASSING:
+                why = f"stream {answer.get('stream')} does not take messages now: {said(error)}."
+                page.not_now(place, self._connection.unavailable(why))
+            elif error:
                 page.tell(place, _refused(answer.get("stream"), error))
             elif "seq" in answer:
                 page.tell(place, None)

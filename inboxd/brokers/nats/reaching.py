@@ -20,7 +20,7 @@ _PING_SECONDS = 20  # after two pings without an answer the connection is lost
 async def connect(name: str, broker: Broker) -> NatsConnection:
     """Connect to the first server that can be reached. Raises BrokerUnavailable."""
     try:
-        context = await to_thread.run_sync(tls.context, broker)
+        context = await to_thread.run_sync(tls.context, name, broker)
         secret = await to_thread.run_sync(broker.secret)
     except SettingsError as error:
         raise BrokerUnavailable(f"broker {name!r}: {error}") from error

@@ -41,8 +41,8 @@ async def connect(name: str, broker: Broker, role: str) -> AmqpConnection:
     """
     try:
         password = await to_thread.run_sync(broker.secret)
-        context = await to_thread.run_sync(tls.context, broker)
-    except (SettingsError, BrokerUnavailable) as error:
+        context = await to_thread.run_sync(tls.context, name, broker)
+    except SettingsError as error:
         raise BrokerUnavailable(f"broker {name!r}: {error}") from error
     user = broker.user or _GUEST
     login = commands.Connection.StartOk(

@@ -1,8 +1,9 @@
 """Stores a page of messages: makes events, writes them, halves a refused page.
 
 Promises that no part of a page is stored while one of its topics is paused; that a message which
-the database refuses, or which takes too long even alone, becomes a dead letter, and the other
-messages are stored; that messages of one stream are stored in order; and that messages after a
+the database refuses, or which takes too long alone, and again, although the database commits,
+becomes a dead letter, and the other messages are stored; that a database which commits nothing
+makes no dead letters; that messages of one stream are stored in order; and that messages after a
 failed one are processed again, and passed over if they are stored, never left out. Known limit: a
 whole page is in memory twice, as messages and as events. *See:* `compiled.py`, `streams.py`;
 `reading.py`, which acknowledges.
@@ -10,6 +11,7 @@ whole page is in memory twice, as messages and as events. *See:* `compiled.py`, 
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from time import monotonic
 
 from anyio.lowlevel import checkpoint
@@ -17,6 +19,7 @@ from anyio.lowlevel import checkpoint
 from inboxd.brokers.contract import IncomingMessage
 from inboxd.engine.controls import Controls
 from inboxd.errors import LeaseLost
+from inboxd.inbound.commits import commit_nothing, commits
 from inboxd.inbound.event_maker import broken_instead
 from inboxd.inbound.messages.compiled import CompiledMessageSource
 from inboxd.inbound.messages.streams import OpenedStreams
@@ -33,6 +36,8 @@ _log = get_logger(__name__)
 # Bytes to decode before the event loop runs other tasks; minimum bytes that a message counts.
 _TURN_BYTES = 256 * 1024
 _MESSAGE_BYTES = 1024
+# Seconds for a tiny commit: a database that takes longer is slow itself.
+_COMMIT_SECONDS = 2.0
 
 
 class TopicsPaused(Exception):
@@ -60,6 +65,7 @@ class PageStoring:
         self._streams = streams
         self._pool = pool
         self._sql = sql
+        self._commit = partial(commit_nothing, pool, sql, _COMMIT_SECONDS)
         self._controls = controls
         self._metrics = metrics
 
@@ -96,7 +102,7 @@ class PageStoring:
 
     async def _store_each(self, messages: Sequence[ReceivedMessage]) -> None:
         """Store messages, halved until the failing one is isolated."""
-        parts, instead = [messages], None
+        parts, again, instead = [messages], None, None
         while parts:
             part = parts.pop()
             try:
@@ -107,9 +113,14 @@ class PageStoring:
             except Exception as error:
                 if is_passing(error) or part[0] is instead:
                     raise
+                if is_late(error) and not await commits(self._commit):
+                    raise
                 if len(part) > 1:
                     middle = len(part) // 2
                     parts += [part[middle:], part[:middle]]
+                elif is_late(error) and part[0] is not again:
+                    again = part[0]
+                    parts.append(part)
                 else:
                     instead = self._instead(part[0], error)
                     parts.append([instead])

@@ -30,7 +30,7 @@ from inboxd.store.session import Session
 # A reader may continue during the comparison: compare again if the position has changed.
 _TRIES = 3
 # Seconds beyond `connect_timeout` of each server.
-_LOOKING_SECONDS = 60.0
+LOOKING_SECONDS = 60.0
 _SHOWN = 5  # the most ranges of positions in a text
 _WHERE_TO_GO_ON = ". Say where to go on: "  # begins the remedy in each `StreamLost`
 
@@ -93,7 +93,7 @@ class _Comparison:
         """A result for each stream; one result for all, if the broker cannot be asked."""
         limit = (
             self._broker.connect_timeout.total_seconds() * len(self._broker.servers)
-            + _LOOKING_SECONDS
+            + LOOKING_SECONDS
         )
         try:
             with anyio.fail_after(limit):
@@ -122,8 +122,8 @@ class _Comparison:
         return rows, seen
 
     async def _rows(self) -> _Rows:
-        listed = await stream_positions.listed(self._session)
-        return {row["stream"]: row for row in listed if row["source"] == self._name}
+        listed = await stream_positions.listed(self._session, self._name)
+        return {row["stream"]: row for row in listed}
 
     async def _judge(
         self, compiled: CompiledMessageSource, rows: _Rows, seen: SeenStream
@@ -138,10 +138,11 @@ class _Comparison:
         elif missing:
             verdict = Verdict.WARNING
             found += f"; no rows: {_ranges(missing)}"
+            to = "oldest" if missing[0] <= (seen.oldest or 0) else missing[0] - 1
             remedy = (
                 "nothing, if these were erased, left out by a reset, or came twice under a dedup "
-                f"key; else `inboxd messages reset {self._name} {seen.stream} --to "
-                f"{missing[0] - 1}`: later messages are delivered and stored again"
+                f"key; else `inboxd messages reset {self._name} {seen.stream} --to {to}`: later "
+                "messages are delivered and stored again"
             )
         return VerifiedStream(
             source=self._name,

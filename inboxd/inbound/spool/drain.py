@@ -23,13 +23,14 @@ from functools import partial
 from heapq import merge
 from pathlib import Path
 from time import monotonic
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 from uuid import UUID
 
 import anyio
 from anyio import to_thread
 
 from inboxd.errors import SpoolOwned, UnreadableReceipt
+from inboxd.inbound.commits import Commit, commits
 from inboxd.inbound.group_commit import PAGE_EVENTS, Write
 from inboxd.inbound.sources import broken_instead
 from inboxd.inbound.spool.encoding import Order, decode
@@ -51,9 +52,6 @@ _PAGE_BYTES = 8 << 20
 _TIDY_AFTER_PAGES = 20  # pages between two removals of drained segments
 _PAUSE_SECONDS = 0.2  # seconds between two looks for work, and after a failure
 _LOCKED_SECONDS = 300.0  # seconds for which a receipt may block later ones by a lock
-
-
-Commit: TypeAlias = Callable[[], Awaitable[None]]
 
 
 class SpooledFrame(NamedTuple):
@@ -78,7 +76,7 @@ class DrainWays(NamedTuple):
     """Special writes of a drain; an unset one is replaced by its `write`, or left out.
 
     last: within half of `after`, since requests wait for it at closed gates. alone: for one slow
-    receipt. commit: commits a tiny change, or raises if that takes too long.
+    receipt. commit: see `commits`.
     """
 
     last: Write | None = None
@@ -112,7 +110,7 @@ class Drain:
         self._remembers = remembers  # None: for ever
         self._is_away = is_away
         self._write_last, self._write_alone = ways.last or write, ways.alone or write
-        self._commit = ways.commit
+        self._commits = partial(commits, ways.commit)
         self._closing, self._last = after / 4, 0.75 * after
         self._readers: dict[Path, Reader] = {}
         self._waiting: dict[Path, deque[SpooledFrame]] = {}
@@ -392,15 +390,6 @@ class Drain:
             raise
         self.drained += len(receipts)
         return None
-
-    async def _commits(self) -> bool:
-        """Whether the database accepts writes; otherwise a late write means an outage."""
-        try:
-            if self._commit is not None:
-                await self._commit()
-        except Exception:  # noqa: BLE001 - any error is the database's, not a receipt's
-            return False
-        return True
 
     async def _give_more_time(self, frame: SpooledFrame) -> None:
         """Give a single receipt more time; set it apart if that is not enough."""

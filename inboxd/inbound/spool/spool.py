@@ -17,8 +17,9 @@ import anyio
 from anyio import to_thread
 
 from inboxd.errors import SpoolBroken
+from inboxd.inbound.commits import Commit
 from inboxd.inbound.group_commit import Write
-from inboxd.inbound.spool.drain import Commit, Drain, DrainWays
+from inboxd.inbound.spool.drain import Drain, DrainWays
 from inboxd.inbound.spool.files import SystemFiles
 from inboxd.inbound.spool.folder import Owned, folders, own
 from inboxd.inbound.spool.log import Appender, count_apart, read_cursor, size_of

@@ -58,6 +58,10 @@ def _judge(
         return _not_read(subject, reports, now)
     lag = sum(row["lag"] or 0 for row in reading)
     found = f"read by {plural(len(reading), 'worker')}"
+    if not lag and any(row["lag"] is None for row in reading):
+        remedy = "run `inboxd messages verify`, which asks the broker"
+        found += "; how many messages it is behind is unknown"
+        return Finding(subject, Verdict.NOTICE, found, remedy)
     if not lag or moved is None:
         return Finding(subject, Verdict.OK, found, figure=lag, unit="rows")
     still = max(0.0, (now - moved).total_seconds())

@@ -5,9 +5,11 @@ from hashlib import sha256
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from confluent_kafka import Producer
 
 from inboxd.brokers import cloud_events
 from inboxd.brokers.contract import LeftOutBody, StreamPosition
+from inboxd.brokers.kafka import topic_watch
 from inboxd.errors import BrokerUnavailable, StreamLost
 from tests.support import eventually
 from tests.support import kafka as mock
@@ -15,7 +17,7 @@ from tests.support.kafka import MockKafka
 from tests.support.kafka_published import outgoing, published, publisher_to
 from tests.support.kafka_stored import WITHIN, Inbox, consumer_of, receive_for_ever, store_all
 from tests.support.verdicts import safety
-from tests.support.waiting import bounded
+from tests.support.waiting import bounded, patient
 
 pytestmark = pytest.mark.anyio
 
@@ -273,6 +275,33 @@ async def test_a_topic_that_was_created_anew_is_lost(kafka: MockKafka) -> None:
     kafka.delete(topic)
     kafka.create(topic, 1)
     await publish(kafka, topic, *"abcdef")
+    async with consumer_of(kafka, inbox, topic) as consumer:
+        with pytest.raises(StreamLost, match="the Kafka topic was created anew"):
+            await consumer.receive(10, WITHIN)
+
+
+async def test_a_topic_that_is_created_anew_while_it_is_read_is_lost(
+    kafka: MockKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though it has grown past the offset that is read next."""
+    monkeypatch.setattr(topic_watch, "_LOOK_SECONDS", 0.1)
+    topic, inbox = kafka.topic(1), Inbox()
+    await publish(kafka, topic, *"012")
+    async with consumer_of(kafka, inbox, topic) as consumer:
+        await store_all(consumer, inbox, 3)
+        kafka.delete(topic)
+        kafka.create(topic, 1)
+        # Does not await, so the consumer does not see the topic while it is empty.
+        producer = Producer({"bootstrap.servers": ",".join(kafka.servers), "log_level": 0})
+        for body in "abcdef":
+            producer.produce(topic, body)
+        assert producer.flush(patient()) == 0
+        with (
+            bounded(),
+            safety(),
+            pytest.raises(StreamLost, match="the Kafka topic was created anew while it was read"),
+        ):
+            await receive_for_ever(consumer, 0.1)
     async with consumer_of(kafka, inbox, topic) as consumer:
         with pytest.raises(StreamLost, match="the Kafka topic was created anew"):
             await consumer.receive(10, WITHIN)

@@ -107,7 +107,8 @@ async def test_a_missing_topic_delays_no_other(kafka: MockKafka) -> None:
                 assert len(told) == 10
                 assert [*told][-1] == 5, "the others are confirmed first"
                 assert [place for place, error in told.items() if error is not None] == [5]
-            assert not cast("MessageRefused", told[5]).for_good
+            refusal = cast("MessageRefused", told[5])
+            assert (refusal.for_good, refusal.unroutable) == (False, True)
             assert str(told[5]) == (
                 f"there is no Kafka topic '{missing}': create it, or correct `to` of the relay."
             )

@@ -1,9 +1,11 @@
 """A publisher while NATS is away or hangs: each message arrives at least once, and none late."""
 
+import json
 from collections.abc import Iterator
 
 import anyio
 import pytest
+from nats.aio.msg import Msg
 from nats.errors import NoRespondersError
 from nats.errors import TimeoutError as NatsTimeoutError
 
@@ -14,7 +16,7 @@ from inboxd.settings import Broker
 from tests.brokers.nats.conftest import Stream, broker_at
 from tests.brokers.nats.publishing import Told, publisher_at, some_messages
 from tests.support import eventually
-from tests.support.nats import NatsServer, jetstream, nats_server
+from tests.support.nats import NatsServer, jetstream, nats_client, nats_server
 from tests.support.tcp_proxy import TcpProxy, tcp_proxy
 from tests.support.verdicts import safety
 from tests.support.waiting import bounded
@@ -119,6 +121,27 @@ async def test_a_page_that_was_cancelled_leaves_a_lost_connection(
         await eventually(lambda: _none(proxy))
         with pytest.raises(BrokerUnavailable):
             await publisher.publish(page, Told())
+
+
+@pytest.mark.parametrize("code", [10008, 10009, 10167])
+async def test_an_error_that_passes_by_itself_is_no_refusal(
+    server: NatsServer, stream: Stream, broker: Broker, code: int
+) -> None:
+    """A subscriber answers in place of a stream, as JetStream does while it elects a leader."""
+    told, subject = Told(), f"passing.{code}"
+
+    async def answer(message: Msg) -> None:
+        error = {"code": 503, "err_code": code, "description": "try later"}
+        await message.respond(json.dumps({"error": error, "stream": "S", "seq": 0}).encode())
+
+    async with nats_client(server) as client, publisher_at(broker) as publisher:
+        await client.subscribe(subject, cb=answer)
+        await client.flush()
+        page = [*some_messages(f"{stream.prefix}.a", 1), *some_messages(subject, 1)]
+        with pytest.raises(BrokerUnavailable, match="S does not take messages now: try later"):
+            await publisher.publish(page, told)
+    with safety():
+        assert told.errors == {0: None}
 
 
 async def test_close_is_immediate_and_may_be_repeated(broker: Broker) -> None:

@@ -8,6 +8,10 @@ from structlog.testing import capture_logs
 
 from inboxd.brokers.contract import IncomingMessage
 from inboxd.errors import BrokerUnavailable
+from inboxd.inbound.commits import commit_nothing
+from inboxd.inbound.messages import storing
+from inboxd.store.pools import Pool
+from inboxd.store.statements import Statements
 from tests.inbound.messages.conftest import Run
 from tests.support import Database, eventually
 from tests.support.locks import lock_awaited
@@ -182,6 +186,33 @@ async def test_only_the_message_that_takes_too_long_is_a_dead_letter(
             assert await _stored(database) == [1, 2, 4]
         (dead,) = await database.fetch("select * from inboxd.events where status = 'failed'")
     assert "the database takes too long for it" in dead["errors"]
+
+
+async def test_a_slow_database_makes_no_dead_letters(
+    database: Database, broker: MemoryBroker, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two writes stall; after the first one the database commits nothing."""
+    asked: list[float] = []
+
+    async def commit(pool: Pool, sql: Statements, within: float) -> None:
+        asked.append(within)
+        if len(asked) == 1:
+            raise TimeoutError
+        await commit_nothing(pool, sql, within)
+
+    monkeypatch.setattr(storing, "commit_nothing", commit)
+    await database.execute(
+        "create sequence writes;"
+        "create function stall() returns trigger language plpgsql as $$ begin"
+        " if nextval('public.writes') <= 2 then perform pg_sleep(3600); end if; return new; end $$;"
+        "create trigger stall before insert on inboxd.events for each row execute function stall()"
+    )
+    broker.put(*_bodies(1))
+    async with run(statement_timeout="3s"):
+        await broker.until_acknowledged(1)
+    with safety():
+        assert await _stored(database) == [1]
+    assert len(asked) == 2
 
 
 async def test_pages_are_split_by_weight_and_events_copied_per_topic(

@@ -69,7 +69,7 @@ MESSAGES: dict[str, tuple[Case, tuple[str, ...]]] = {
     "store_messages, known": _store("dedup_pkey", "events_event_id", dedup_key="7"),
 }
 STREAMS: dict[str, tuple[Case, tuple[str, ...]]] = {
-    "list_streams": (operator(lambda s, k: store.listed(s, 10)), ()),
+    "list_streams": (operator(lambda s, k: store.listed(s, limit=10)), ()),
     "events_there": (
         operator(lambda s, k: store.there(s, [uuid7() for _ in range(100)])),
         ("events_event_id",),

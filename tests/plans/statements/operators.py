@@ -264,11 +264,11 @@ OPERATOR: dict[str, tuple[Case, tuple[str, ...]]] = {
     ),
     "failures_commands": (
         operator(lambda s, k: operations.failures(s, "commands", None, 100, 50, 200)),
-        ("commands_failures", "commands_pkey"),
+        ("commands_failures",),
     ),
     "failures_events": (
         operator(lambda s, k: operations.failures(s, "events", None, 100, 50, 200)),
-        ("events_failures", "events_pkey"),
+        ("events_failures",),
     ),
     "groups_from": (
         operator(lambda s, k: operations.groups_from(s, "f")),

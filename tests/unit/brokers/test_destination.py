@@ -24,6 +24,7 @@ def made(template: str, **other: Any) -> str:
     ("template", "expected"),
     [
         ("{type}.v{version}", "matches.result.v1"),
+        ("webhook.events.received.v{version}", "webhook.events.received.v1"),
         ("results", "results"),
         ("100%.{type}", "100%.matches.result"),
         ("{tenant}.{entity_type}.{entity_id}", "acme.match.100 %s"),

@@ -12,12 +12,12 @@ from tests.support.certificates import write_certificate
 
 
 def test_settings_without_tls_have_no_context(tmp_path: Path) -> None:
-    assert tls.context(Broker(tls=False, tls_ca=tmp_path / "nowhere")) is None
+    assert tls.context("main", Broker(tls=False, tls_ca=tmp_path / "nowhere")) is None
 
 
 def test_servers_are_verified_by_the_authorities_of_the_settings(tmp_path: Path) -> None:
     files = write_certificate(tmp_path, "localhost")
-    made = tls.context(Broker(tls=True, tls_ca=files["certificate"]))
+    made = tls.context("main", Broker(tls=True, tls_ca=files["certificate"]))
     assert made is not None
     assert made.verify_mode is ssl.CERT_REQUIRED
     assert made.check_hostname
@@ -28,17 +28,17 @@ def test_servers_are_verified_by_the_authorities_of_the_settings(tmp_path: Path)
 def test_a_certificate_of_our_own_is_read(tmp_path: Path) -> None:
     files = write_certificate(tmp_path, "localhost")
     made = tls.context(
-        Broker(tls=True, tls_cert=files["certificate"], tls_key=files["private_key"])
+        "main", Broker(tls=True, tls_cert=files["certificate"], tls_key=files["private_key"])
     )
     assert made is not None
 
 
 def test_a_missing_file_is_one_clear_line(tmp_path: Path) -> None:
     with pytest.raises(BrokerUnavailable) as told:
-        tls.context(Broker(tls=True, tls_ca=tmp_path / "ca.pem"))
+        tls.context("main", Broker(tls=True, tls_ca=tmp_path / "ca.pem"))
     assert str(told.value) == (
-        f"tls_ca={tmp_path}/ca.pem cannot be used: No such file or directory. Correct it in "
-        "[brokers]."
+        f"broker 'main': tls_ca={tmp_path}/ca.pem cannot be used: No such file or directory. "
+        "Correct it in [brokers.main]."
     )
 
 
@@ -47,12 +47,14 @@ def test_files_with_other_contents_are_one_clear_line(tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.write_text("no PEM")
     with pytest.raises(BrokerUnavailable, match=r"tls_ca=.*other cannot be used"):
-        tls.context(Broker(tls=True, tls_ca=other))
+        tls.context("main", Broker(tls=True, tls_ca=other))
     with pytest.raises(BrokerUnavailable, match=r"tls_cert=.*other with tls_key=.* cannot be used"):
-        tls.context(Broker(tls=True, tls_cert=other, tls_key=files["private_key"]))
+        tls.context("main", Broker(tls=True, tls_cert=other, tls_key=files["private_key"]))
 
 
 def test_a_key_with_a_passphrase_is_refused(tmp_path: Path) -> None:
     files = write_certificate(tmp_path, "localhost", passphrase=b"secret")
     with pytest.raises(BrokerUnavailable, match="have no passphrase"):
-        tls.context(Broker(tls=True, tls_cert=files["certificate"], tls_key=files["private_key"]))
+        tls.context(
+            "main", Broker(tls=True, tls_cert=files["certificate"], tls_key=files["private_key"])
+        )

@@ -1,0 +1,33 @@
+"""Whether the database commits: only then may a row be at fault whose write takes too long.
+
+*See:* `spool/drain.py` and `messages/storing.py`, which ask.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+
+import anyio
+
+from inboxd.store import receipts
+from inboxd.store.pools import Pool, borrow
+from inboxd.store.statements import Statements
+
+# Commits a tiny change, or raises if that takes too long.
+Commit: TypeAlias = Callable[[], Awaitable[None]]
+
+
+async def commit_nothing(pool: Pool, sql: Statements, within: float) -> None:
+    """Commit a tiny transaction within some seconds. Raises the database's error."""
+    async with borrow(pool, within) as connection:
+        with anyio.fail_after(within):
+            await receipts.commit(connection, sql)
+
+
+async def commits(commit: Commit | None) -> bool:
+    """Whether the database accepts writes; otherwise a late write means an outage."""
+    try:
+        if commit is not None:
+            await commit()
+    except Exception:  # noqa: BLE001 - any error is the database's, not a row's
+        return False
+    return True
