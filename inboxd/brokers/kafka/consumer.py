@@ -81,8 +81,8 @@ class KafkaConsumer:
         deadline = monotonic() + within
         while True:
             await self._begin()
-            if found := self._watch.recreated():
-                raise created_anew(self._source, self._begun or (), *found)
+            if anew := self._watch.recreated():
+                raise created_anew(self._source, self._begun or (), *anew)
             try:
                 if found := await self._taken(most):
                     return found
@@ -194,8 +194,8 @@ class KafkaConsumer:
             return error
         offsets = topics.offsets[partition]
         if offset in offsets:
-            if found := self._watch.compared(topics.ids):
-                return created_anew(self._source, [partition], *found)
+            if anew := self._watch.compared(topics.ids):
+                return created_anew(self._source, [partition], *anew)
             # A new leader did not have the offset yet.
             return self._access.unavailable(
                 f"no answer for {stream(partition)} at offset {offset}."

@@ -121,7 +121,6 @@ def test_undrained_statistics_are_bounded(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_lanes_of_undrained_statistics_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Producers name the topics."""
     monkeypatch.setattr(tally_module, "MAX_SERIES", 2)
     tally = Tally()
     for topics in (("a", "b", "c", "d", "a"), ("d",)):
