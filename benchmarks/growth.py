@@ -34,7 +34,7 @@ from inboxd.operations.doctor import examine
 from inboxd.operations.erase import subject_of, survey
 from inboxd.settings import Database, Settings
 from inboxd.store import events
-from inboxd.store.session import open_session
+from inboxd.store.operator_sessions import open_session
 from inboxd.store.statements import Statements
 
 SQL = Statements("inboxd")

@@ -128,7 +128,7 @@ async def _database(
     """Return the lines about the database, and the names that are declared there."""
     from inboxd.cli.dev_place import require
     from inboxd.store import names
-    from inboxd.store.session import open_session
+    from inboxd.store.operator_sessions import open_session
 
     lines: list[CheckLine] = []
     declared: names.Names = {}

@@ -91,7 +91,7 @@ def migrate(
 async def _look(settings: "Settings", to: int | None) -> _Seen:
     """Read state and plan. Raises SchemaError or PluginError if no migration may run."""
     from inboxd.store import migrations, plugin_folders, plugin_migrations
-    from inboxd.store.session import open_session
+    from inboxd.store.operator_sessions import open_session
 
     folders = plugin_folders.shipped_by(settings.worker.plugins) if to is None else []
     async with open_session(settings.database) as session:

@@ -10,7 +10,8 @@ import pytest
 from inboxd import operations
 from inboxd.errors import Conflict, NotFound
 from inboxd.operations import OrderTerms, Selection
-from inboxd.store.session import Session, open_session
+from inboxd.store.operator_sessions import open_session
+from inboxd.store.session import Session
 from tests.cli.conftest import Cli
 from tests.cli.dead_letters import (
     Sql,

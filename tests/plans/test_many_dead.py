@@ -17,7 +17,7 @@ from inboxd.operations.failures import (
     trends_of,
 )
 from inboxd.store.connections import connect
-from inboxd.store.session import open_session
+from inboxd.store.operator_sessions import open_session
 from tests.plans.filling import leave_alone
 from tests.plans.statistics import PAGES
 from tests.support import Database, ExternalServer, create, drop

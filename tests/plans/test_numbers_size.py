@@ -23,7 +23,8 @@ from inboxd.operations.daily_statement import statement
 from inboxd.operations.totals import Exactness, Number, count_all
 from inboxd.store.connections import Connection
 from inboxd.store.finding import Filter
-from inboxd.store.session import Session, open_session
+from inboxd.store.operator_sessions import open_session
+from inboxd.store.session import Session
 from inboxd.telemetry.metrics import Metrics
 from tests.plans.filling import leave_alone
 from tests.plans.statistics import PAGES

@@ -53,5 +53,5 @@ def listen(monkeypatch: pytest.MonkeyPatch) -> AskedStatements:
             with connection.query_logger(lambda query: found.note(query.query, query.args)):
                 yield connection
 
-    monkeypatch.setattr("inboxd.store.session.look_at", noted)
+    monkeypatch.setattr("inboxd.store.operator_sessions.look_at", noted)
     return found

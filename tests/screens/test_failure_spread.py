@@ -14,7 +14,7 @@ from inboxd.model.outcome import Failure
 from inboxd.operations import failures
 from inboxd.operations.failures import FIRST, Spread, spread_of, trends_of
 from inboxd.store import workers
-from inboxd.store.session import open_session
+from inboxd.store.operator_sessions import open_session
 from tests.screens.reading import read
 from tests.support import Database
 from tests.support.rows import SQL, daemon_pool, daemon_session, send, settings_of

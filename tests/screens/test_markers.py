@@ -13,7 +13,7 @@ from inboxd.operations.markers import MOST, happened
 from inboxd.store import breakers, workers
 from inboxd.store.connections import Connection
 from inboxd.store.markers import Marker
-from inboxd.store.session import open_session
+from inboxd.store.operator_sessions import open_session
 from tests.support import Database
 from tests.support.rows import SQL, daemon_session, settings_of
 

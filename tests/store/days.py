@@ -16,7 +16,7 @@ from inboxd.operations.totals import Totals, count_all
 from inboxd.store import census
 from inboxd.store.census import CountBegun, DayCount, UncountedDay
 from inboxd.store.connections import Connection
-from inboxd.store.session import open_session
+from inboxd.store.operator_sessions import open_session
 from inboxd.store.wakeups import HotTable
 from inboxd.telemetry.metrics import Metrics
 from tests.store.retained import leads

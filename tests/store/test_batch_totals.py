@@ -17,7 +17,8 @@ from inboxd.operations import cancel_batch, totals
 from inboxd.operations.totals import Exactness, Number, count_batches
 from inboxd.store import batch_totals, migrations, purging
 from inboxd.store.connections import Connection
-from inboxd.store.session import Session, open_session
+from inboxd.store.operator_sessions import open_session
+from inboxd.store.session import Session
 from inboxd.telemetry.metrics import Metrics
 from tests.store.members import claim, fail, fold, json, settle
 from tests.support import Database, ExternalServer, StartWorker, create, drop, eventually

@@ -16,7 +16,7 @@ from inboxd.operations.bulk import Terms
 from inboxd.operations.totals import Exactness, Number
 from inboxd.store import census, partitions
 from inboxd.store.census import DayCount
-from inboxd.store.session import open_session
+from inboxd.store.operator_sessions import open_session
 from inboxd.store.wakeups import HotTable
 from tests.store.days import TABLES, count_day, counted, ended, take, uncounted
 from tests.store.in_hand import InHand

@@ -9,8 +9,8 @@ from inboxd.operations import erase
 from inboxd.operations.bulk import Terms
 from inboxd.operations.totals import Number
 from inboxd.store import census, partitions
+from inboxd.store.operator_sessions import open_session
 from inboxd.store.partitions import Partition
-from inboxd.store.session import open_session
 from inboxd.store.wakeups import HotTable
 from tests.store.days import TABLES, count_day, counted, take, uncounted
 from tests.support import Database

@@ -17,7 +17,7 @@ from inboxd.operations import erase
 from inboxd.operations.bulk import Terms
 from inboxd.operations.daily_statement import accept_findings, statement
 from inboxd.store import daily_statement as store
-from inboxd.store.session import open_session
+from inboxd.store.operator_sessions import open_session
 from inboxd.telemetry.metrics import Metrics
 from tests.store.retained import leads, let_go
 from tests.support import Database, StartWorker, eventually

@@ -8,7 +8,7 @@ import pytest
 from inboxd.operations.doctor import examine
 from inboxd.operations.doctor.thresholds import SEQUENCE_DAYS
 from inboxd.settings import Settings
-from inboxd.store.session import open_session
+from inboxd.store.operator_sessions import open_session
 from tests.support import Database
 from tests.support.history import PARENTS, make_day, settle
 from tests.support.plans import told, touched_by

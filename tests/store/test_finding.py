@@ -25,7 +25,8 @@ from inboxd.operations import containing, find
 from inboxd.settings import Settings
 from inboxd.store import census, finding, partitions
 from inboxd.store.finding import Filter, View
-from inboxd.store.session import Session, open_session
+from inboxd.store.operator_sessions import open_session
+from inboxd.store.session import Session
 from tests.store.days import count_day
 from tests.store.retained import leads
 from tests.support import Database, ExternalServer, create, drop

@@ -6,7 +6,7 @@ from inboxd.embedded import Server
 from inboxd.operations import erase
 from inboxd.operations.bulk import Terms
 from inboxd.store import census, finding, migrations, partitions
-from inboxd.store.session import open_session
+from inboxd.store.operator_sessions import open_session
 from tests.store.days import count_day, ended, take, uncounted
 from tests.store.retained import MONTH, let_go, retire
 from tests.support import Database, ExternalServer, create, drop

@@ -8,7 +8,7 @@ from inboxd import operations
 from inboxd.errors import DatabaseError
 from inboxd.store import partitions
 from inboxd.store.migrations import migrate
-from inboxd.store.session import open_session
+from inboxd.store.operator_sessions import open_session
 from tests.support import Database, StartWorker, Worker, eventually
 from tests.support.rows import SQL, create_ledger, daemon_session, effects, emit, send, settings_of
 from tests.support.verdicts import safety
