@@ -95,10 +95,10 @@ async def _look(settings: "Settings", to: int | None) -> _Seen:
 
     folders = plugin_folders.shipped_by(settings.worker.plugins) if to is None else []
     async with open_session(settings.database) as session:
-        ran = await migrations.applied(session.connection, session.sql)
+        ran = await migrations.applied(session)
         plugins = []
         if to is None:
-            plugins = await plugin_migrations.states(session.connection, session.sql, folders)
+            plugins = await plugin_migrations.states(session, folders)
     own = migrations.pending(ran, to)
     return _Seen(ran.named, ran.version, plugins, plugin_migrations.planned(own, plugins))
 

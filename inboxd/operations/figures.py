@@ -81,7 +81,7 @@ async def summaries(session: Session, span: Span, most: int) -> list[Summary]:
     It runs two statements on statistics, one on samples, and for each kind one that reads titles.
     """
     found = await statistics.read(
-        *(session.connection, session.sql, span.resolution, span.since),
+        *(session, span.resolution, span.since),
         apart=("kind", "lane", "type"),
     )
     apart = {kind: _Apart(kind, found, most) for kind in KINDS}
@@ -96,7 +96,7 @@ async def points(session: Session, span: Span, of: FigureFilter) -> list[Through
     """Return the throughput of each step of a span: of a kind, lane, type, tenant, or of all."""
     steps = [Figures(at, None, None, None) for at in span.begins]
     for each in await statistics.read(
-        *(session.connection, session.sql, span.resolution, span.since), apart=("at",), of=of
+        *(session, span.resolution, span.since), apart=("at",), of=of
     ):
         steps[span.place(each.at or span.since)].add(each)
     ends = [*span.begins[1:], span.until]
@@ -109,7 +109,7 @@ async def points(session: Session, span: Span, of: FigureFilter) -> list[Through
 async def last_hour(session: Session, kind: Kind, lane: str) -> Lately:
     """Return the statistics of a topic or queue in the last hour, by type."""
     of = FigureFilter(kind, lane)
-    return await statistics.lately(session.connection, session.sql, _HOUR, apart=("type",), of=of)
+    return await statistics.lately(session, _HOUR, apart=("type",), of=of)
 
 
 def parts_by_type(found: Lately, labels: Mapping[str, Label]) -> list[Part]:
@@ -188,7 +188,7 @@ async def _trends(session: Session, span: Span, apart: Iterable[_Apart]) -> _Tre
     """Count executions, and the executions that ended their rows, in each step."""
     apart = list(apart)
     rows = await statistics.executions(
-        *(session.connection, session.sql, span.resolution, span.since),
+        *(session, span.resolution, span.since),
         lanes=[name for each in apart for name in each.names("lane")],
         types=[name for each in apart for name in each.names("type")],
     )

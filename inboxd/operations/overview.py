@@ -56,7 +56,7 @@ async def overview(
     """
     sample, taken, newest_age = await samples.current(session, settings)
     counts = sample.counts
-    paused = [dict(row) for row in await controls.read(session.connection, session.sql)]
+    paused = [dict(row) for row in await controls.read(session)]
     stopped = [
         {**row}
         for row in await breakers.listed(session)
@@ -149,7 +149,7 @@ async def completed(session: Session) -> list[dict[str, Any]]:
     found = []
     for hours in (1, 24):
         back = timedelta(hours=hours)
-        lately = await statistics.lately(session.connection, session.sql, back)
+        lately = await statistics.lately(session, back)
         found += [_completion(each, hours) for each in _in_order(lately.figures) if each.executed]
     return found
 
@@ -173,7 +173,7 @@ def _completion(each: Figures, hours: int) -> dict[str, Any]:
 async def _throughput(session: Session, minutes: int) -> list[dict[str, Any]]:
     """Return the executions of the last minutes with the current one, by kind and type."""
     back = timedelta(minutes=minutes)
-    lately = await statistics.lately(session.connection, session.sql, back)
+    lately = await statistics.lately(session, back)
     seconds = (lately.until - lately.since).total_seconds()
     return [
         {

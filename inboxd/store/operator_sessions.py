@@ -16,10 +16,10 @@ import anyio
 import asyncpg
 
 from inboxd.settings import Database
-from inboxd.store.connections import ERRAND_PLANS, Connection, connect, explained
+from inboxd.store.connections import ERRAND_PLANS, explained
 from inboxd.store.pools import Pool, look_at, open_pool
-from inboxd.store.session import Session
-from inboxd.store.statements import Kept, Statements, render, shared
+from inboxd.store.session import Session, connect
+from inboxd.store.statements import Kept, Statements
 
 _GOODBYE_SECONDS = 2
 # Seconds for which a role's known privileges are not checked again.
@@ -42,10 +42,11 @@ async def open_session(
     Raises DatabaseError or SchemaError.
     """
     plans = ERRAND_PLANS | ({"statement_timeout": "0"} if patient else {})
-    connection = await connect(database, part, plans=plans)
+    session = await connect(database, part, plans=plans)
+    connection = session.connection
     try:
         with explained(_denied(database), connection):
-            withheld = await _withheld(connection, database)
+            withheld = await _withheld(session)
             yield Session(connection, Statements(database.schema_name, withheld), withheld)
     finally:
         with anyio.move_on_after(_GOODBYE_SECONDS, shield=True):
@@ -73,19 +74,19 @@ class Looks:
         Raises DatabaseError or SchemaError.
         """
         with explained(_denied(self._database)):
-            async with look_at(self._pool, within) as connection:
-                with explained(_denied(self._database), connection):
-                    statements = await self._allowed(connection)
+            async with look_at(self._pool, within) as session:
+                with explained(_denied(self._database), session.connection):
+                    statements = await self._allowed(session)
                     try:
-                        yield Session(connection, statements, self._withheld)
+                        yield Session(session.connection, statements, self._withheld)
                     except asyncpg.InsufficientPrivilegeError:
                         self._known_until = float("-inf")
                         raise
 
-    async def _allowed(self, connection: Connection) -> Statements:
+    async def _allowed(self, session: Session) -> Statements:
         """The statements for this role; its privileges are checked once for many reads."""
         if self._statements is None or monotonic() >= self._known_until:
-            withheld = await _withheld(connection, self._database)
+            withheld = await _withheld(session)
             if self._statements is None or withheld != self._withheld:
                 self._statements = Statements(self._database.schema_name, withheld)
             self._withheld = withheld
@@ -107,10 +108,9 @@ async def open_looks(
         yield Looks(pool, database)
 
 
-async def _withheld(connection: Connection, database: Database) -> frozenset[Kept]:
+async def _withheld(session: Session) -> frozenset[Kept]:
     """The kinds of data that the session's role may not read."""
-    kept = await connection.fetch(render(shared("withheld"), database.schema_name))
-    return frozenset(row["kind"] for row in kept)
+    return frozenset(row["kind"] for row in await session.fetch("withheld"))
 
 
 def _denied(database: Database) -> str:

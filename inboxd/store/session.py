@@ -1,18 +1,34 @@
-"""A connection with the statements of its schema."""
+"""A connection with the statements of its schema: the handle by which everything reads and writes.
 
-from collections.abc import AsyncIterator
+*See:* `store/pools.py`, which hands out the daemon's sessions; `store/operator_sessions.py`, which
+opens those of operators.
+"""
+
+from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import asyncpg
+from asyncpg.transaction import Transaction
+
 from inboxd.errors import DatabaseError
-from inboxd.store.connections import Connection, Row, one_row
+from inboxd.settings import Database
+from inboxd.store.connections import (
+    LOST,
+    OWN_PLANS,
+    Connection,
+    Row,
+    arguments,
+    dial,
+    explain_connecting,
+)
 from inboxd.store.statements import Kept, Statements
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Session:
-    """A connection with the statements for its role.
+    """A connection with the statements for its role, which its methods find by name.
 
     withheld: kinds of data that the role may not read; the statements have NULL instead.
     """
@@ -29,24 +45,40 @@ class Session:
                 f"{self.sql.schema}_worker may"
             )
 
-    async def fetch(self, statement: str, *arguments: object) -> list[Row]:
-        """The rows of a statement, by the statement's name."""
-        return await self.connection.fetch(self.sql[statement], *arguments)
+    # Each returns the driver's own coroutine: a second one would cost an allocation per statement.
 
-    async def fetchrow(self, statement: str, *arguments: object) -> Row | None:
-        return await self.connection.fetchrow(self.sql[statement], *arguments)
+    def fetch(self, name: str, *arguments: object) -> Coroutine[Any, Any, list[Row]]:
+        return self.connection.fetch(self.sql[name], *arguments)
 
-    async def one(self, statement: str, *arguments: object) -> Row:
-        """The row of a statement that always returns one."""
-        return await one_row(self.connection, self.sql[statement], *arguments)
+    def fetchrow(self, name: str, *arguments: object) -> Coroutine[Any, Any, Row | None]:
+        return self.connection.fetchrow(self.sql[name], *arguments)
 
-    async def fetchval(self, statement: str, *arguments: object) -> Any:
-        """The first value of a statement's first row."""
-        return await self.connection.fetchval(self.sql[statement], *arguments)
+    def fetchval(self, name: str, *arguments: object) -> Coroutine[Any, Any, Any]:
+        """The first value of the first row; None if there is no row."""
+        return self.connection.fetchval(self.sql[name], *arguments)
 
-    async def execute(self, statement: str, *arguments: object) -> None:
-        """Run a statement without reading its rows."""
-        await self.connection.execute(self.sql[statement], *arguments)
+    def execute(self, name: str, *arguments: object) -> Coroutine[Any, Any, str]:
+        """Run a statement without reading its rows; returns the status, such as "INSERT 0 1"."""
+        return self.connection.execute(self.sql[name], *arguments)
+
+    async def one(self, name: str, *arguments: object) -> Row:
+        """The row of a statement that always returns one, such as an aggregate."""
+        row = await self.connection.fetchrow(self.sql[name], *arguments)
+        assert row is not None  # noqa: S101 - by what the statement is
+        return row
+
+    def transaction(self, **options: Any) -> Transaction:
+        """A transaction, or a savepoint within one, for an `async with` block."""
+        return self.connection.transaction(**options)
+
+    @asynccontextmanager
+    async def apart(self) -> AsyncIterator[None]:
+        """A block whose failure does not abort an open transaction."""
+        if self.connection.is_in_transaction():
+            async with self.transaction():
+                yield
+        else:
+            yield
 
     @asynccontextmanager
     async def reading(self, *, snapshot: bool = False) -> AsyncIterator[None]:
@@ -55,10 +87,21 @@ class Session:
         snapshot: all of its statements see the state at its beginning.
         """
         isolation: Any = "repeatable_read" if snapshot else None
-        transaction = self.connection.transaction(isolation=isolation, readonly=True)
+        transaction = self.transaction(isolation=isolation, readonly=True)
         await transaction.start()
         try:
             yield
         finally:
             if not self.connection.is_closed():
                 await transaction.rollback()
+
+
+async def connect(
+    database: Database, purpose: str, plans: Mapping[str, str] = OWN_PLANS
+) -> Session:
+    """Open a session of its own. Raises DatabaseError with a remedy."""
+    try:
+        connection = await dial(database, **arguments(database, purpose, plans))
+    except (*LOST, asyncpg.PostgresError) as error:
+        raise explain_connecting(error, database) from error
+    return Session(connection, Statements(database.schema_name))

@@ -30,7 +30,7 @@ from tests.plans.filling import leave_alone
 from tests.plans.statistics import PAGES
 from tests.support import Database, ExternalServer, create, drop, eventually
 from tests.support.large_history import fill, rows_a_day
-from tests.support.rows import SQL, daemon_pool, settings_of
+from tests.support.rows import daemon_pool, settings_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(7200)]
 
@@ -84,7 +84,7 @@ async def large(server: Server | ExternalServer, template: Database) -> AsyncIte
 async def _count(database: Database) -> None:
     """Count each day once as the leader does, then make the statement."""
     async with daemon_pool(database, 2) as pool:
-        context = MaintenanceContext(pool, SQL, Metrics("0"), uuid4())
+        context = MaintenanceContext(pool, Metrics("0"), uuid4())
         statements = DailyStatement(context, _leads)
 
         async def is_made() -> bool:

@@ -37,7 +37,7 @@ async def looked_at(database: Database) -> tuple[int, set[str]]:
             assert not [f async for _, f in examine(session, settings) if "not seen" in f.found]
 
         await look()
-        looks = [await told(session.connection, look()) for _ in range(3)]
+        looks = [await told(session, look()) for _ in range(3)]
     named = {node["Relation Name"] for nodes in looks for node in nodes if "Relation Name" in node}
     return min(sum(map(touched_by, _tops(nodes))) for nodes in looks), named
 

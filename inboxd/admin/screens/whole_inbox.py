@@ -52,7 +52,7 @@ async def sampled(visit: PageVisit) -> Sample | None:
     found = await overview(visit)
     if found["sample"]["counted_by"] != "leader":
         return None
-    sample = await samples.newest(visit.session.connection, visit.session.sql)
+    sample = await samples.newest(visit.session)
     return sample if sample is not None and sample.is_fresh(visit.settings) else None
 
 
