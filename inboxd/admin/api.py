@@ -37,7 +37,8 @@ from inboxd.errors import InboxdError, UsageError
 from inboxd.model.row_id import read_row_id
 from inboxd.operations import Action
 from inboxd.settings import Settings
-from inboxd.store.session import Session, open_session
+from inboxd.store.operator_sessions import open_session
+from inboxd.store.session import Session
 from inboxd.store.wakeups import HotTable
 from inboxd.telemetry.logs import get_logger
 

@@ -14,7 +14,7 @@ from inboxd.admin.answers import RequestRefused
 from inboxd.admin.screens.roles import Visitor
 from inboxd.errors import DatabaseError, SchemaError
 from inboxd.settings import Settings
-from inboxd.store.session import open_session
+from inboxd.store.operator_sessions import open_session
 
 _AT_ONCE = 2
 

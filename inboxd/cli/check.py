@@ -128,7 +128,7 @@ async def _database(
     """Return the lines about the database, and the names that are declared there."""
     from inboxd.cli.dev_place import require
     from inboxd.store import names
-    from inboxd.store.session import open_session
+    from inboxd.store.operator_sessions import open_session
 
     lines: list[CheckLine] = []
     declared: names.Names = {}
@@ -139,7 +139,7 @@ async def _database(
         async with open_session(settings.database) as session:
             async for line in _look(session, settings, whose, grants=grants):
                 lines.append(line)  # noqa: PERF401 - keeps the lines before an error
-            declared = await names.declared(session.connection, session.sql) or {}
+            declared = await names.declared(session) or {}
     except DatabaseError as error:
         lines.append(_failure("database", error))
     except SchemaError as error:
@@ -171,7 +171,7 @@ async def _look(
         return  # row security hides rows, so later checks would be wrong
     missing = await listing.missing_privileges(session, whose=whose)
     if missing and whose == "worker" and (told := await _other_use(session, settings, missing)):
-        await migrations.check(session.connection, session.sql)
+        await migrations.check(session)
         yield CheckLine("schema", "ok", f"{settings.database.schema_name!r} fits this release")
         found = f"role {server['role']!r} has the privileges of {told[0]}, not of a worker"
         yield CheckLine(
@@ -182,15 +182,14 @@ async def _look(
         for line in await _privileges(session, server["role"], missing, whose, grants=grants):
             yield line
         return  # the later checks need these privileges
-    connection, sql = session.connection, session.sql
-    await migrations.check(connection, sql)
+    await migrations.check(session)
     yield CheckLine("schema", "ok", f"{settings.database.schema_name!r} fits this release")
     async for line in _plugin_migrations(session, settings):
         yield line
     needs = "the daemon needs" if whose == "worker" else f"{_PERSONS[whose]} needs"
     yield CheckLine("privileges", "ok", f"role {server['role']!r} has all privileges that {needs}")
-    ahead = await partitions.days_ahead(connection, sql)
-    yield _line(judge_partitions(ahead, await partitions.apart(connection, sql)))
+    ahead = await partitions.days_ahead(session)
+    yield _line(judge_partitions(ahead, await partitions.apart(session)))
     yield await _retention(session, settings)
     looks = (
         *(moved.identities, moved.sequences, moved.rights, moved.search_path),
@@ -306,7 +305,7 @@ async def _retention(session: "Session", settings: "Settings") -> CheckLine:
         return CheckLine("retention", "ok", "history is kept for ever, as set")
     days = (f"{table} {'for ever' if age is None else age.days}" for table, age in keep.items())
     found = f"days kept: {', '.join(days)}"
-    listed = await partitions.listed(session.connection, session.sql, sizes=True)
+    listed = await partitions.listed(session, sizes=True)
     if going := by_default(listed, settings):
         since, names = min(each.low for each in going), sorted({each.parent for each in going})
         return CheckLine(

@@ -101,7 +101,7 @@ async def _declared(session: "Session", kinds: Iterable[str]) -> set[str]:
     if FAILURE_GROUP in kinds:
         groups = await operations.failures(session)
         return {each.fingerprint for each in groups if each.fingerprint is not None}
-    known: Any = await names.declared(session.connection, session.sql) or {}
+    known: Any = await names.declared(session) or {}
     return {
         name for kind in kinds for each in _KINDS.get(kind, (kind,)) for name in known.get(each, ())
     }

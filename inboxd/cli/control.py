@@ -76,7 +76,7 @@ def paused(given: Looking) -> None:
     """List all pauses: time, actor and reason."""
     from inboxd.store import controls
 
-    found = given.ask(lambda session: controls.read(session.connection, session.sql))
+    found = given.ask(controls.read)
     rows = [dict(row) for row in found]
     given.print({"paused": rows}, [columns.table(_PAUSED, rows)])
 

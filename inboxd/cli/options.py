@@ -239,7 +239,7 @@ def ask(
     import anyio
 
     from inboxd.cli.dev_place import require
-    from inboxd.store.session import open_session
+    from inboxd.store.operator_sessions import open_session
 
     require(settings, config)
 

@@ -119,7 +119,7 @@ def _ask(given: Looking, folders: "Sequence[MigrationFolder]") -> _Answer:
     from inboxd.store.plugin_migrations import PluginState
 
     async def look(session: "Session") -> _Answer:
-        states = await plugin_migrations.states(session.connection, session.sql, folders)
+        states = await plugin_migrations.states(session, folders)
         workers = await listing.workers(session, ended=False, limit=_MOST_WORKERS)
         return _Answer({each.plugin: each for each in states}, [dict(row) for row in workers])
 

@@ -91,14 +91,14 @@ def migrate(
 async def _look(settings: "Settings", to: int | None) -> _Seen:
     """Read state and plan. Raises SchemaError or PluginError if no migration may run."""
     from inboxd.store import migrations, plugin_folders, plugin_migrations
-    from inboxd.store.session import open_session
+    from inboxd.store.operator_sessions import open_session
 
     folders = plugin_folders.shipped_by(settings.worker.plugins) if to is None else []
     async with open_session(settings.database) as session:
-        ran = await migrations.applied(session.connection, session.sql)
+        ran = await migrations.applied(session)
         plugins = []
         if to is None:
-            plugins = await plugin_migrations.states(session.connection, session.sql, folders)
+            plugins = await plugin_migrations.states(session, folders)
     own = migrations.pending(ran, to)
     return _Seen(ran.named, ran.version, plugins, plugin_migrations.planned(own, plugins))
 

@@ -184,7 +184,7 @@ def chunks(
     from inboxd.store import topics
 
     async def look(session: "Session") -> tuple[dict[str, str], int, list[dict[str, Any]]]:
-        modes = await topics.modes(session.connection, session.sql)
+        modes = await topics.modes(session)
         return modes, *await store.waiting(session, name, limit)
 
     known, arrived, found = given.ask(look)

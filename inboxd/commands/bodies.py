@@ -80,8 +80,8 @@ class CommandBodies:
     async def _read(self, portion: list[ClaimedCommand]) -> None:
         places = [self._places[row["id"]] for row in portion]
         try:
-            async with borrow(self._parts.pool) as connection:
-                found = await bodies.read(connection, self._parts.sql, portion)
+            async with borrow(self._parts.pool) as session:
+                found = await bodies.read(session, portion)
         except Exception as error:  # noqa: BLE001 - raised to the command that asks for the payload
             if len(portion) > 1 and not is_passing(error):
                 for row in portion:  # one payload may be the cause

@@ -53,8 +53,8 @@ class KeyTurn:
         seconds = distance(parts.queues.by_name.get(queue))
         if key is None or seconds is None:
             return
-        async with borrow(parts.pool) as connection:
-            wait, self._next_at = await key_rates.take(connection, parts.sql, queue, key, seconds)
+        async with borrow(parts.pool) as session:
+            wait, self._next_at = await key_rates.take(session, queue, key, seconds)
         if wait > 0:
             parts.metrics.held_back.labels(queue, "key rate").inc()
             raise KeyTurnDue(wait)
@@ -67,8 +67,8 @@ class KeyTurn:
             return
         parts, queue = self._parts, self._row["queue"]
         try:
-            async with borrow(parts.pool) as connection:
-                await key_rates.give_back(connection, parts.sql, queue, key, next_at)
+            async with borrow(parts.pool) as session:
+                await key_rates.give_back(session, queue, key, next_at)
         except Exception as error:  # noqa: BLE001 - the start then counts, so the key waits
             reason = explain(error).error
             _log.warning("a key's turn was not given back", queue=queue, key=key, reason=reason)

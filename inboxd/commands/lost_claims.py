@@ -39,10 +39,8 @@ class LostClaims:
     async def give_back(self) -> int:
         """Give back commands that are leased but unknown; returns how many."""
         known, began = list(self._admission.known | self._settler.ids), monotonic()
-        async with borrow(self._parts.pool) as connection:
-            unknown = await commands.release(
-                connection, self._parts.sql, self._parts.me.id, but=known
-            )
+        async with borrow(self._parts.pool) as session:
+            unknown = await commands.release(session, self._parts.me.id, but=known)
         # While an old snapshot is open, a search reads all rows that this worker ever claimed.
         rest = (monotonic() - began) / _LOOK_SHARE
         self._look_at = monotonic() + max(self._parts.settings.worker.lease.total_seconds(), rest)

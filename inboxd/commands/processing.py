@@ -55,7 +55,7 @@ class CommandProcessing:
         self.settler = Settler(parts, judge.outcome, on_requeue=wake, on_written=self._written)
         self._lost_claims = LostClaims(parts, self._admission, self.settler)
         self._lanes = PlainLanes(parts, self._admission, self._order)
-        self.progress = Progresses(parts.pool, parts.sql, parts.me.id)
+        self.progress = Progresses(parts.pool, parts.me.id)
         self._bodies = CommandBodies(parts, self._upcoming)
         self._run = CommandRun(
             parts,
@@ -115,9 +115,9 @@ class CommandProcessing:
 
     async def survey(self) -> Survey:
         """Survey all sources from their beginnings."""
-        async with borrow(self._parts.pool) as connection:
-            seen = await look(connection, self._parts.sql)
-            found = [await source.survey(connection, seen) for source in self._sources]
+        async with borrow(self._parts.pool) as session:
+            seen = await look(session)
+            found = [await source.survey(session, seen) for source in self._sources]
         if (waits := self._runners.waited) is not None:  # a survey before the command is too late
             found.append(Survey(due=False, next=self._prefetch.too_late_in(waits)))
         return Survey.of(found)

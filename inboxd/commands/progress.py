@@ -15,13 +15,11 @@ from inboxd.api.progress import Progress
 from inboxd.store import commands
 from inboxd.store.pools import Pool, borrow
 from inboxd.store.rows import ClaimedCommand
-from inboxd.store.statements import Statements
 
 
 class Progresses:
-    def __init__(self, pool: Pool, sql: Statements, me: UUID) -> None:
+    def __init__(self, pool: Pool, me: UUID) -> None:
         self._pool = pool
-        self._sql = sql
         self._me = me
         # By row id. A thread may add during a write, so each entry is removed in one step.
         self._said: dict[int, tuple[int, Progress]] = {}
@@ -39,5 +37,5 @@ class Progresses:
         while self._said:
             id_, (fence, progress) = self._said.popitem()
             told.append((id_, fence, orjson.dumps(progress._asdict()).decode()))
-        async with borrow(self._pool) as connection:
-            await commands.write_progress(connection, self._sql, self._me, told)
+        async with borrow(self._pool) as session:
+            await commands.write_progress(session, self._me, told)

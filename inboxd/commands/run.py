@@ -37,9 +37,10 @@ from inboxd.errors import HandlerTimeout, InboxdError, LeaseLost, Reject, TooNew
 from inboxd.model.lineage import story_age, told_time
 from inboxd.model.outcome import explain
 from inboxd.store import batches, commands, emitted
-from inboxd.store.connections import VOID, Connection, is_passing
+from inboxd.store.connections import VOID, is_passing
 from inboxd.store.handler_connection import OwnTransaction, PageSavepoint
 from inboxd.store.rows import ClaimedCommand
+from inboxd.store.session import Session
 from inboxd.store.settlements import Requeue, Settlement
 from inboxd.telemetry import tally
 from inboxd.telemetry.logs import bound, get_logger
@@ -168,7 +169,7 @@ class CommandRun:
         """
         if isinstance(error, HandlerStopped | KeyTurnDue | _Later):
             return error
-        lost = own.held is not None and own.held.is_closed()
+        lost = own.held is not None and own.held.connection.is_closed()
         if own.starved and not lost:
             return _Later(f"it got no connection: {explain(error).error}")
         if lost and own.idle >= self._idle_limit:
@@ -287,14 +288,14 @@ class CommandRun:
     async def _commit(self, own: OwnTransaction, ended: EndedCommand) -> None:
         fold: list[int] = []
 
-        async def settle(held: Connection, ending: str) -> None:
-            sql, me = self._parts.sql, self._parts.me.id
+        async def settle(held: Session, ending: str) -> None:
+            me = self._parts.me.id
             try:
                 if ended.sent or ended.planned:
-                    fold.extend(await batches.write(held, sql, ended.sent, ended.planned))
+                    fold.extend(await batches.write(held, ended.sent, ended.planned))
                 if ended.emitted:
-                    await emitted.write(held, sql, ended.emitted)
-                await commands.settle_own(held, sql, me, settlement, ending)
+                    await emitted.write(held, ended.emitted)
+                await commands.settle_own(held, me, settlement, ending)
             except Exception as error:
                 if isinstance(error, VOID):
                     self._parts.handler_pool.prepare_anew()

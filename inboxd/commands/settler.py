@@ -184,22 +184,22 @@ class Settler:
 
     async def _write(self, part: list[EndedCommand]) -> None:
         started = monotonic()
-        sql, me = self._parts.sql, self._parts.me.id
+        me = self._parts.me.id
         ends = [e.outcome for e in part if isinstance(e.outcome, Settlement)]
         requeues = [e.outcome for e in part if isinstance(e.outcome, Requeue)]
         pool = self._parts.pool
-        async with lend(pool) as connection, AsyncExitStack() as stack:
+        async with lend(pool) as session, AsyncExitStack() as stack:
             # A single statement is its own transaction, which saves two round trips.
             if requeues or any(e.writes for e in part) or pool.preamble:
-                await stack.enter_async_context(transaction(pool, connection))
-            held = await commands.end(connection, sql, me, ends, requeues)
+                await stack.enter_async_context(transaction(pool, session))
+            held = await commands.end(session, me, ends, requeues)
             sent = [child for e in part if e.outcome.id in held for child in e.sent]
             planned = [plan for e in part if e.outcome.id in held for plan in e.planned]
-            fold = await batches.write(connection, sql, sent, planned)
+            fold = await batches.write(session, sent, planned)
             events = [event for e in part if e.outcome.id in held for event in e.emitted]
-            await emitted.write(connection, sql, events)
+            await emitted.write(session, events)
             if self._concerns_others(requeues):
-                await wakeups.notify(connection, sql, "commands")
+                await wakeups.notify(session, "commands")
         self._parts.folder.on_settled(e.row for e in part)
         for batch in fold:
             self._parts.folder.note(batch)

@@ -24,5 +24,5 @@ async def step_result(parts: Parts, row: Row, step: str, /) -> Any:
         batch = command["origin_id"]
     if batch is None:
         raise NotFound(f"there is no result of {step!r}: this command is in no workflow")
-    async with borrow(parts.pool) as connection:
-        return await batches.step_result(connection, parts.sql, batch, step)
+    async with borrow(parts.pool) as session:
+        return await batches.step_result(session, batch, step)

@@ -31,7 +31,7 @@ from inboxd.inbound.certificate import tls
 from inboxd.inbound.listener import listen
 from inboxd.settings import InboundHttp, Settings
 from inboxd.settings.values import is_loopback
-from inboxd.store.session import open_looks
+from inboxd.store.operator_sessions import open_looks
 from inboxd.telemetry import logs
 
 _log = logs.get_logger(__name__)

@@ -91,7 +91,7 @@ def maintenance_tasks(
     hold: pauses and resumes claims, by task; queues, webhooks: their current settings.
     """
     settings, worker = parts.settings, parts.settings.worker
-    context = MaintenanceContext(parts.pool, parts.sql, parts.metrics, parts.me.id)
+    context = MaintenanceContext(parts.pool, parts.metrics, parts.me.id)
     lease, interval = worker.lease.total_seconds(), settings.maintenance.interval.total_seconds()
     reaper = Reaper(
         context,
@@ -103,7 +103,7 @@ def maintenance_tasks(
     ahead = settings.history.days_ahead
     leadership = Leadership(context)
     notify = settings.wakeups.mode != "off"
-    intakes = Intakes(parts.sql, partial(borrow, parts.pool), notify=notify)
+    intakes = Intakes(partial(borrow, parts.pool), notify=notify)
     task = MaintenanceTask
     of_each_worker = (
         task("reap", lease / _LOOKS_PER_LEASE, reaper.reap),
@@ -175,10 +175,10 @@ def _of_the_leader(
     yield task("undeclared schedules", interval, partial(expire_schedules, context))
     yield task("undeclared topics", interval, partial(expire_topics, context))
     yield task("undeclared endpoints", interval, partial(expire_endpoints, context))
-    yield task("retention", interval, Retention(settings, parts.sql, parts.metrics, leads).let_go)
+    yield task("retention", interval, Retention(settings, parts.metrics, leads).let_go)
     yield task("census", interval, Census(context, leads).take)
     yield task("statement", interval, DailyStatement(context, leads).make)
-    yield task("indexes", interval, partial(make_indexes, settings, parts.sql, leads))
+    yield task("indexes", interval, partial(make_indexes, settings, leads))
     yield task("held receipts", _HELD, lambda: release_held(context, _held_by(webhooks())))
     roll_up = partial(roll_up_statistics, context)
     yield task("statistics roll-up", min(interval, _ROLL_UP), roll_up)

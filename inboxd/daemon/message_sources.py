@@ -50,8 +50,8 @@ class MessageSources:
         """Write a reader's state to the database, if that is reachable."""
         with anyio.move_on_after(_PATIENCE):
             try:
-                async with borrow(self._parts.pool, _PATIENCE) as connection:
-                    await what(connection, self._parts.sql, *given)
+                async with borrow(self._parts.pool, _PATIENCE) as session:
+                    await what(session, *given)
             except Exception as error:  # noqa: BLE001 - the sources work without it
                 OUTAGE.warn(_log.warning, "readers of messages cannot be shown", error)
 

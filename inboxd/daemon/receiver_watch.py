@@ -17,11 +17,11 @@ from inboxd.inbound.sources import CompiledSource
 from inboxd.model.outcome import explain
 from inboxd.model.wording import span
 from inboxd.store import controls, migrations, receivers, row_security
-from inboxd.store.connections import Connection, explained, is_away
+from inboxd.store.connections import explained, is_away
 from inboxd.store.outage import OUTAGE
 from inboxd.store.pools import Pool, borrow
 from inboxd.store.receivers import ReceiverIdentity, SpoolSight, State
-from inboxd.store.statements import Statements
+from inboxd.store.session import Session
 from inboxd.telemetry import logs
 
 _log = logs.get_logger(__name__)
@@ -38,7 +38,6 @@ class ReceiverWatch:
     def __init__(
         self,
         pool: Pool,
-        sql: Statements,
         me: ReceiverIdentity,
         beat: float,
         spool: Callable[[], SpoolSight] = SpoolSight,
@@ -46,7 +45,6 @@ class ReceiverWatch:
         """beat: seconds between two signs of life."""
         self.has_answered = False
         self._pool = pool
-        self._sql = sql
         self._me = me
         self._beat = beat
         self._spool = spool
@@ -115,8 +113,8 @@ class ReceiverWatch:
         self._state = "stopped"
         with anyio.CancelScope(shield=True), anyio.move_on_after(_PATIENCE):
             try:
-                async with borrow(self._pool, _PATIENCE) as connection:
-                    await self._show(connection)
+                async with borrow(self._pool, _PATIENCE) as session:
+                    await self._show(session)
             except Exception as error:  # noqa: BLE001 - the receiver leaves anyway
                 _log.warning("could not report that it left", reason=explain(error).error)
 
@@ -125,32 +123,32 @@ class ReceiverWatch:
         self._attention.set()
 
     async def _look(self) -> None:
-        async with borrow(self._pool, _PATIENCE) as connection:
+        async with borrow(self._pool, _PATIENCE) as session:
             if not self._fits:
-                await row_security.check(connection, self._sql)
-                await migrations.check(connection, self._sql)
+                await row_security.check(session)
+                await migrations.check(session)
                 self._fits = True
-            rows = await controls.read(connection, self._sql)
+            rows = await controls.read(session)
             refusing = (row for row in rows if row["kind"] == "source" and row["mode"] == "refuse")
             refused = frozenset(row["name"] for row in refusing)
             due = time.monotonic() >= self._due or self._spool() != self._shown
             if due or self._refused - refused:  # a pause that is missing might be hidden only
-                await row_security.check(connection, self._sql)
+                await row_security.check(session)
             self._obey(refused)
             if due:
                 self._due = time.monotonic() + self._beat
-                await self._show(connection)
+                await self._show(session)
         self.has_answered = True
         self._answered_at = time.monotonic()
 
-    async def _show(self, connection: Connection) -> None:
+    async def _show(self, session: Session) -> None:
         if not self._joined:
-            await receivers.forget(connection, self._sql)
+            await receivers.forget(session)
             self._joined = True
         holds = [name for name, each in self._sources.items() if each.settings.paused == "hold"]
         self._shown = self._spool()
         given = ([*self._sources], holds, self._state, self._shown)
-        await receivers.show(connection, self._sql, self._me, *given)
+        await receivers.show(session, self._me, *given)
 
     def _obey(self, refused: frozenset[str]) -> None:
         if refused != self._refused:

@@ -22,7 +22,6 @@ from inboxd.store.connections import is_passing
 from inboxd.store.outage import OUTAGE
 from inboxd.store.pools import Pool, borrow
 from inboxd.store.rows import ClaimedCommand
-from inboxd.store.statements import Statements
 from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
@@ -47,9 +46,8 @@ _LEFT_BEHIND = 2.0
 class BatchFolder:
     """This worker's folds; `run` in the task group of the incarnation."""
 
-    def __init__(self, pool: Pool, sql: Statements) -> None:
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
-        self._sql = sql
         # Earliest time of the next fold, by batch.
         self._noted: dict[int, float] = {}
         # No fold before this time, by batch.
@@ -109,8 +107,8 @@ class BatchFolder:
         await self._find(_LEFT_BEHIND)
 
     async def _find(self, seconds: float) -> None:
-        async with borrow(self._pool) as connection:
-            found = await batches.unfolded(connection, self._sql, seconds)
+        async with borrow(self._pool) as session:
+            found = await batches.unfolded(session, seconds)
         for batch in found:
             self.note(batch)
 
@@ -130,8 +128,8 @@ class BatchFolder:
             self._noted.pop(batch, None)
         self._under_way += 1
         try:
-            async with borrow(self._pool) as connection:
-                folded = await batches.fold(connection, self._sql, ids, _PATIENCE)
+            async with borrow(self._pool) as session:
+                folded = await batches.fold(session, ids, _PATIENCE)
         except Exception as error:  # noqa: BLE001 - tried again, or logged
             await self._failed(ids, error)
             return

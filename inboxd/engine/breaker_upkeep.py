@@ -12,10 +12,9 @@ from uuid import UUID
 from inboxd.engine.breakers import Breakers
 from inboxd.resilience.breaker import Breaker, WrittenBreaker
 from inboxd.store import breakers as store
-from inboxd.store.connections import Connection
 from inboxd.store.outage import OUTAGE
 from inboxd.store.pools import Pool, borrow
-from inboxd.store.statements import Statements
+from inboxd.store.session import Session
 from inboxd.telemetry.logs import get_logger
 from inboxd.telemetry.metrics import Metrics
 
@@ -29,12 +28,9 @@ _OTHERS_TURN = 2.0
 
 
 class BreakerUpkeep:
-    def __init__(
-        self, breakers: Breakers, pool: Pool, sql: Statements, me: UUID, metrics: Metrics
-    ) -> None:
+    def __init__(self, breakers: Breakers, pool: Pool, me: UUID, metrics: Metrics) -> None:
         self._breakers = breakers
         self._pool = pool
-        self._sql = sql
         self._me = me
         self._metrics = metrics
         self._reads = True
@@ -62,11 +58,11 @@ class BreakerUpkeep:
                 self._rests[name] = time.monotonic() + _OTHERS_TURN
         self._rests = {n: at for n, at in self._rests.items() if n in self._breakers.by_name}
         self._breakers.look()
-        async with borrow(self._pool) as connection:
-            await self._declare(connection)
+        async with borrow(self._pool) as session:
+            await self._declare(session)
             for breaker in list(self._breakers.by_name.values()):
-                await self._write(connection, breaker)
-            known = await store.read(connection, self._sql, self._me)
+                await self._write(session, breaker)
+            known = await store.read(session, self._me)
             now = time.monotonic()
             for name, breaker in list(self._breakers.by_name.items()):
                 shared = known.get(name)
@@ -78,42 +74,40 @@ class BreakerUpkeep:
                             "breaker changed", breaker=name, state=breaker.state, mode=breaker.mode
                         )
             for breaker in list(self._breakers.by_name.values()):
-                await self._probe(connection, breaker)
+                await self._probe(session, breaker)
         self._breakers.look()
 
-    async def _declare(self, connection: Connection) -> None:
+    async def _declare(self, session: Session) -> None:
         uses = frozenset(self._breakers.undeclared)
         if uses:
-            await store.declare(connection, self._sql, uses)
+            await store.declare(session, uses)
             self._breakers.undeclared -= uses
 
-    async def _write(self, connection: Connection, breaker: Breaker) -> None:
+    async def _write(self, session: Session, breaker: Breaker) -> None:
         name, change = breaker.name, breaker.unwritten
         if change is None:
             return
         if change == "open":
             rest = max(0.0, breaker.until - time.monotonic())
             version = await store.open_(
-                connection, self._sql, name, breaker.version, rest, breaker.opens, breaker.reason
+                session, name, breaker.version, rest, breaker.opens, breaker.reason
             )
         else:
             rest = 0.0
-            version = await store.close(connection, self._sql, name, breaker.version)
+            version = await store.close(session, name, breaker.version)
         if version is None or breaker.unwritten != change:
             return  # another worker was faster: the next reading finds its change
         breaker.written(version)
         self._report(breaker, change, rest)
 
-    async def _probe(self, connection: Connection, breaker: Breaker) -> None:
+    async def _probe(self, session: Session, breaker: Breaker) -> None:
         """Take the breaker's probe if it is due; renew a probe that is in use."""
         now, name = time.monotonic(), breaker.name
         if breaker.is_probing and breaker.in_use and breaker.probe_until - now < _PROBE / 2:
-            if await store.keep_probe(
-                connection, self._sql, name, breaker.version, self._me, _PROBE
-            ):
+            if await store.keep_probe(session, name, breaker.version, self._me, _PROBE):
                 breaker.keep_probe(now, _PROBE - _MARGIN)
         elif breaker.is_due(now) and now >= self._rests.get(name, 0.0):
-            version = await store.take_probe(connection, self._sql, name, self._me, _PROBE)
+            version = await store.take_probe(session, name, self._me, _PROBE)
             if version is not None:
                 breaker.took_probe(version, now, _PROBE - _MARGIN)
                 self._report(breaker, "half-open", 0.0)

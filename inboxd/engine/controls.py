@@ -14,7 +14,6 @@ from inboxd.engine.breakers import Breakers
 from inboxd.store import controls as store
 from inboxd.store.outage import OUTAGE
 from inboxd.store.pools import Pool, borrow
-from inboxd.store.statements import Statements
 from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
@@ -84,10 +83,10 @@ class Controls:
         self._notified.set()
         self.breakers.on_notify()
 
-    async def read(self, pool: Pool, sql: Statements) -> None:
+    async def read(self, pool: Pool) -> None:
         """Read the controls from their table."""
-        async with borrow(pool) as connection:
-            rows = await store.read(connection, sql)
+        async with borrow(pool) as session:
+            rows = await store.read(session)
         paused = frozenset((row["kind"], row["name"]) for row in rows)
         if paused != self.paused:
             _log.info(
@@ -99,14 +98,14 @@ class Controls:
             self._changes += 1
             self._on_change()
 
-    async def keep(self, pool: Pool, sql: Statements) -> None:
+    async def keep(self, pool: Pool) -> None:
         """Keep the controls current until cancelled."""
         while True:
             with anyio.move_on_after(_EVERY):
                 await self._notified.wait()
             self._notified = anyio.Event()
             try:
-                await self.read(pool, sql)
+                await self.read(pool)
                 self._reads = True
             except Exception as error:  # noqa: BLE001 - the next turn must come
                 if self._reads:

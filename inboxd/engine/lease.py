@@ -21,9 +21,8 @@ from inboxd.engine.fleet import Fleet
 from inboxd.engine.wakeup import WakeUp
 from inboxd.settings import Settings
 from inboxd.store import wakeups, workers
-from inboxd.store.connections import Connection, connect
 from inboxd.store.outage import OUTAGE
-from inboxd.store.statements import Statements
+from inboxd.store.session import Session, connect
 from inboxd.store.wakeups import Flag
 from inboxd.telemetry.logs import get_logger
 
@@ -45,7 +44,6 @@ class Lease:
     def __init__(
         self,
         settings: Settings,
-        sql: Statements,
         me: workers.WorkerIdentity,
         fleet: Fleet,
         *,
@@ -62,7 +60,6 @@ class Lease:
         self.dead = False
         self.renewed_at = time.monotonic()
         self._settings = settings
-        self._sql = sql
         self._me = me
         self._fleet = fleet
         self._in_flight = in_flight
@@ -143,32 +140,32 @@ class Lease:
 
     async def _beat_forever(self) -> None:
         interval = self._settings.worker.heartbeat_interval.total_seconds()
-        connection: Connection | None = None
+        session: Session | None = None
         due, retry = time.monotonic(), _FIRST_RETRY
         while not (self._stopping or self.dead):
             try:
-                if connection is None or connection.is_closed():
+                if session is None or session.connection.is_closed():
                     # `connect` has its own time limit: trying several hosts may take longer than a
                     # beat.
-                    connection = await connect(self._settings.database, "heartbeat")
+                    session = await connect(self._settings.database, "heartbeat")
                 async with asyncio.timeout(interval):
                     if self._joined or time.monotonic() >= due:
                         self._joined = False
-                        await self._beat(connection)
+                        await self._beat(session)
                         due = time.monotonic() + interval
                         OUTAGE.over()
-                    await self._break_silence(connection)
+                    await self._break_silence(session)
                 retry = _FIRST_RETRY
             except Exception as error:  # noqa: BLE001 - the next beat tries again
                 OUTAGE.warn(_log.warning, "heartbeat failed", error)
                 retry = min(1.0, interval, 2 * retry)
                 due, self._joined = time.monotonic() + retry, False
-                if connection is not None:
-                    connection.terminate()
-                    connection = None
+                if session is not None:
+                    session.connection.terminate()
+                    session = None
             await self._wait(due)
-        if connection is not None:
-            connection.terminate()
+        if session is not None:
+            session.connection.terminate()
 
     async def _wait(self, due: float) -> None:
         pause = max(0.0, due - time.monotonic())
@@ -186,13 +183,13 @@ class Lease:
         except TimeoutError:
             return
 
-    async def _beat(self, connection: Connection) -> None:
+    async def _beat(self, session: Session) -> None:
         sent_at = time.monotonic()
         # In a transaction: behind a pooler, statements share a session only within one.
-        async with connection.transaction():
+        async with session.transaction():
             in_flight = self._in_flight()
             result = await workers.beat(
-                *(connection, self._sql, self._me.id, sum(in_flight.values()), self._state),
+                *(session, self._me.id, sum(in_flight.values()), self._state),
                 events=in_flight.get("event", 0),
             )
         if result is not None:
@@ -200,20 +197,18 @@ class Lease:
         if self._home is not None and not self._home.is_closed():
             self._home.call_soon_threadsafe(self._on_beat, result)
 
-    async def _break_silence(self, connection: Connection) -> None:
+    async def _break_silence(self, session: Session) -> None:
         for wakeup in self._wakeups:
             since, owed = wakeup.silent_since, wakeup.owed
             if since is not None:
                 # Without peers no notification is needed. Commits that notify wait for each other,
                 # longest on a slow disk, which is also the reason for a slow page.
                 if self._fleet.peers and time.monotonic() - since > _LONGEST_SILENCE:
-                    await wakeups.set_flag(connection, self._sql, wakeup.table, Flag.NOTIFY)
-                    await wakeups.notify(connection, self._sql, wakeup.table)
+                    await wakeups.set_flag(session, wakeup.table, Flag.NOTIFY)
+                    await wakeups.notify(session, wakeup.table)
                     wakeup.raised(since)
-            elif owed is not None and await wakeups.no_silent_producer(
-                connection, self._sql, wakeup.table
-            ):
-                await wakeups.notify(connection, self._sql, wakeup.table)
+            elif owed is not None and await wakeups.no_silent_producer(session, wakeup.table):
+                await wakeups.notify(session, wakeup.table)
                 wakeup.paid(owed)
 
     # --------------------------------------------------------------------------- the event loop

@@ -51,7 +51,6 @@ async def listen(
         try:
             await wakeups.listen(
                 parts.settings.database,
-                parts.sql,
                 on_wakeup=lambda table: flags[table].wake("notify"),
                 on_control=on_control,
                 on_joining=on_joining,

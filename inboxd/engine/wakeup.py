@@ -17,9 +17,8 @@ import anyio
 
 from inboxd.engine.fleet import Fleet
 from inboxd.store import wakeups
-from inboxd.store.connections import Connection
 from inboxd.store.pools import Pool, borrow
-from inboxd.store.statements import Statements
+from inboxd.store.session import Session
 from inboxd.store.wakeups import Flag, HotTable
 
 Mode = Literal["quiet", "always", "off"]
@@ -40,7 +39,6 @@ class WakeUp:
         self,
         table: HotTable,
         pool: Pool,
-        sql: Statements,
         mode: Mode,
         poll: float,
         fleet: Fleet,
@@ -57,7 +55,6 @@ class WakeUp:
         # ended.
         self.owed: float | None = None
         self._pool = pool
-        self._sql = sql
         self._mode = mode
         self._poll = poll
         self._fleet = fleet
@@ -132,15 +129,15 @@ class WakeUp:
         self._pages = 0
         if self._mode == "off" or self._is_armed():
             return True
-        async with borrow(self._pool) as connection:
+        async with borrow(self._pool) as session:
             now, owed = time.monotonic(), self.owed
-            await wakeups.set_flag(connection, self._sql, self.table, Flag.NOTIFY)
+            await wakeups.set_flag(session, self.table, Flag.NOTIFY)
             self.silent_since = None
-            if not await wakeups.no_silent_producer(connection, self._sql, self.table):
+            if not await wakeups.no_silent_producer(session, self.table):
                 return False
             if owed is not None:
                 # A worker that joined since the last heartbeat must be notified, too.
-                await self.notify(connection)
+                await self.notify(session)
                 self.paid(owed)
         self._armed_at = now
         return True
@@ -180,13 +177,13 @@ class WakeUp:
 
     async def notify_peers(self) -> None:
         """Notify peers: rows became claimable without an INSERT, or are too many for one worker."""
-        async with borrow(self._pool) as connection:
-            await self.notify(connection)
+        async with borrow(self._pool) as session:
+            await self.notify(session)
 
-    async def notify(self, connection: Connection) -> None:
-        """Notify peers on the caller's connection, in its transaction."""
+    async def notify(self, session: Session) -> None:
+        """Notify peers in the caller's session and transaction."""
         if self._mode != "off":
-            await wakeups.notify(connection, self._sql, self.table)
+            await wakeups.notify(session, self.table)
 
     async def leave(self) -> None:
         """Let other workers be notified of new rows, since this processor stops."""
@@ -203,5 +200,5 @@ class WakeUp:
         await self._set(Flag.OFF if self._mode == "off" else Flag.NOTIFY)
 
     async def _set(self, flag: Flag) -> None:
-        async with borrow(self._pool) as connection:
-            await wakeups.set_flag(connection, self._sql, self.table, flag)
+        async with borrow(self._pool) as session:
+            await wakeups.set_flag(session, self.table, flag)

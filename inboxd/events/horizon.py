@@ -11,8 +11,7 @@ import time
 
 from inboxd.model.horizon import Horizon
 from inboxd.store import lines
-from inboxd.store.connections import Connection
-from inboxd.store.statements import Statements
+from inboxd.store.session import Session
 from inboxd.telemetry.metrics import Metrics
 
 # Shortest interval between readings: while rows wait for one, and while other rows can be claimed.
@@ -27,10 +26,9 @@ class HorizonReader:
     forgets them when this number has changed.
     """
 
-    def __init__(self, sql: Statements, metrics: Metrics) -> None:
+    def __init__(self, metrics: Metrics) -> None:
         self.horizon = Horizon()
         self.rewinds = 0
-        self._sql = sql
         self._metrics = metrics
         self._read_at = 0.0
         self._took = 0.0
@@ -41,24 +39,24 @@ class HorizonReader:
         least = max(_HURRIED_SECONDS if hurried else _LEISURELY_SECONDS, _SHARE * self._took)
         return time.monotonic() - self._read_at >= least
 
-    async def read(self, connection: Connection) -> None:
+    async def read(self, session: Session) -> None:
         """Read the horizon, unless another reading is under way: readings must keep their order."""
         if self._reading:
             return
         self._reading = True
         try:
-            await self._read(connection)
+            await self._read(session)
         finally:
             self._reading = False
 
-    async def read_if_due(self, connection: Connection) -> None:
+    async def read_if_due(self, session: Session) -> None:
         """Read the horizon for waiting rows, if the last reading is old enough."""
         if self.is_due(hurried=True):
-            await self.read(connection)
+            await self.read(session)
 
-    async def _read(self, connection: Connection) -> None:
+    async def _read(self, session: Session) -> None:
         started = time.monotonic()
-        reading = await lines.read_horizon(connection, self._sql)
+        reading = await lines.read_horizon(session)
         self._read_at = time.monotonic()
         self._took = self._read_at - started
         self._metrics.horizon_duration.observe(self._took)

@@ -21,9 +21,10 @@ from inboxd.events.settling import EventSettling, NoteFailure, PageFailedBy, Pag
 from inboxd.events.sources.source import Claim, PageSources
 from inboxd.model.outcome import explain
 from inboxd.store import events
-from inboxd.store.connections import Connection, is_passing, is_refusal
+from inboxd.store.connections import is_passing, is_refusal
 from inboxd.store.pools import transact
 from inboxd.store.rows import ClaimedEvent
+from inboxd.store.session import Session
 from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
@@ -54,7 +55,7 @@ class EventPage:
         self._parts = parts
         self._run = run
         self._settling = settling
-        self._connection: Connection | None = None
+        self._session: Session | None = None
         # Closing it ends the transaction.
         self._open = AsyncExitStack()
         self._failure: PageFailure | None = None
@@ -88,11 +89,11 @@ class EventPage:
             return None
         try:
             async with self._run.turn, AsyncExitStack() as stack:
-                connection = await stack.enter_async_context(transact(self._parts.pool))
-                self._connection = connection
-                await self._take(connection, sources, most)
+                session = await stack.enter_async_context(transact(self._parts.pool))
+                self._session = session
+                await self._take(session, sources, most)
                 if self.claim is not None:
-                    await self._run.run(connection, self.rows, self.results)
+                    await self._run.run(session, self.rows, self.results)
                     self._open = stack.pop_all()
         except Exception as error:
             if not self.rows:
@@ -105,12 +106,12 @@ class EventPage:
     async def settle(self) -> None:
         """Write the outcomes and commit, or handle the failure. Does not raise."""
         assert self.claim is not None  # noqa: S101 - `begin` was called
-        assert self._connection is not None  # noqa: S101 - as above
+        assert self._session is not None  # noqa: S101 - as above
         error: Exception | None = None
         lost = False
         try:
             async with self._open:
-                await self._settling.write(self._connection, self.results)
+                await self._settling.write(self._session, self.results)
         except Exception as caught:  # noqa: BLE001 - `end` returns it
             error, lost = caught, self._is_lost()
         else:
@@ -134,9 +135,9 @@ class EventPage:
         await self._ended.wait()
         return self._failure
 
-    async def _take(self, connection: Connection, sources: PageSources, most: int) -> None:
+    async def _take(self, session: Session, sources: PageSources, most: int) -> None:
         started = time.monotonic()
-        self.claim = await sources.claim(connection, most)
+        self.claim = await sources.claim(session, most)
         self.results.order = None if self.claim is None else self.claim.order
         metrics = self._parts.metrics
         metrics.claim_duration.labels("event").observe(time.monotonic() - started)
@@ -146,7 +147,7 @@ class EventPage:
 
     def _is_lost(self) -> bool:
         """Whether the connection was lost; call it at once, before another task borrows it."""
-        return self._connection is None or self._connection.is_closed()
+        return self._session is None or self._session.connection.is_closed()
 
     async def _fail(self, error: Exception, *, lost: bool) -> PageFailure:
         """Handle an error; no claimed row is settled. Does not raise."""
@@ -214,12 +215,12 @@ class EventPage:
         """Write an event's outcome in a transaction of its own; False: the row is not free."""
         assert self.claim is not None  # noqa: S101 - it has rows
         results = self._afresh()
-        async with self._run.turn, transact(self._parts.pool) as connection:
-            await self.claim.hold(connection, spoiled.row, self._before(spoiled.row))
-            row = await events.claim_one(connection, self._parts.sql, spoiled.row["id"])
+        async with self._run.turn, transact(self._parts.pool) as session:
+            await self.claim.hold(session, spoiled.row, self._before(spoiled.row))
+            row = await events.claim_one(session, spoiled.row["id"])
             if row is not None:
                 judge(spoiled.error, row, spoiled.handler, results)
-                await self._settling.write(connection, results)
+                await self._settling.write(session, results)
         self._settling.tell(results)
         return row is not None
 

@@ -56,7 +56,7 @@ class EventProcessing:
         self._tasks = tasks
         self._wake = wake
         self._settling = settling = EventSettling(parts)
-        self._reader = reader = HorizonReader(parts.sql, parts.metrics)
+        self._reader = reader = HorizonReader(parts.metrics)
         chunk_run = ChunkRun(parts, settling)
         calls = ChunkCalls(wake, self.be_careful, self._chunk_was_left)
         self._chunks = ChunkProcessing(parts, tasks, reader, chunk_run, settling, calls)
@@ -108,11 +108,11 @@ class EventProcessing:
 
     async def survey(self) -> Survey:
         """Survey all sources from their beginnings."""
-        async with borrow(self._parts.pool) as connection:
-            looked = await look(connection, self._parts.sql, self._reader)
-            seen = [await self._sources.survey(connection, looked)]
-            seen += [await self._chunks.survey(connection, looked)]
-            return Survey.of([*seen, await self._relays.survey(connection, looked)])
+        async with borrow(self._parts.pool) as session:
+            looked = await look(session, self._reader)
+            seen = [await self._sources.survey(session, looked)]
+            seen += [await self._chunks.survey(session, looked)]
+            return Survey.of([*seen, await self._relays.survey(session, looked)])
 
     async def page(self) -> Page:
         """Claim a page, run its events, and start its settlement, which may overlap the next page.

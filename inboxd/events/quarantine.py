@@ -15,9 +15,9 @@ from inboxd.engine.parts import Parts
 from inboxd.errors import HandlerCrashed
 from inboxd.model.outcome import Failure, Site, explain
 from inboxd.store import events
-from inboxd.store.connections import Connection
 from inboxd.store.events import Mark
 from inboxd.store.pools import borrow, transaction
+from inboxd.store.session import Session
 from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
@@ -30,16 +30,16 @@ class Suspect(Protocol):
     def keep(self) -> timedelta:
         """How long a mark keeps the row from other workers."""
 
-    async def find(self, connection: Connection) -> Mark | None:
+    async def find(self, session: Session) -> Mark | None:
         """Find the row to mark, and return its present values; None: no row may run now."""
 
-    async def marked(self, connection: Connection) -> None:
+    async def marked(self, session: Session) -> None:
         """Write the changes that must commit together with the mark."""
 
-    async def find_again(self, connection: Connection) -> bool:
+    async def find_again(self, session: Session) -> bool:
         """Find the row in a later transaction; False: another worker has it."""
 
-    async def run(self, connection: Connection) -> None:
+    async def run(self, session: Session) -> None:
         """Run the row, and write its outcome."""
 
 
@@ -66,27 +66,27 @@ class Quarantine:
         """Note that one of these rows has run."""
         self._left = max(0, self._left - 1)
 
-    async def mark(self, connection: Connection, suspect: Suspect) -> Mark | None:
+    async def mark(self, session: Session, suspect: Suspect) -> Mark | None:
         """Count a crash before the run, in a transaction of its own; None: no row may run."""
-        async with transaction(self._parts.pool, connection):
-            mark = await suspect.find(connection)
+        async with transaction(self._parts.pool, session):
+            mark = await suspect.find(session)
             if mark is not None:
                 self._marks[mark.id] = mark  # before the commit, whose answer may be lost
-                await events.mark_crash(connection, self._parts.sql, mark.id, suspect.keep)
-                await suspect.marked(connection)
+                await events.mark_crash(session, mark.id, suspect.keep)
+                await suspect.marked(session)
         return mark
 
-    async def run(self, connection: Connection, suspect: Suspect, mark: Mark) -> bool:
+    async def run(self, session: Session, suspect: Suspect, mark: Mark) -> bool:
         """Run the marked row, in the transaction that removes the mark.
 
         False: another worker has locked the row: its claim began before the mark was written. The
         lock ends with that worker's page.
         """
-        async with transaction(self._parts.pool, connection):
-            found = await suspect.find_again(connection)
+        async with transaction(self._parts.pool, session):
+            found = await suspect.find_again(session)
             if found:
-                await events.unmark_crash(connection, self._parts.sql, mark)
-                await suspect.run(connection)
+                await events.unmark_crash(session, mark)
+                await suspect.run(session)
         if found:
             self.settled(mark.id)
         return found
@@ -98,8 +98,8 @@ class Quarantine:
     async def give_back(self) -> None:
         """Remove the marks of runs that ended without an outcome, since this process is alive."""
         for mark in list(self._marks.values()):
-            async with borrow(self._parts.pool) as connection:
-                await events.unmark_crash(connection, self._parts.sql, mark)
+            async with borrow(self._parts.pool) as session:
+                await events.unmark_crash(session, mark)
             self.settled(mark.id)
 
     def is_guilty(self, crashes: int) -> bool:

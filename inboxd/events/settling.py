@@ -28,8 +28,8 @@ from inboxd.model.outcome import Dead, Outcome, Unsuccessful, explain
 from inboxd.settings import Events as Limits
 from inboxd.store import batches, emitted, events, lines, wakeups
 from inboxd.store.batches import Planned
-from inboxd.store.connections import Connection
 from inboxd.store.rows import ClaimedEvent
+from inboxd.store.session import Session
 from inboxd.store.settlements import Parent, Requeue
 from inboxd.telemetry.tally import After
 
@@ -214,29 +214,29 @@ class EventSettling:
             if failed is not None:
                 results.told.append(partial(hooks.report, failed))
 
-    async def write(self, connection: Connection, results: PageResults) -> None:
+    async def write(self, session: Session, results: PageResults) -> None:
         """Insert the rows that handlers sent, and settle, by a fixed number of statements.
 
         Lines are changed late, so that events that leave or join a line find its final state.
         """
         started = time.monotonic()
-        sql, me = self._parts.sql, self._parts.me.id
+        me = self._parts.me.id
         if results.sent or results.planned:
-            results.fold += await batches.write(connection, sql, results.sent, results.planned)
+            results.fold += await batches.write(session, results.sent, results.planned)
         if results.done:
-            await events.settle(connection, sql, results.done, me, all_of_them=not results.unlocked)
+            await events.settle(session, results.done, me, all_of_them=not results.unlocked)
         if results.requeues:
-            await events.requeue(connection, sql, results.requeues)
+            await events.requeue(session, results.requeues)
         order = results.order
         if order is not None and order.leaving:
-            await lines.leave_line(connection, sql, order.leaving)
+            await lines.leave_line(session, order.leaving)
         if order is not None and order.lined_up:
-            await lines.line_up(connection, sql, order.lined_up)
+            await lines.line_up(session, order.lined_up)
         if results.emitted:  # last: so that its keys and lines are locked for a shorter time
-            await emitted.write(connection, sql, results.emitted)
+            await emitted.write(session, results.emitted)
         left = results.requeues or (order is not None and order.lines)
         if left and self._parts.fleet.differs:  # another worker may be able to run the events
-            await wakeups.notify(connection, sql, "events")
+            await wakeups.notify(session, "events")
         self._parts.metrics.settle_duration.labels("event").observe(time.monotonic() - started)
 
     def count(self, results: PageResults) -> None:

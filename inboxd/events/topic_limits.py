@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from inboxd.engine.parts import Parts
 from inboxd.store import topics
-from inboxd.store.connections import Connection
+from inboxd.store.session import Session
 
 # Seconds until the next try for a taken slot: its release sends no wake-up.
 _RETRY_SECONDS = 0.05
@@ -38,7 +38,7 @@ class TopicLimits:
         self.again: float | None = None
 
     async def allow(
-        self, connection: Connection, wanted: Sequence[str], most: int, reach: int | None = None
+        self, session: Session, wanted: Sequence[str], most: int, reach: int | None = None
     ) -> TopicAllowance:
         """The limits of a page.
 
@@ -58,7 +58,7 @@ class TopicLimits:
             alone = not had and any(topic in self._rows for topic in wanted)
             asked = asked[:1] if alone else asked
             slots = [self._slots[topic] for topic in asked]
-            had |= await topics.try_slots(connection, self._parts.sql, asked, slots)
+            had |= await topics.try_slots(session, asked, slots)
             if refused := set(asked) - had:
                 self.again = _RETRY_SECONDS
                 wanted = [topic for topic in wanted if topic not in refused]

@@ -99,9 +99,9 @@ class InboundConnection(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._made = True
-        self._socket = cast(asyncio.Transport, transport)
+        self._socket = cast("asyncio.Transport", transport)
         self._wire = Wire(self._socket, self._linger, self._is_closing)
-        super().connection_made(cast(asyncio.Transport, self._wire))
+        super().connection_made(cast("asyncio.Transport", self._wire))
         self.idle_since = self._shared.now
         self.deadline = self.idle_since + self._shared.header_timeout
 
@@ -269,7 +269,7 @@ class InboundConnection(HttpToolsProtocol):
         self._parts, self.headers = None, []
         scope["path"], scope["method"] = path, "POST"
         cycle = WholeRequest(self._shared.closing_headers, self._write, self.on_response_complete)
-        self.cycle = cast(RequestResponseCycle, cycle)
+        self.cycle = cast("RequestResponseCycle", cycle)
         self._is_whole()
         try:
             cycle.give(take, scope, body)

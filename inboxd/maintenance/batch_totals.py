@@ -21,7 +21,7 @@ async def add_up_batches(context: MaintenanceContext) -> None:
     until = anyio.current_time() + _LONGEST_SECONDS
     more = True
     while more and anyio.current_time() < until:
-        async with transact(context.pool) as connection:
-            more = await batch_totals.add_up(connection, context.sql, _PAGE) == _PAGE
-    async with borrow(context.pool) as connection:
-        await batch_totals.forget(connection, context.sql, _PAGE)
+        async with transact(context.pool) as session:
+            more = await batch_totals.add_up(session, _PAGE) == _PAGE
+    async with borrow(context.pool) as session:
+        await batch_totals.forget(session, _PAGE)

@@ -23,12 +23,12 @@ _SOON = timedelta(seconds=1)
 
 async def work_off_actions(context: MaintenanceContext) -> None:
     """Continue actions that are due, for some seconds at most."""
-    begin, sql = partial(transact, context.pool), context.sql
+    begin = partial(transact, context.pool)
     until = anyio.current_time() + _LONGEST_SECONDS
     while anyio.current_time() < until:
-        if await work_off(begin, sql):
+        if await work_off(begin):
             continue
-        wait = await until_next(begin, sql)
+        wait = await until_next(begin)
         # Another worker has the due actions that were not continued here.
         if wait is None or not timedelta(0) < wait < _SOON:
             return

@@ -56,15 +56,15 @@ class DedupPurger:
 
     async def purge(self) -> None:
         """Make the due steps, for half a second at most."""
-        sql, end = self._context.sql, monotonic() + _BUSY_SECONDS
-        async with borrow(self._context.pool) as connection:
+        end = monotonic() + _BUSY_SECONDS
+        async with borrow(self._context.pool) as session:
             if self._walk is None or self._walk.over(monotonic()):
-                blocks, self._windows = await dedup.survey(connection, sql, self._settings)
+                blocks, self._windows = await dedup.survey(session, self._settings)
                 self._walk = WalkPace(blocks, self._period(), monotonic())
             walk = self._walk
             while walk.behind(now := monotonic()) and now < end:
                 gone = await dedup.forget(
-                    connection, sql, self._windows, walk.block, walk.block + self._size
+                    session, self._windows, walk.block, walk.block + self._size
                 )
                 walk.block += self._size
                 self._context.metrics.dedup_forgotten.inc(gone)

@@ -107,13 +107,11 @@ class DuplicateReport:
         """Process noted duplicates; a flood continues in the next run."""
         context = self._context
         for _ in range(_PAGES):
-            async with transact(context.pool) as connection:
-                repeats = await dedup.drain(connection, context.sql, _PAGE)
-                await statistics.write_events(
-                    connection, context.sql, "duplicate", _duplicates(repeats)
-                )
+            async with transact(context.pool) as session:
+                repeats = await dedup.drain(session, _PAGE)
+                await statistics.write_events(session, "duplicate", _duplicates(repeats))
                 again = [(each.ago, each.source) for each in repeats if not each.conflict]
-                await daily_statement.keep_duplicates(connection, context.sql, again)
+                await daily_statement.keep_duplicates(session, again)
             _count(context.metrics, repeats)
             self._lines.tell(repeats)
             if len(repeats) < _PAGE:

@@ -17,8 +17,8 @@ _log = get_logger(__name__)
 
 async def expire_batches(context: MaintenanceContext) -> None:
     """Mark the open batches whose time has passed."""
-    async with borrow(context.pool) as connection:
-        expired = await batches.expire(connection, context.sql)
+    async with borrow(context.pool) as session:
+        expired = await batches.expire(session)
     for row in expired:
         context.metrics.batches_expired.inc()
         _log.error(
@@ -32,9 +32,9 @@ async def expire_batches(context: MaintenanceContext) -> None:
 
 async def expire_schedules(context: MaintenanceContext) -> None:
     """Mark the schedules that no worker declares; remove them after a week."""
-    async with borrow(context.pool) as connection:
-        marked = await schedules.mark_undeclared(connection, context.sql)
-        gone = await schedules.forget_undeclared(connection, context.sql)
+    async with borrow(context.pool) as session:
+        marked = await schedules.mark_undeclared(session)
+        gone = await schedules.forget_undeclared(session)
     if marked:
         _log.warning("no living worker declares these schedules", schedules=marked)
     if gone:
@@ -43,9 +43,9 @@ async def expire_schedules(context: MaintenanceContext) -> None:
 
 async def expire_topics(context: MaintenanceContext) -> None:
     """Mark topics and subscriptions that no worker declares; remove them after a week."""
-    async with borrow(context.pool) as connection:
-        marked, unsubscribed = await topics.mark_undeclared(connection, context.sql)
-        gone, ended = await topics.forget_undeclared(connection, context.sql)
+    async with borrow(context.pool) as session:
+        marked, unsubscribed = await topics.mark_undeclared(session)
+        gone, ended = await topics.forget_undeclared(session)
     if marked:
         _log.warning("no living worker declares these topics", topics=marked)
     for row in unsubscribed:
@@ -65,9 +65,9 @@ async def expire_endpoints(context: MaintenanceContext) -> None:
 
     An hour is longer than a restart or a deploy.
     """
-    async with borrow(context.pool) as connection:
-        marked = await endpoints.mark_undeclared(connection, context.sql)
-        gone = await endpoints.disable_undeclared(connection, context.sql)
+    async with borrow(context.pool) as session:
+        marked = await endpoints.mark_undeclared(session)
+        gone = await endpoints.disable_undeclared(session)
     if marked:
         _log.warning("no living worker's settings have these endpoints", endpoints=marked)
     if gone:

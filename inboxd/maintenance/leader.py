@@ -28,10 +28,8 @@ class Leadership:
         """Whether this worker leads; without a leader, it becomes the leader."""
         context = self._context
         try:
-            async with borrow(context.pool) as connection:
-                leads = await leases.hold(
-                    connection, context.sql, _NAME, context.me, from_older=True
-                )
+            async with borrow(context.pool) as session:
+                leads = await leases.hold(session, _NAME, context.me, from_older=True)
         except BaseException:
             self._show(leads=False)
             raise

@@ -70,15 +70,15 @@ class Reaper:
         """Take back the commands of dead workers."""
         context = self._context
         try:
-            async with borrow(context.pool) as connection:
-                living = await workers.living(connection, context.sql)
+            async with borrow(context.pool) as session:
+                living = await workers.living(session)
         except BaseException:
             self._watch.forget()
             raise
         others = [(row["id"], row["heartbeat"]) for row in living if row["id"] != context.me]
         for worker, heartbeat in self._watch.look(others, monotonic()):
             returned = await workers.declare_dead(
-                context.pool, context.sql, worker, heartbeat, self._crash_limit
+                context.pool, worker, heartbeat, self._crash_limit
             )
             if returned is not None:
                 await self._report(worker, returned)

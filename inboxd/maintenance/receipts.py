@@ -20,8 +20,8 @@ _log = get_logger(__name__)
 
 async def release_held(context: MaintenanceContext, paused: Collection[str]) -> None:
     """Release all receipts that are not paused; paused: sources that the settings pause."""
-    async with borrow(context.pool) as connection:
-        found = await receipts.held(connection, context.sql, most=1)
+    async with borrow(context.pool) as session:
+        found = await receipts.held(session, most=1)
     errors = []
     for each in found:
         if each["paused"] or each["source"] in paused:
@@ -37,8 +37,8 @@ async def release_held(context: MaintenanceContext, paused: Collection[str]) -> 
 
 
 async def _release(context: MaintenanceContext, source: str) -> None:
-    async with borrow(context.pool) as connection:
-        pages = receipts.release(connection, context.sql, source)
+    async with borrow(context.pool) as session:
+        pages = receipts.release(session, source)
         released = sum([count async for count in pages])
     if released:
         _log.info("released held receipts", source=source, receipts=released)

@@ -54,12 +54,10 @@ class Sampler:
         """Count, and write the sample, in one transaction."""
         began, took, cut_off, counted = monotonic(), _SLOW, True, False
         try:
-            async with transact(self._context.pool) as connection:
+            async with transact(self._context.pool) as session:
                 to = self._steps[self._step]
-                taken = await samples.count(
-                    connection, self._context.sql, self._queues(), to, self._limit
-                )
-                await samples.write(connection, self._context.sql, taken, self._newer_by)
+                taken = await samples.count(session, self._queues(), to, self._limit)
+                await samples.write(session, taken, self._newer_by)
             took, cut_off = monotonic() - began, samples.is_cut_off(taken.counts)
             counted = True
         finally:
@@ -91,8 +89,8 @@ class SampleReader:
     async def show(self) -> None:
         """Show the newest sample, unless it is shown already."""
         context = self._context
-        async with borrow(context.pool) as connection:
-            sample = await samples.newest(connection, context.sql, self._shown)
+        async with borrow(context.pool) as session:
+            sample = await samples.newest(session, self._shown)
         if sample is None:
             return
         counts, metrics = sample.counts, context.metrics

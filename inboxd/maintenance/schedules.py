@@ -22,7 +22,7 @@ async def send_schedules(context: MaintenanceContext, declared: Sequence[str]) -
     Each run has a transaction of its own, and is sent once.
     """
     had: list[str] = []
-    while sent := await schedules.send_due(context.pool, context.sql, declared, had):
+    while sent := await schedules.send_due(context.pool, declared, had):
         _report(sent)
         count = context.metrics.schedule_runs.labels(sent.name, _outcome(sent))
         count.inc(max(1, len(sent.times)))

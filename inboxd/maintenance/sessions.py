@@ -29,10 +29,8 @@ async def end_stalled_sessions(context: MaintenanceContext, database: Database) 
     patience = database.idle_in_transaction_timeout
     # A statement may take long, and so may the reading of its result.
     to_read = max(patience, database.statement_timeout)
-    async with borrow(context.pool) as connection:
-        ended = await workers.end_stalled(
-            connection, context.sql, session_name(database, ""), patience, to_read
-        )
+    async with borrow(context.pool) as session:
+        ended = await workers.end_stalled(session, session_name(database, ""), patience, to_read)
     for row in ended:
         context.metrics.reaped.labels("session").inc()
         _log.warning(

@@ -17,8 +17,8 @@ _log = get_logger(__name__)
 
 async def look(context: MaintenanceContext, hold: Callable[[str | None], None]) -> None:
     """Call `hold` with the reason why rows are hidden from this worker, or with None."""
-    async with borrow(context.pool) as connection:
-        reason = await row_security.hidden(connection, context.sql)
+    async with borrow(context.pool) as session:
+        reason = await row_security.hidden(session)
     hold(reason)
     if reason is not None:
         _log.error("rows are hidden from this worker; nothing is claimed", reason=reason)

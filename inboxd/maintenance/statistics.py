@@ -34,17 +34,15 @@ async def write_statistics(context: MaintenanceContext, *, is_last: bool = False
         return
     try:
         with anyio.CancelScope() as scope:
-            async with borrow(context.pool) as connection:
+            async with borrow(context.pool) as session:
                 tenants = {each.key.tenant for each in counts if each.key.tenant is not None}
                 if tenants := tenants - {OTHER}:
-                    admitted = await statistics.admit_tenants(
-                        connection, context.sql, tenants, tally.most_tenants
-                    )
+                    admitted = await statistics.admit_tenants(session, tenants, tally.most_tenants)
                     tally.admit_tenants(admitted)
                     counts = [_named(each, admitted) for each in counts]
                 # A cancellation waits for the commit, up to the session's time-out.
                 scope.shield = not is_last
-                await statistics.write(connection, context.sql, counts, tally.clock)
+                await statistics.write(session, counts, tally.clock)
     except BaseException:
         tally.restore_statistics(counts)
         raise
@@ -62,7 +60,7 @@ async def roll_up_statistics(context: MaintenanceContext) -> None:
     until = anyio.current_time() + _LONGEST_SECONDS
     more = True
     while more and anyio.current_time() < until:
-        async with transact(context.pool) as connection:
-            taken = await statistics.take_over(connection, context.sql, _PAGE)
-            rolled = await statistics.roll_up(connection, context.sql, _PAGE, _AGE)
+        async with transact(context.pool) as session:
+            taken = await statistics.take_over(session, _PAGE)
+            rolled = await statistics.roll_up(session, _PAGE, _AGE)
         more = _PAGE in (taken, rolled)

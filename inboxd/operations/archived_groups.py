@@ -32,7 +32,7 @@ async def archive_group(
     seen: the value of `seen_as` when the group was shown. Raises NotFound and UsageError as
     `failures` does, Conflict if it is archived already, or has changed since it was shown.
     """
-    async with session.connection.transaction():
+    async with session.transaction():
         found = await failures(session, group)
         if seen is not None and seen != seen_as(found):
             raise Conflict(
@@ -60,7 +60,7 @@ async def unarchive_group(
     session: Session, group: str, *, actor: str, reason: str | None = None
 ) -> list[Group]:
     """End the archiving of a group. Raises as `archive_group`; Conflict if it is not archived."""
-    async with session.connection.transaction():
+    async with session.transaction():
         name = await whole_name(session, group)
         if not await store.unarchive(session, name):
             raise Conflict(f"the failure group {group!r} is not archived")

@@ -61,7 +61,7 @@ async def sent_again(
     seen: the newest such entry that the actor saw (`seen_entry`). Raises Conflict if there is a
     newer one.
     """
-    async with session.connection.transaction():
+    async with session.transaction():
         if seen is not None:
             await refuse_if_done_since(session, "send", target, seen)
         host = urlsplit(url).hostname
@@ -90,7 +90,7 @@ async def refuse_if_done_since(
 
 async def viewed(session: Session, target: str, *, actor: str) -> None:
     """Record that an actor looks at contents of a row; called before they are shown."""
-    async with session.connection.transaction():
+    async with session.transaction():
         await store.record(session, actor, "view", target, None, 1)
 
 

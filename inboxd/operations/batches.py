@@ -47,7 +47,7 @@ async def cancel_batch(
     ones. Raises NotFound, or Conflict if it has another kind, has ended or is being cancelled; then
     nothing is changed.
     """
-    async with session.connection.transaction():
+    async with session.transaction():
         row = await _hold(session, id)
         check_kind(row, kind)
         check_cancel(row)
@@ -55,7 +55,7 @@ async def cancel_batch(
         await audit.record(
             session, actor, "cancel", f"{row['kind']} {row['id']}", reason, row["unsettled"]
         )
-        await wakeups.notify(session.connection, session.sql, "commands")
+        await wakeups.notify(session, "commands")
     await _fold(session, [row["id"]], within)
     return BatchEnded(row["id"], row["name"], row["unsettled"])
 
@@ -73,10 +73,10 @@ async def close_batch(
     within: as for `cancel_batch`. Raises NotFound, or Conflict if it is closed; then nothing is
     changed.
     """
-    async with session.connection.transaction():
+    async with session.transaction():
         row = await _hold(session, id)
         check_close(row)
-        todo = await store.close(session.connection, session.sql, row["batch_id"])
+        todo = await store.close(session, row["batch_id"])
         await audit.record(
             session, actor, "close", f"{row['kind']} {row['id']}", reason, row["unsettled"]
         )
@@ -153,6 +153,6 @@ async def _fold(session: Session, batches: Sequence[int], within: float) -> None
         for each in batches:
             batch: int | None = each
             while batch is not None:
-                folded = await store.fold(session.connection, session.sql, [batch])
+                folded = await store.fold(session, [batch])
                 more = any(found.more for found in folded)
                 batch = batch if more else next((found.parent for found in folded), None)

@@ -36,7 +36,7 @@ async def force_breaker(
     seen: the mode that the operator saw; None: any. Raises UnknownName, and Conflict if it has that
     mode already, or a mode that the operator did not see.
     """
-    async with session.connection.transaction():
+    async with session.transaction():
         if not await store.force(session, name, mode, actor, reason, seen):
             row = await one_breaker(session, name)
             is_now = f"the breaker {name!r} is {row['mode'].replace('_', ' ')}"

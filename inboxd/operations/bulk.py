@@ -178,7 +178,7 @@ async def preview(
         ids = await store.matching(session, table, match, 0, last, rows)
         sample = await store.sample(session, table, ids)
         return ActionPreview(count, tuple(map(dict, sample)))
-    async with session.connection.transaction():
+    async with session.transaction():
         held = await hold(session, table, wanted, ROW_ACTIONS[action], expected or ExpectedRows())
     ids = [row["id"] for row in held]
     sample = await store.sample(session, table, ids[:rows])
@@ -202,7 +202,7 @@ async def act_on_all(
     entry, total = None, 0
     async for page in _pages(session, table, match, terms.rate):
         begun = monotonic()
-        async with session.connection.transaction():
+        async with session.transaction():
             held = await store.lock(session, table, page, [], ending=row_action.ends)
             able = [row["id"] for row in await store.still_matching(session, table, match, held)]
             done = len(await row_action.do(session, table, able, terms.actor, terms.reason))
@@ -210,7 +210,7 @@ async def act_on_all(
                 entry = await store.record(session, terms.actor, action, target, terms.reason, done)
             else:
                 await store.record_more(session, entry, done)
-            await wakeups.notify(session.connection, session.sql, table)
+            await wakeups.notify(session, table)
         total += done
         if terms.on_page is not None:
             terms.on_page(total)

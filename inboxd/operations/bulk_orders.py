@@ -162,7 +162,7 @@ async def order(
         )
     if found.whole and not found.count:
         raise NotFound(f"no matching row can be {_done(verb)}; nothing was ordered")
-    async with session.connection.transaction():
+    async with session.transaction():
         await _check_room(session, actor)
         action = row_action(verb, terms.to)
         target = f"{table} {wanted}".rstrip()

@@ -29,9 +29,8 @@ from inboxd.store import bulk_actions as store
 from inboxd.store import operations as audit
 from inboxd.store import wakeups
 from inboxd.store.bulk_actions import ActionProgress
-from inboxd.store.connections import LOST, Connection, Row, is_passing
+from inboxd.store.connections import LOST, Row, is_passing
 from inboxd.store.session import Session
-from inboxd.store.statements import Statements
 from inboxd.store.wakeups import HotTable
 from inboxd.telemetry.logs import get_logger
 
@@ -45,7 +44,7 @@ MOST_PASSED: Final = 500
 _POLL_INTERVAL: Final = timedelta(seconds=1)
 _UNSETTLED: Final = (Status.PENDING, Status.WAITING, Status.RUNNING)
 
-Transact = Callable[[], AbstractAsyncContextManager[Connection]]
+Transact = Callable[[], AbstractAsyncContextManager[Session]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +64,11 @@ class _Met:
 _NONE: Final = _Met(0, Done(()))
 
 
-async def work_off(transact: Transact, sql: Statements) -> bool:
+async def work_off(transact: Transact) -> bool:
     """Run one transaction of the next action; returns False if no action is due."""
     row: Row | None = None
     try:
-        async with transact() as connection:
-            session = Session(connection, sql)
+        async with transact() as session:
             row = await store.claim(session)
             if row is None:
                 return False
@@ -84,9 +82,9 @@ async def work_off(transact: Transact, sql: Statements) -> bool:
         if row is None:
             raise
         if is_passing(error):
-            await _put_off(transact, sql, row, explain(error).error)
+            await _put_off(transact, row, explain(error).error)
         else:
-            await _failed(transact, sql, row, explain(error).error)
+            await _failed(transact, row, explain(error).error)
         return True
     if progress.status != row["status"]:
         _log.info(
@@ -96,22 +94,22 @@ async def work_off(transact: Transact, sql: Statements) -> bool:
     return True
 
 
-async def until_next(transact: Transact, sql: Statements) -> timedelta | None:
+async def until_next(transact: Transact) -> timedelta | None:
     """Return the time until the next action is due; None: no action will be due by itself."""
-    async with transact() as connection:
-        return await store.until_next(Session(connection, sql))
+    async with transact() as session:
+        return await store.until_next(session)
 
 
-async def _put_off(transact: Transact, sql: Statements, row: Row, why: str) -> None:
+async def _put_off(transact: Transact, row: Row, why: str) -> None:
     """Postpone an action that waited too long for a lock: this is not a failure of a row."""
-    async with transact() as connection:
-        await store.put_off(Session(connection, sql), row["id"], why)
+    async with transact() as session:
+        await store.put_off(session, row["id"], why)
     _log.info("bulk action is put off", action=row["id"], reason=why)
 
 
-async def _failed(transact: Transact, sql: Statements, row: Row, why: str) -> None:
-    async with transact() as connection:
-        status = await store.fail(Session(connection, sql), row["id"], why)
+async def _failed(transact: Transact, row: Row, why: str) -> None:
+    async with transact() as session:
+        status = await store.fail(session, row["id"], why)
     _log.warning("bulk action failed", action=row["id"], status=status, reason=why)
 
 
@@ -194,7 +192,7 @@ async def _do(session: Session, row: Row, ids: Sequence[int]) -> _Met:
         able_ids = [each["id"] for each in able]
         done = await action.do(session, table, able_ids, row["actor"], row["reason"])
         await audit.record_more(session, row["audit_id"], len(done))
-        await wakeups.notify(session.connection, session.sql, table)
+        await wakeups.notify(session, table)
     return _Met(len(ids), done, passed)
 
 

@@ -28,7 +28,7 @@ async def write_by_hand(
     """
     emits = kind == "event"
     table: wakeups.HotTable = "events" if emits else "commands"
-    async with session.connection.transaction():
+    async with session.transaction():
         written = await (producing.emit if emits else producing.send)(session, entry)
         if written.duplicate:
             number = "settled" if written.id is None else f"number {written.id}"
@@ -38,13 +38,13 @@ async def write_by_hand(
         word: audit.Audited = "emit" if emits else "send"
         target = f"{table} {written.id}"
         await audit.record(session, actor, word, target, reason, 1, to=entry.type)
-        await wakeups.notify(session.connection, session.sql, table)
+        await wakeups.notify(session, table)
     return written
 
 
 async def last_run(session: Session, name: str) -> datetime | None:
     """Return a schedule's last run. Raises UnknownName, and Conflict if it is not declared."""
-    async with session.connection.transaction():
+    async with session.transaction():
         last: datetime | None = (await _held(session, name))["last_at"]
     return last
 
@@ -62,7 +62,7 @@ async def run_schedule(
     seen: the last run that the operator saw. Raises UnknownName, and Conflict if no living worker
     declares the schedule, or if it ran meanwhile.
     """
-    async with session.connection.transaction():
+    async with session.transaction():
         row = await _held(session, name)
         if seen != "any" and row["last_at"] != seen:
             raise Conflict(
@@ -73,7 +73,7 @@ async def run_schedule(
         await schedules.run_now(session, row, time)
         await audit.record(session, actor, "run", f"schedule {name}", reason, 1)
         table: wakeups.HotTable = "events" if row["kind"] == "event" else "commands"
-        await wakeups.notify(session.connection, session.sql, table)
+        await wakeups.notify(session, table)
     return time
 
 

@@ -47,7 +47,7 @@ async def pause(
     _check(kind, name)
     if refuse and kind != "source":
         raise UsageError(f"a {kind} cannot refuse: only a webhook source can.")
-    async with session.connection.transaction():
+    async with session.transaction():
         if kind == "schedule" and not await schedules.exists(session, name):
             raise UnknownName(
                 f"there is no schedule {name!r}{await nearest(session, 'schedule', name)}; "
@@ -99,7 +99,7 @@ async def resume(
     Conflict if it is not paused, or was resumed and paused again meanwhile.
     """
     _check(kind, name)
-    async with session.connection.transaction():
+    async with session.transaction():
         since = await store.resume(session, kind, name)
         was_paused = since is not None
         if was_paused and seen not in ("any", since):
@@ -119,13 +119,13 @@ async def resume(
 
 async def _held(session: Session, source: str) -> HeldSource | None:
     """Return the held receipts of a source, if there are any."""
-    found = await receipts.held(session.connection, session.sql)
+    found = await receipts.held(session)
     return next((row for row in found if row["source"] == source), None)
 
 
 async def _release(session: Session, source: str) -> int:
     """Release held receipts page by page; after an interruption the leader continues."""
-    pages = receipts.release(session.connection, session.sql, source)
+    pages = receipts.release(session, source)
     return sum([count async for count in pages])
 
 
@@ -135,7 +135,7 @@ async def _why_not_paused(session: Session, kind: Kind, name: str, held: HeldSou
             f"the source {name!r} is paused by the settings of a receiver, not by an operator: set "
             f'inbound.webhooks.{name}.paused = "no", and send the receiver a HUP'
         )
-    controls = await store.read(session.connection, session.sql)
+    controls = await store.read(session)
     paused = [row["name"] for row in controls if row["kind"] == kind]
     return (
         f"{kind} {name!r} is not paused{did_you_mean(name, paused)}; `inboxd paused` lists all "
@@ -160,7 +160,7 @@ async def flush(
 
     At most 10,000 chunks, beginning with the earliest due one. Raises NotFound if no chunk waits.
     """
-    async with session.connection.transaction():
+    async with session.transaction():
         keys = await chunks.flush(session, topic, key, _MOST_CHUNKS)
         if not keys:
             if told := await unknown(session, "topic", topic):
@@ -168,7 +168,7 @@ async def flush(
             what = f"the key {key!r} of the topic {topic!r}" if key is not None else repr(topic)
             raise NotFound(f"no chunk of {what} waits: see `inboxd topics chunks {topic}`")
         await audit.record(session, actor, "flush", f"topic {topic}", reason, len(keys))
-        await wakeups.notify(session.connection, session.sql, "events")
+        await wakeups.notify(session, "events")
     return keys
 
 
@@ -184,7 +184,7 @@ async def unsubscribe(
 
     Raises NotFound if the topic has no such subscription, Conflict if a living worker declares it.
     """
-    async with session.connection.transaction():
+    async with session.transaction():
         known = [each for each in await topics.listed(session) if each["topic"] == topic]
         types = [each for each in (known[0]["types"] if known else ()) if type in (None, each)]
         if not types:
@@ -192,7 +192,7 @@ async def unsubscribe(
                 raise UnknownName(told)
             what = f"no subscription to {type!r}" if type else "no subscriptions"
             raise NotFound(f"the topic {topic!r} has {what}; `inboxd topics list` shows them")
-        ended = await topics.unsubscribe(session.connection, session.sql, topic, type)
+        ended = await topics.unsubscribe(session, topic, type)
         if not ended:
             raise Conflict(
                 f"a living worker declares the topic {topic!r} for {', '.join(types)}: "

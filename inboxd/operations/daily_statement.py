@@ -82,7 +82,7 @@ async def accept_findings(
 
     Later findings have to be accepted again. Raises NotFound if there is nothing to accept.
     """
-    async with session.connection.transaction():
+    async with session.transaction():
         accepted = await store.accept(session, day, source, actor)
         if not accepted:
             raise NotFound(f"{day} has no finding to accept; nothing was changed")

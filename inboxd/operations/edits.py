@@ -81,7 +81,7 @@ _EDIT: Final = RowAction(
 
 async def editable(session: Session, id: RowId, expected: ExpectedRows = ANY) -> EditableCommand:
     """Return a command for editing. Raises NotFound, and Conflict if it is not waiting."""
-    async with session.connection.transaction():
+    async with session.transaction():
         (row,) = await hold(session, "commands", [id], _EDIT, expected)
         found = await _state(session, row["id"], payload=True)
     return EditableCommand(
@@ -109,7 +109,7 @@ async def edit_command(
     Raises UsageError for invalid values, NotFound, and Conflict if it has started meanwhile, has
     changed since it was seen, or has the values already; then nothing is changed.
     """
-    async with session.connection.transaction():
+    async with session.transaction():
         changes = await _edit(session, id, wanted, expected, actor, reason)
         if not changes:
             raise Conflict(f"command {id} has these values already; nothing was changed")
@@ -123,7 +123,7 @@ async def preview_edit(
 
     Raises as `edit_command` does.
     """
-    transaction = session.connection.transaction()
+    transaction = session.transaction()
     await transaction.start()
     try:
         return await _edit(session, id, wanted, expected, "", None)
@@ -155,7 +155,7 @@ async def _edit(
     changes = tuple(_differing(wanted, before, after))
     to = ", ".join(_audited(each) for each in changes)
     await store.record(session, actor, "edit", f"commands {number}", reason, 1, to=to)
-    await wakeups.notify(session.connection, session.sql, "commands")
+    await wakeups.notify(session, "commands")
     return changes
 
 

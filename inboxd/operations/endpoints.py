@@ -93,7 +93,7 @@ async def add_endpoint(
     refuse(f"the name {new.name!r:.60}", name_problem(new.name))
     refuse("the secret", secret_problem(new.secret))
     _check(new.url, new.types)
-    async with session.connection.transaction():
+    async with session.transaction():
         if not await store.add(session, new):
             raise Conflict(f"there is an endpoint {new.name!r} already; choose another name")
         # Only the host: the path may be a secret, and readers of the audit must not see URLs.
@@ -119,7 +119,7 @@ async def change_endpoint(
     if not changes:
         raise UsageError("no change is given: give --url, --type or another option.")
     _check(changes.get("url"), changes.get("types", ()))
-    async with session.connection.transaction():
+    async with session.transaction():
         check_managed(await one_endpoint(session, name), "change")
         if not await store.change(session, name, changes, seen):
             raise changed_meanwhile(name)
@@ -142,7 +142,7 @@ async def remove_endpoint(
     seen: as for `change_endpoint`. Raises UnknownName, and Conflict for an endpoint of the
     settings, or if it was changed meanwhile.
     """
-    async with session.connection.transaction():
+    async with session.transaction():
         row = await one_endpoint(session, name)
         check_managed(row, "remove")
         if not await store.remove(session, name, seen):
@@ -164,7 +164,7 @@ async def enable_endpoint(
     seen: the last change that the operator saw. Raises UnknownName, and Conflict if it is enabled,
     or was changed meanwhile.
     """
-    async with session.connection.transaction():
+    async with session.transaction():
         row = await one_endpoint(session, name)
         if row["undeclared_at"] is not None:
             _refuse_settings(row, "no worker declares it any more, so add it there again")
@@ -189,7 +189,7 @@ async def disable_endpoint(
     seen: the last change that the operator saw. Raises UnknownName, and Conflict if it is disabled,
     or was changed meanwhile.
     """
-    async with session.connection.transaction():
+    async with session.transaction():
         await one_endpoint(session, name)
         if not await store.disable(session, name, reason or f"disabled by {actor}", seen):
             row = await one_endpoint(session, name)
@@ -217,7 +217,7 @@ async def rotate_endpoint(
     """
     secret = secret or made_secret()
     refuse("the secret", secret_problem(secret))
-    async with session.connection.transaction():
+    async with session.transaction():
         check_managed(await one_endpoint(session, name), "rotate")
         if not await store.rotate(session, name, secret, keep, seen):
             raise changed_meanwhile(name)
@@ -238,7 +238,7 @@ async def send_to_endpoint(
 
     Returns id, command_id and message_id. Raises UnknownName, and Conflict if it is disabled.
     """
-    async with session.connection.transaction():
+    async with session.transaction():
         row = await one_endpoint(session, name)
         sent = await store.send(session, row, type_, payload)
         if sent is None:
@@ -262,7 +262,7 @@ async def resendable(
 ) -> tuple[list[dict[str, Any]], SeenDeliveries]:
     """Return deliveries (id, status, tenant) and their state. Raises as `resend_deliveries`."""
     await one_endpoint(session, name)
-    async with session.connection.transaction():
+    async with session.transaction():
         found = await _deliveries(session, name, ids)
     shown = [{key: row[key] for key in ("id", "status", "tenant")} for row in found]
     entry = await seen_entry(session, "resend", _of_endpoint(name))
@@ -285,7 +285,7 @@ async def resend_deliveries(
     since it was seen, or if deliveries of this endpoint were resent since.
     """
     await one_endpoint(session, name)
-    async with session.connection.transaction():
+    async with session.transaction():
         if seen is not None:
             await refuse_if_done_since(session, "resend", _of_endpoint(name), seen.entry)
         found = await _deliveries(session, name, ids)
@@ -303,7 +303,7 @@ async def resend_deliveries(
         if pairs:
             target = f"commands {listed(settled)}{_of_endpoint(name)}"
             await rows.record(session, actor, "resend", target, reason, len(pairs))
-            await wakeups.notify(session.connection, session.sql, "commands")
+            await wakeups.notify(session, "commands")
     return Done(
         (*again.ids, *(row["old_id"] for row in pairs)),
         new_ids=(*again.new_ids, *(row["new_id"] for row in pairs)),

@@ -112,7 +112,7 @@ async def erase(
         ).on_terminals(" with --unsettled")
     entry = await _record(session, subject, terms, events) if held or any(rows.values()) else None
     for first in range(0, len(held), _PAGE):
-        async with session.connection.transaction():
+        async with session.transaction():
             await store.erase_held(session, subject, held[first : first + _PAGE])
     for table in _TABLES:
         for page in _pages([id_ for id_, _ in rows[table]]):
@@ -133,7 +133,7 @@ async def _settle(
 
     Without `unsettled`, it skips a dead letter that was replayed meanwhile.
     """
-    async with session.connection.transaction():
+    async with session.transaction():
         held = await actions.lock(session, table, ids, [])
         of: dict[bool, list[int]] = {True: [], False: []}
         for row in held:
@@ -145,7 +145,7 @@ async def _settle(
         else:
             await actions.cancel(session, waiting)
             await actions.request_cancel(session, waiting)
-        await wakeups.notify(session.connection, session.sql, table)
+        await wakeups.notify(session, table)
 
 
 async def _record(session: Session, subject: Subject, terms: Terms, count: int) -> int:
@@ -162,12 +162,12 @@ async def _erase_history(
     """
     about = About()
     async for table, stretch in store.stretches(session, _TABLES):
-        async with session.connection.transaction():
+        async with session.transaction():
             row = await store.erase(session, table, subject, stretch, errors_after())
             if row["rows"]:
                 # A census of that day may have counted these rows already, or may see them again.
                 parent = f"{table}_history"
-                await census.begin(session.connection, session.sql, stretch.part, parent)
+                await census.begin(session, stretch.part, parent)
                 if entry is None:
                     entry = await _record(session, subject, terms, row["rows"])
                 else:

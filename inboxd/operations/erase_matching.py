@@ -74,7 +74,7 @@ async def erase_matching(session: Session, text: bytes, terms: Terms) -> ErasedR
     for first in range(0, len(found), _PAGE):
         page = found[first : first + _PAGE]
         before = erased.receipts
-        async with session.connection.transaction():
+        async with session.transaction():
             await _erase(session, page, erased)
             await actions.record_more(session, entry, erased.receipts - before)
     return erased
@@ -94,8 +94,8 @@ async def _erase(session: Session, page: Sequence[MatchedReceipt], erased: Erase
     settled = await store.erase_broken(session, events, errors_after())
     for part in settled["parts"]:
         # A census of that day may have counted these rows already, or may see them again.
-        await census.begin(session.connection, session.sql, part, "events_history")
+        await census.begin(session, part, "events_history")
     await store.erase_bodies(session, [each.id for each in page])
-    await wakeups.notify(session.connection, session.sql, "events")
+    await wakeups.notify(session, "events")
     erased.receipts += len(page)
     erased.dead_letters += settled["rows"]

@@ -85,7 +85,7 @@ async def summaries(
     """
     of = FigureFilter(tenant=tenant)
     found = await statistics.read(
-        *(session.connection, session.sql, span.resolution, span.since),
+        *(session, span.resolution, span.since),
         apart=("kind", "lane", "type"),
         of=of,
     )
@@ -100,7 +100,7 @@ async def summaries(
 
 async def exactness_of(session: Session, tenant: str | None) -> Exactness:
     """Return how exact statistics are: rows of a tenant without a place are missing."""
-    if tenant is None or await statistics.is_counted(session.connection, session.sql, tenant):
+    if tenant is None or await statistics.is_counted(session, tenant):
         return Exactness.ABOUT
     return Exactness.AT_LEAST
 
@@ -109,7 +109,7 @@ async def points(session: Session, span: Span, of: FigureFilter) -> list[Through
     """Return the throughput of each step of a span: of a kind, lane, type, tenant, or of all."""
     steps = [Figures(at, None, None, None) for at in span.begins]
     for each in await statistics.read(
-        *(session.connection, session.sql, span.resolution, span.since), apart=("at",), of=of
+        *(session, span.resolution, span.since), apart=("at",), of=of
     ):
         steps[span.place(each.at or span.since)].add(each)
     ends = [*span.begins[1:], span.until]
@@ -122,7 +122,7 @@ async def points(session: Session, span: Span, of: FigureFilter) -> list[Through
 async def last_hour(session: Session, kind: Kind, lane: str) -> Lately:
     """Return the statistics of a topic or queue in the last hour, by type."""
     of = FigureFilter(kind, lane)
-    return await statistics.lately(session.connection, session.sql, _HOUR, apart=("type",), of=of)
+    return await statistics.lately(session, _HOUR, apart=("type",), of=of)
 
 
 def parts_by_type(found: Lately, labels: Mapping[str, Label]) -> list[Part]:
@@ -204,7 +204,7 @@ async def _trends(
     apart = list(apart)
     lanes = [name for each in apart for name in each.names("lane")]
     types = [name for each in apart for name in each.names("type")]
-    given = (session.connection, session.sql, span.resolution, span.since)
+    given = (session, span.resolution, span.since)
     rows: Iterable[Any]
     if of.tenant is None:
         rows = await statistics.executions(*given, lanes=lanes, types=types)

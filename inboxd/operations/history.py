@@ -15,7 +15,7 @@ from inboxd.store.session import Session
 
 async def history(session: Session, settings: Settings) -> dict[str, Any]:
     """Return the retention of each table, and all partitions; `due`: retention drops it next."""
-    listed = await partitions.listed(session.connection, session.sql, sizes=True)
+    listed = await partitions.listed(session, sizes=True)
     keep = kept(settings)
     going = {each.part for each in served(listed, keep)}
     found = [{**plain(each), "due": each.part in going} for each in listed]

@@ -61,8 +61,8 @@ async def done_lately(
     if tenant is not None and span == "hour":
         span = "day"
     of = FigureFilter(kind=table.removesuffix("s"), type=type_, tenant=tenant)
-    begins = steps_of(span, await statistics.database_time(session.connection, session.sql))
-    given = (session.connection, session.sql, resolution_of(span), begins[0])
+    begins = steps_of(span, await statistics.database_time(session))
+    given = (session, resolution_of(span), begins[0])
     by_time = await statistics.read(*given, apart=("at",), of=of)
     by_type = await statistics.read(*given, apart=("type",), of=of)
     counts = [Counter[str]() for _ in begins]

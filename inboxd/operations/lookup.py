@@ -52,7 +52,7 @@ async def look_up(session: Session, text: str) -> list[Hit]:
     if not text or len(text) > _MOST_CHARACTERS or "\0" in text:
         return []
     hits = await _rows(session, text)
-    declared = await names.declared(session.connection, session.sql) or {}
+    declared = await names.declared(session) or {}
     hits += [Hit("name", kind, name=text) for kind in NAME_KINDS if text in declared.get(kind, ())]
     if not any(hit.by in ("number", "uuid") for hit in hits):
         hits += await _others(session, text, declared)

@@ -19,7 +19,7 @@ _LOOKED: Final = 500
 
 async def happened(session: Session, back: timedelta) -> list[Marker]:
     """Return the markers of the last `back`, newest first, at most `MOST` of each kind."""
-    now = await statistics.database_time(session.connection, session.sql)
+    now = await statistics.database_time(session)
     async with session.reading():
         await finding.plan_looks(session, walk=True)
         return await markers.listed(

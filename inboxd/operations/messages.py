@@ -73,7 +73,7 @@ async def reset_stream(
     invalid place, NotFound for a stream that was never opened, Conflict if it was reset since.
     """
     position, begins = _place(to)
-    async with session.connection.transaction():
+    async with session.transaction():
         if seen is not None:
             await refuse_if_done_since(session, "reset", target_of(source, stream), seen)
         if not await store.reset(session, source, stream, position=position, begins=begins):

@@ -76,7 +76,7 @@ async def unknown(
 
 async def nearest(session: Session, kind: Named, name: str) -> str:
     """Return "did you mean" with the nearest declared name, to end a sentence with; or ""."""
-    declared = await names.declared(session.connection, session.sql) or {}
+    declared = await names.declared(session) or {}
     return did_you_mean(name, _of(declared, kind))
 
 
@@ -87,14 +87,14 @@ async def remarks(
 
     also: returns names of a kind that the settings declare.
     """
-    declared = await names.declared(session.connection, session.sql)
+    declared = await names.declared(session)
     return lambda kind, name: _remark(declared, kind, name, also(kind))
 
 
 async def _undeclared(
     session: Session, kind: Named, name: str, also: Collection[str]
 ) -> str | None:
-    return _remark(await names.declared(session.connection, session.sql), kind, name, also)
+    return _remark(await names.declared(session), kind, name, also)
 
 
 def _remark(

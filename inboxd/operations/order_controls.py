@@ -36,7 +36,7 @@ async def pause_order(
     tenants: Collection[str] | None = None,
 ) -> dict[str, Any]:
     """Pause an order. Raises NotFound; Conflict if it is paused already, or has ended."""
-    async with session.connection.transaction():
+    async with session.transaction():
         row = await _hold(session, id, tenants, "pause")
         await store.pause(session, id, f"by {actor}" + (f": {reason}" if reason else ""))
         return await _controlled(session, row, "pause", actor, reason)
@@ -55,7 +55,7 @@ async def resume_order(
 
     seen: the reason of the pause that the operator saw.
     """
-    async with session.connection.transaction():
+    async with session.transaction():
         row = await _hold(session, id, tenants, "resume")
         if seen is not None and row["note"] != seen:
             raise Conflict(f"action {id} is now paused for another reason: {row['note']}")
@@ -72,7 +72,7 @@ async def abort_order(
     tenants: Collection[str] | None = None,
 ) -> dict[str, Any]:
     """Abort an order, or undo it before it begins. Raises NotFound; Conflict if it has ended."""
-    async with session.connection.transaction():
+    async with session.transaction():
         row = await _hold(session, id, tenants, "abort")
         await store.abort(session, id)
         return await _controlled(session, row, "abort", actor, reason)

@@ -58,7 +58,7 @@ async def overview(
         current = await CurrentCounts().read(session, settings)
     sample, taken, newest_age = current
     counts = sample.counts
-    paused = [dict(row) for row in await controls.read(session.connection, session.sql)]
+    paused = [dict(row) for row in await controls.read(session)]
     stopped = [
         {**row}
         for row in await breakers.listed(session)
@@ -151,7 +151,7 @@ async def completed(session: Session) -> list[dict[str, Any]]:
     found = []
     for hours in (1, 24):
         back = timedelta(hours=hours)
-        lately = await statistics.lately(session.connection, session.sql, back)
+        lately = await statistics.lately(session, back)
         found += [_completion(each, hours) for each in _in_order(lately.figures) if each.executed]
     return found
 
@@ -175,7 +175,7 @@ def _completion(each: Figures, hours: int) -> dict[str, Any]:
 async def _throughput(session: Session, minutes: int) -> list[dict[str, Any]]:
     """Return the executions of the last minutes with the current one, by kind and type."""
     back = timedelta(minutes=minutes)
-    lately = await statistics.lately(session.connection, session.sql, back)
+    lately = await statistics.lately(session, back)
     seconds = (lately.until - lately.since).total_seconds()
     return [
         {

@@ -48,17 +48,13 @@ async def done(
     """Return the statistics of a span that ends now, split by the dimensions `apart`."""
     since = steps(span, now)[0]
     resolution = SPANS[span][0]
-    return await statistics.read(
-        session.connection, session.sql, resolution, since, apart=apart, of=of
-    )
+    return await statistics.read(session, resolution, since, apart=apart, of=of)
 
 
 async def ever(session: Session, now: datetime, of: FigureFilter) -> bool:
     """Whether there were executions in the days for which statistics by type are kept."""
     since = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0) - _LONG
-    found = await statistics.read(
-        session.connection, session.sql, "days", since, apart=("kind",), of=of
-    )
+    found = await statistics.read(session, "days", since, apart=("kind",), of=of)
     return bool(found)
 
 

@@ -51,7 +51,7 @@ async def recent_batches(
     tenant: str | None = None,
 ) -> RecentBatches:
     """Return the recent batches of a kind, a type and a tenant; None: of any."""
-    begins = steps_of(span, await statistics.database_time(session.connection, session.sql))
+    begins = steps_of(span, await statistics.database_time(session))
     unit = begins[1] - begins[0]
     wanted = BatchFilter(kind=kind, type=type_, tenant=tenant)
     trunc = resolution_of(span).removesuffix("s")

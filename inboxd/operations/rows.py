@@ -198,7 +198,7 @@ async def movable(
 ) -> str:
     """Return the state of rows before a move, without a change. Raises as the move does."""
     action = _moving(move, _dismiss, "")
-    async with session.connection.transaction():
+    async with session.transaction():
         return seen_as(await hold(session, table, ids, action, expected))
 
 
@@ -211,7 +211,7 @@ async def _act(
     reason: str | None,
     expected: ExpectedRows,
 ) -> Done:
-    async with session.connection.transaction():
+    async with session.transaction():
         rows = await hold(session, table, ids, action, expected)
         held = [row["id"] for row in rows]
         done = await action.do(session, table, held, actor, reason)
@@ -219,7 +219,7 @@ async def _act(
             raise Conflict(f"{one(table)} {listed(left)}: {_why_left(expected)}")
         target = f"{table} {', '.join(map(str, held))}"
         await store.record(session, actor, action.word, target, reason, len(held), to=action.to)
-        await wakeups.notify(session.connection, session.sql, table)
+        await wakeups.notify(session, table)
     return done
 
 

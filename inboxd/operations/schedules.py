@@ -84,7 +84,7 @@ async def add_schedule(
     """
     schedule = replace(schedule, source=actor)
     check_schedule(schedule)
-    async with session.connection.transaction():
+    async with session.transaction():
         next_at = await schedules.add(session, schedule)
         if next_at is None:
             raise Conflict(
@@ -109,7 +109,7 @@ async def change_schedule(
     Raises UsageError for an invalid schedule, UnknownName, and Conflict for a schedule that a
     worker declares, or that was changed meanwhile.
     """
-    async with session.connection.transaction():
+    async with session.transaction():
         row = await _added(session, name, seen)
         schedule = changed(_schedule(row), changes)
         check_schedule(schedule)
@@ -125,7 +125,7 @@ async def remove_schedule(
 
     Raises as `change_schedule`.
     """
-    async with session.connection.transaction():
+    async with session.transaction():
         row = await _added(session, name, seen)
         await schedules.remove(session, row)
         await audit.record(session, actor, "remove", f"schedule {name}", reason, 1)
@@ -133,7 +133,7 @@ async def remove_schedule(
 
 async def added_schedule(session: Session, name: str) -> Schedule:
     """Return a schedule that was added by hand. Raises UnknownName, Conflict if it is declared."""
-    async with session.connection.transaction():
+    async with session.transaction():
         return _schedule(await _added(session, name))
 
 

@@ -105,7 +105,7 @@ async def span_to_now(
     by_minute: bool = True,
 ) -> Span:
     """Return the span as `span_of` does, with the database's time as now."""
-    now = await statistics.database_time(session.connection, session.sql)
+    now = await statistics.database_time(session)
     return span_of(now, since, points=points, by_minute=by_minute)
 
 

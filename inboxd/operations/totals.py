@@ -107,9 +107,7 @@ async def count_batches(
     session: Session, kind: str | None, *, type_: str | None = None, tenant: str | None = None
 ) -> dict[str, Number]:
     """Count batches (workflows) by status; None: of any kind, type, tenant."""
-    counted = await batch_totals.read(
-        session.connection, session.sql, kind, type_, tenant, _LOOKED + 1
-    )
+    counted = await batch_totals.read(session, kind, type_, tenant, _LOOKED + 1)
     # A change that was not read may add a batch, or remove one.
     how = Exactness.EXACT if counted.looked <= _LOOKED else Exactness.ABOUT
     return {status: Number(max(0, rows), how) for status, rows in counted.statuses.items()}
@@ -124,7 +122,7 @@ def add(numbers: Iterable[Number]) -> Number:
 
 
 async def _events_in_hand(session: Session) -> Number:
-    found = await totals.events_in_hand(session.connection, session.sql)
+    found = await totals.events_in_hand(session)
     return Number(found, Exactness.ABOUT)
 
 
@@ -132,7 +130,7 @@ async def _unsettled(
     session: Session, table: HotTable, type_: str | None, tenant: str | None
 ) -> dict[Status, Number]:
     """Count unsettled rows by status, exactly up to the bound."""
-    looked = await totals.hot(session.connection, session.sql, table, type_, tenant, COUNTED + 1)
+    looked = await totals.hot(session, table, type_, tenant, COUNTED + 1)
     how = Exactness.EXACT if looked.looked <= COUNTED else Exactness.AT_LEAST
     return {status: Number(rows, how) for status, rows in looked.statuses.items()}
 
@@ -141,16 +139,14 @@ async def _settled(
     session: Session, table: HotTable, type_: str | None, tenant: str | None
 ) -> tuple[dict[Status, Number], int]:
     """Count settled rows by status; also return the number of finished days without a census."""
-    counted = await census.total(session.connection, session.sql, table, type_, tenant)
+    counted = await census.total(session, table, type_, tenant)
     how = Exactness.AT_LEAST if counted.untold else Exactness.EXACT
     found = {status: Number(rows, how) for status, rows in counted.statuses.items()}
-    days = await census.uncounted(session.connection, session.sql)
+    days = await census.uncounted(session)
     mine = [day for day in reversed(days) if day.table == table]
     room = _LOOKED
     for day in mine[:_DAYS]:
-        looked, read = await census.look(
-            session.connection, session.sql, day, type_, tenant, room + 1
-        )
+        looked, read = await census.look(session, day, type_, tenant, room + 1)
         is_whole = read <= room
         room = max(0, room - read)
         numbers = (
@@ -177,13 +173,9 @@ async def _about(
     """Estimate a day that is too large to count: its successes by statistics."""
     of = statistics.FigureFilter(kind=day.table[:-1], type=type_, tenant=tenant)
     low, high = day.low.astimezone(UTC), day.high.astimezone(UTC)
-    figures = await statistics.read(
-        session.connection, session.sql, "hours", low, high, apart=(), of=of
-    )
+    figures = await statistics.read(session, "hours", low, high, apart=(), of=of)
     numbers = {status: Number(rows, Exactness.AT_LEAST) for status, rows in looked.items()}
-    if tenant is not None and not await statistics.is_counted(
-        session.connection, session.sql, tenant
-    ):
+    if tenant is not None and not await statistics.is_counted(session, tenant):
         return numbers
     succeeded = max(looked[Status.SUCCEEDED], sum(each.succeeded for each in figures))
     return numbers | {Status.SUCCEEDED: Number(succeeded, Exactness.ABOUT)}

@@ -31,7 +31,7 @@ async def type_list(
     Recently: within a day.
     """
     found = {key: _type(key) for key in (*waiting, *await _done(session, now))}
-    for (kind, name), said in (await workers.declared(session.connection, session.sql)).items():
+    for (kind, name), said in (await workers.declared(session)).items():
         if kind == "schedule":
             sent = (said["kind"], said["type"])
             found.setdefault(sent, _type(sent))

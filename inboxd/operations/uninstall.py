@@ -56,7 +56,7 @@ async def survey(session: Session, lease: timedelta) -> UninstallPlan:
     workers: list[str] = []
     plugins: dict[str, int] = {}
     if contents is not None:
-        states = await plugin_migrations.states(session.connection, session.sql, [])
+        states = await plugin_migrations.states(session, [])
         plugins = {each.plugin: each.version for each in states}
         workers = await _living(session, lease) if "workers" in contents.tables else []
     return UninstallPlan(
@@ -75,7 +75,7 @@ async def uninstall(session: Session, lease: timedelta, *, force: bool) -> Unins
 
     Raises Conflict if a worker lives, unless it is forced, or if it would drop foreign things.
     """
-    async with session.connection.transaction():
+    async with session.transaction():
         found = await survey(session, lease)
         refuse(found, force=force)
         await store.drop_schema(session)

@@ -34,9 +34,10 @@ from inboxd.rehearsal.report import NOT_WRITTEN, LogLine, MadeBatch, Rehearsal, 
 from inboxd.settings import Database, Settings
 from inboxd.store import rehearsal as store
 from inboxd.store.batches import Planned
-from inboxd.store.connections import OWN_PLANS, Connection, explained
+from inboxd.store.connections import OWN_PLANS, explained
 from inboxd.store.pools import open_pool
 from inboxd.store.rehearsal import RehearsedRow, TableWrites, WrittenRow
+from inboxd.store.session import Session
 from inboxd.telemetry.logs import collected
 
 # The session of the handlers, and a session that reads results of earlier steps if they ask for
@@ -113,8 +114,8 @@ async def rehearse(
                 settings, registry, pool, resources, unhurried=unhurried, on_stubborn=on_stubborn
             )
             with explained(asked=pool.where):
-                async with store.undone(pool) as connection:
-                    report = await _act(stage, connection, found, handlers, alone=terms.alone)
+                async with store.undone(pool) as session:
+                    report = await _act(stage, session, found, handlers, alone=terms.alone)
     report.progress, report.left_behind = stage.progress, stage.executions.left_behind
     report.log = [*_own(lines, handlers)]
     report.remarks += _remarks(report, terms, usual)
@@ -152,53 +153,40 @@ def _as_it_would_run(found: RehearsedRow) -> RehearsedRow:
 
 
 async def _act(
-    stage: Stage,
-    connection: Connection,
-    found: RehearsedRow,
-    handlers: Sequence[Handler],
-    *,
-    alone: bool,
+    stage: Stage, session: Session, found: RehearsedRow, handlers: Sequence[Handler], *, alone: bool
 ) -> Rehearsal:
     """Run the handlers, count their writes, and write the rows that they sent."""
-    sql = stage.parts.sql
-    session = await store.session_of(connection, sql)
-    before = await store.writes(connection, sql)
+    known = await store.session_of(session)
+    before = await store.writes(session)
     started = time.monotonic()
-    ran = await stage.run(connection, found, alone=alone)
+    ran = await stage.run(session, found, alone=alone)
     report = Rehearsal(
         kind=found.kind,
         id=found.row["id"],
         attempt=found.row["attempts"] + 1,
         handlers=[each.name for each in handlers],
-        role=session["role"],
+        role=known["role"],
         seconds=time.monotonic() - started,
         package=_package(handlers[0]),
         remarks=[*ran.remarks],
     )
-    usable = not connection.is_closed() and connection.is_in_transaction()
+    usable = not session.connection.is_closed() and session.connection.is_in_transaction()
     if usable:
-        report.writes = _since(before, await store.writes(connection, sql))
-    if not session["counts"]:
+        report.writes = _since(before, await store.writes(session))
+    if not known["counts"]:
         report.remarks.append("The server does not count writes: track_counts is off.")
     if isinstance(ran.outcome, Succeeded):
-        await _send(stage, connection, found, ran, report)
+        await _send(stage, session, found, ran, report)
     _note(ran, report)
     return report
 
 
 async def _send(
-    stage: Stage,
-    connection: Connection,
-    found: RehearsedRow,
-    ran: RunResult,
-    report: Rehearsal,
+    stage: Stage, session: Session, found: RehearsedRow, ran: RunResult, report: Rehearsal
 ) -> None:
     """Write the sent rows, or change the outcome if the database refuses them."""
-    sql = stage.parts.sql
     try:
-        commands, events = await store.write_sent(
-            connection, sql, ran.sent, ran.planned, ran.emitted
-        )
+        commands, events = await store.write_sent(session, ran.sent, ran.planned, ran.emitted)
     except Exception as error:  # noqa: BLE001 - judged as at a settlement
         ran.outcome = stage.judge(found, error)
         ran.errors.append(error)

@@ -20,8 +20,9 @@ Each statement has a file of its own below `sql/`.
 - Operators read: `finding` (lists), `listing`, `queues`, `batch_listing`, `story`, `diagnosis`,
   `waiting` (causes of waiting), `payloads` (as text). They act: `operations`, `bulk_actions`
   (worked off by workers), `producing`, `imports`, `erase`; `rights` checks their privileges,
-  `session` is their connection. They try handlers: `rehearsal`.
-- The server: `connections`, `pools`, `outage` (log messages about an unreachable database).
+  `operator_sessions` opens their sessions. They try handlers: `rehearsal`.
+- The server: `connections`, `session` (a connection with its statements), `pools`, `outage` (log
+  messages about an unreachable database).
   Statements: `statements`, `columns`, `arrays`, `files`. The schema: `migrations`, `catalogue`,
   `uninstall`, `row_security` (row-level security policies).
 - Plugins' tables: `plugin_folders`, `plugin_migrations`. Databases of tests: `testing`.

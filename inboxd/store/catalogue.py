@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Literal
 
 from inboxd.store import migrations
-from inboxd.store.connections import Connection
-from inboxd.store.statements import Statements, render
+from inboxd.store.session import Session
+from inboxd.store.statements import render
 
 FILE = Path(__file__).with_name("schema.txt")
 # Each section of the file: the kind of thing in it, and the statement that reads them.
@@ -48,7 +48,7 @@ class Difference:
     statement: str = ""
 
 
-async def differences(connection: Connection, sql: Statements) -> tuple[int, list[Difference]]:
+async def differences(session: Session) -> tuple[int, list[Difference]]:
     """The number of compared things, and those that differ.
 
     The session's search path must not contain the schema: PostgreSQL would shorten its names.
@@ -56,13 +56,13 @@ async def differences(connection: Connection, sql: Statements) -> tuple[int, lis
     live: Names = {}
     bodies: dict[str, str] = {}
     for kind, statement in _SECTIONS.values():
-        for row in await connection.fetch(sql[statement]):
+        for row in await session.fetch(statement):
             live |= _entries(kind, row["name"], row["text"])
             if row["body"] is not None:
                 bodies[row["name"]] = row["body"]
-    shipped = _shipped(sql.schema)
-    made = _made(sql.schema)
-    ran = await migrations.applied(connection, sql)
+    shipped = _shipped(session.sql.schema)
+    made = _made(session.sql.schema)
+    ran = await migrations.applied(session)
     found = []
     for each in (*_compare(shipped, live), *_changed_bodies(made, shipped, bodies)):
         bare = _bare(each.name)
@@ -76,15 +76,15 @@ async def differences(connection: Connection, sql: Statements) -> tuple[int, lis
     return len(shipped), found
 
 
-async def describe(connection: Connection, sql: Statements) -> str:
+async def describe(session: Session) -> str:
     """The contents of `schema.txt` for the live schema."""
     parts = []
     for section, (_, statement) in _SECTIONS.items():
-        rows = await connection.fetch(sql[statement])
+        rows = await session.fetch(statement)
         parts.append("\n".join([f"# {section}", *(f"{r['name']}\n{r['text']}" for r in rows)]))
     text = "\n\n".join(parts) + "\n"
     # Except settings, which have these names in every schema.
-    return re.sub(rf"\b{sql.schema}\.(?!(?:notify|webhooks)\b)", "{schema}.", text)
+    return re.sub(rf"\b{session.sql.schema}\.(?!(?:notify|webhooks)\b)", "{schema}.", text)
 
 
 def tables() -> frozenset[str]:

@@ -21,8 +21,8 @@ from datetime import datetime
 from typing import NamedTuple
 
 from inboxd.model.lifecycle import Status
-from inboxd.store.connections import Connection, Row, one_row
-from inboxd.store.statements import Statements
+from inboxd.store.connections import Row
+from inboxd.store.session import Session
 from inboxd.store.wakeups import HotTable
 
 # Table pages that one statement counts: 32 MB.
@@ -134,14 +134,14 @@ class SettledRows(NamedTuple):
 # ----------------------------------------------------------------------------------- counting
 
 
-async def uncounted(connection: Connection, sql: Statements) -> list[UncountedDay]:
+async def uncounted(session: Session) -> list[UncountedDay]:
     """Partitions without a census, oldest first; today's is among them, not `over`."""
-    return [UncountedDay(**row) for row in await connection.fetch(sql["uncounted_partitions"])]
+    return [UncountedDay(**row) for row in await session.fetch("uncounted_partitions")]
 
 
-async def begin(connection: Connection, sql: Statements, part: str, parent: str) -> CountBegun:
+async def begin(session: Session, part: str, parent: str) -> CountBegun:
     """Discard a partition's census and any running count; returns what `end` needs."""
-    return CountBegun(*await one_row(connection, sql["begin_census"], part, parent))
+    return CountBegun(*await session.one("begin_census", part, parent))
 
 
 def stretches(day: UncountedDay) -> Iterator[Stretch]:
@@ -152,29 +152,22 @@ def stretches(day: UncountedDay) -> Iterator[Stretch]:
         yield Stretch(first, end)
 
 
-async def count(
-    connection: Connection, sql: Statements, day: UncountedDay, where: Stretch, found: DayCount
-) -> None:
+async def count(session: Session, day: UncountedDay, where: Stretch, found: DayCount) -> None:
     """Add the rows of a stretch to `found`."""
-    table = day.table
-    statement = sql[f"count_stretch_{table}"]
-    for row in await connection.fetch(
-        statement, day.low, day.high, (where.first, 0), (where.end, 0)
-    ):
+    table, bounds = day.table, ((where.first, 0), (where.end, 0))
+    for row in await session.fetch(f"count_stretch_{table}", day.low, day.high, *bounds):
         found.add(*row)
 
 
-async def end(
-    connection: Connection, sql: Statements, day: UncountedDay, began: CountBegun, found: DayCount
-) -> bool:
+async def end(session: Session, day: UncountedDay, began: CountBegun, found: DayCount) -> bool:
     """Write a day's count; False: another count began meanwhile, and this one is discarded."""
     found.shorten()
     types = [(*key, rows) for each in found.types.values() for key, rows in each.items()]
     tenants = [
         (tenant, *key, rows) for tenant, each in found.tenants.items() for key, rows in each.items()
     ]
-    written = await connection.fetchval(
-        sql["end_census"],
+    written = await session.fetchval(
+        "end_census",
         day.part,
         began.at,
         *(found.statuses[status] for status in SETTLED_STATUSES),
@@ -193,40 +186,34 @@ def _columns(rows: Iterable[tuple[object, ...]], width: int) -> list[list[object
     return [list(column) for column in zip(*rows, strict=True)] or [[] for _ in range(width)]
 
 
-async def forget(connection: Connection, sql: Statements) -> None:
+async def forget(session: Session) -> None:
     """Delete censuses of partitions that no longer exist, and of days in the future."""
-    await connection.execute(sql["forget_census"])
+    await session.execute("forget_census")
 
 
 # ------------------------------------------------------------------------------------ reading
 
 
 async def total(
-    connection: Connection, sql: Statements, table: HotTable, type_: str | None, tenant: str | None
+    session: Session, table: HotTable, type_: str | None, tenant: str | None
 ) -> SettledRows:
     """The sum of all censuses, for one or all types and tenants."""
     parent = f"{table}_history"
     if tenant is not None:
-        row = await one_row(connection, sql["total_census_tenant"], parent, tenant, type_)
+        row = await session.one("total_census_tenant", parent, tenant, type_)
     elif type_ is not None:
-        row = await one_row(connection, sql["total_census_type"], parent, type_)
+        row = await session.one("total_census_type", parent, type_)
     else:
-        row = await one_row(connection, sql["total_census"], parent)
+        row = await session.one("total_census", parent)
     return SettledRows(_statuses(row), row["untold"])
 
 
 async def look(
-    connection: Connection,
-    sql: Statements,
-    day: UncountedDay,
-    type_: str | None,
-    tenant: str | None,
-    most: int,
+    session: Session, day: UncountedDay, type_: str | None, tenant: str | None, most: int
 ) -> tuple[Counter[Status], int]:
     """Count a day without a census, up to `most` rows; also returns how many rows were read."""
     table = day.table
-    statement = sql[f"count_day_{table}"]
-    row = await one_row(connection, statement, day.low, day.high, type_, tenant, most)
+    row = await session.one(f"count_day_{table}", day.low, day.high, type_, tenant, most)
     return _statuses(row), row["looked"]
 
 

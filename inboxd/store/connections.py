@@ -10,8 +10,8 @@ PGHOST) share one time-out.
 
 import socket
 import ssl
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
@@ -207,34 +207,7 @@ def arguments(database: Database, purpose: str, plans: Mapping[str, str]) -> dic
     return arguments
 
 
-@asynccontextmanager
-async def apart(connection: Connection) -> AsyncIterator[None]:
-    """A block whose failure does not abort the open transaction: a savepoint, if there is one."""
-    if connection.is_in_transaction():
-        async with connection.transaction():
-            yield
-    else:
-        yield
-
-
-async def one_row(connection: Connection, statement: str, *arguments: object) -> Row:
-    """The row of a statement that always returns one, such as an aggregate."""
-    row = await connection.fetchrow(statement, *arguments)
-    assert row is not None  # noqa: S101 - by what the statement is
-    return row
-
-
-async def connect(
-    database: Database, purpose: str, plans: Mapping[str, str] = OWN_PLANS
-) -> "asyncpg.Connection[asyncpg.Record]":
-    """Open a connection. Raises DatabaseError with a remedy."""
-    try:
-        return await dial(database, **arguments(database, purpose, plans))
-    except (*LOST, asyncpg.PostgresError) as error:
-        raise explain_connecting(error, database) from error
-
-
-async def dial(database: Database, **words: Any) -> "asyncpg.Connection[asyncpg.Record]":
+async def dial(database: Database, **words: Any) -> Connection:
     """Connect to the first host that accepts, each with its share of `connect_timeout`.
 
     Skips a read-only host if there are several: it is a standby, or was demoted.
@@ -261,9 +234,7 @@ def dsn_of_each_host(dsn: str) -> list[str]:
     return [parts._replace(netloc=f"{login}{at}{host}").geturl() for host in hosts.split(",")]
 
 
-def _watched(
-    connection: "asyncpg.Connection[asyncpg.Record]", database: Database
-) -> "asyncpg.Connection[asyncpg.Record]":
+def _watched(connection: Connection, database: Database) -> Connection:
     """Let this side detect a vanished server: `tcp_…` settings affect only the server's side."""
     transport = connection._transport  # type: ignore[attr-defined]  # noqa: SLF001 - the driver has no other way
     peer = transport.get_extra_info("socket")

@@ -7,9 +7,7 @@ notifies whichever client wrote the row. Known limit: each read returns the whol
 from datetime import datetime
 from typing import Literal, TypedDict, cast
 
-from inboxd.store.connections import Connection
 from inboxd.store.session import Session
-from inboxd.store.statements import Statements
 
 Kind = Literal["type", "topic", "queue", "schedule", "source"]
 Mode = Literal["hold", "refuse"]
@@ -26,8 +24,8 @@ class Control(TypedDict):
     mode: Mode
 
 
-async def read(connection: Connection, sql: Statements) -> list[Control]:
-    return cast("list[Control]", await connection.fetch(sql["read_controls"]))
+async def read(session: Session) -> list[Control]:
+    return cast("list[Control]", await session.fetch("read_controls"))
 
 
 async def pause(

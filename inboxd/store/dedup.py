@@ -11,8 +11,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from inboxd.model.dedup import Windows
-from inboxd.store.connections import Connection, one_row
-from inboxd.store.statements import Statements
+from inboxd.store.session import Session
 
 
 class Repeat(NamedTuple):
@@ -28,20 +27,18 @@ class Repeat(NamedTuple):
     ago: float
 
 
-async def survey(connection: Connection, sql: Statements, windows: Windows) -> tuple[int, Windows]:
+async def survey(session: Session, windows: Windows) -> tuple[int, Windows]:
     """The size of the table `dedup` in blocks; and `windows`, plus those that topics declare."""
-    row = await one_row(connection, sql["dedup_blocks"])
+    row = await session.one("dedup_blocks")
     declared = dict(zip(row["topics"], row["windows"], strict=True))
     return row["blocks"], replace(windows, topics={**declared, **windows.topics})
 
 
-async def forget(
-    connection: Connection, sql: Statements, windows: Windows, first: int, end: int
-) -> int:
+async def forget(session: Session, windows: Windows, first: int, end: int) -> int:
     """Delete expired keys in the blocks from `first` to before `end`; returns their number."""
     return int(
-        await connection.fetchval(
-            sql["purge_dedup"],
+        await session.fetchval(
+            "purge_dedup",
             *(first, end, windows.default),
             *(list(windows.topics), list(windows.topics.values())),
             *(list(windows.sources), list(windows.sources.values())),
@@ -49,6 +46,6 @@ async def forget(
     )
 
 
-async def drain(connection: Connection, sql: Statements, rows: int) -> list[Repeat]:
+async def drain(session: Session, rows: int) -> list[Repeat]:
     """Delete and return a page of the notes of duplicates."""
-    return [Repeat(*row) for row in await connection.fetch(sql["drain_duplicates"], rows)]
+    return [Repeat(*row) for row in await session.fetch("drain_duplicates", rows)]

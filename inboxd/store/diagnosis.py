@@ -25,7 +25,7 @@ async def bounded(session: Session, seconds: float) -> AsyncIterator[None]:
     Raises DatabaseError or SchemaError; the session stays usable.
     """
     limit = f"{round(seconds * 1000)}ms"
-    transaction = session.connection.transaction(readonly=True)
+    transaction = session.transaction(readonly=True)
     with explained(asked=session.connection):
         await transaction.start()
         try:

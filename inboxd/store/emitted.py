@@ -18,10 +18,9 @@ import asyncpg
 from inboxd.api.drafts import EmittedDraft, EventDraft, WebhookDraft
 from inboxd.errors import DedupKeyHeld
 from inboxd.store.arrays import columns, filled, sparse
-from inboxd.store.connections import Connection
 from inboxd.store.pages import pages
+from inboxd.store.session import Session
 from inboxd.store.settlements import Parent
-from inboxd.store.statements import Statements
 
 # Matches the server's context of a lock wait on the table of keys. No error field has this, so it
 # is recognised by a row's place (numbers) and the table's name, in any order, among words of the
@@ -31,30 +30,28 @@ _IN_DEDUP = re.compile(r"(?=[^\n]*\d, ?\d)[^\n]*(?<![\w.])dedup")
 Emitted = Sequence[tuple[EmittedDraft, Parent]]
 
 
-async def write(connection: Connection, sql: Statements, emitted: Emitted) -> None:
+async def write(session: Session, emitted: Emitted) -> None:
     """Write events and webhooks with their lineage, in the handlers' transaction.
 
     Raises DedupKeyHeld if another transaction held one of their keys for longer than the lock
     time limit.
     """
     await _write_events(
-        connection, sql, [(d, parent) for d, parent in emitted if isinstance(d, EventDraft)]
+        session, [(d, parent) for d, parent in emitted if isinstance(d, EventDraft)]
     )
     await _write_webhooks(
-        connection, sql, [(d, parent) for d, parent in emitted if isinstance(d, WebhookDraft)]
+        session, [(d, parent) for d, parent in emitted if isinstance(d, WebhookDraft)]
     )
 
 
-async def _write_events(
-    connection: Connection, sql: Statements, emitted: Sequence[tuple[EventDraft, Parent]]
-) -> None:
+async def _write_events(session: Session, emitted: Sequence[tuple[EventDraft, Parent]]) -> None:
     for cut in pages(len(draft.payload) + len(draft.headers or "") for draft, _ in emitted):
         page = emitted[cut]
         drafts = [draft for draft, _ in page]
         parents = [parent for _, parent in page]
         await _execute(
-            connection,
-            sql["write_events"],
+            session,
+            "write_events",
             *columns(drafts, "event_id", "type", "payload"),
             filled([d.schema_version for d in drafts], 1),
             *sparse(drafts, "topic", "source", "tenant", "entity_type", "entity_id", "headers"),
@@ -66,15 +63,13 @@ async def _write_events(
         )
 
 
-async def _write_webhooks(
-    connection: Connection, sql: Statements, sent: Sequence[tuple[WebhookDraft, Parent]]
-) -> None:
+async def _write_webhooks(session: Session, sent: Sequence[tuple[WebhookDraft, Parent]]) -> None:
     for cut in pages(len(draft.payload) for draft, _ in sent):
         page = sent[cut]
         drafts = [draft for draft, _ in page]
         parents = [parent for _, parent in page]
-        await connection.execute(
-            sql["write_webhooks"],
+        await session.execute(
+            "write_webhooks",
             *columns(drafts, "type", "payload"),
             *sparse(drafts, "message_id", "endpoint", "ordering_key", "tenant"),
             *sparse(drafts, "entity_type", "entity_id", "occurred_at", "run_at"),
@@ -85,9 +80,9 @@ async def _write_webhooks(
         )
 
 
-async def _execute(connection: Connection, statement: str, *arrays: list[Any] | None) -> None:
+async def _execute(session: Session, statement: str, *arrays: list[Any] | None) -> None:
     try:
-        await connection.execute(statement, *arrays)
+        await session.execute(statement, *arrays)
     except asyncpg.LockNotAvailableError as error:
         if _IN_DEDUP.match(error.context or ""):
             raise DedupKeyHeld(

@@ -15,10 +15,9 @@ import orjson
 
 from inboxd.errors import SettingsError
 from inboxd.model.endpoints import QUEUE, DisabledBy, WrittenEndpoint
-from inboxd.store.connections import Connection, Row
+from inboxd.store.connections import Row
 from inboxd.store.finding import hits_given
 from inboxd.store.session import Session
-from inboxd.store.statements import Statements
 from inboxd.store.wakeups import HotTable
 
 # The least time between two recorded successes.
@@ -74,62 +73,50 @@ class NewEndpoint:
     disable_after: timedelta = timedelta(days=5)
 
 
-async def read(connection: Connection, sql: Statements) -> dict[str, WrittenEndpoint]:
+async def read(session: Session) -> dict[str, WrittenEndpoint]:
     """All endpoints, by name, with the secrets that sign now."""
-    rows = await connection.fetch(sql["read_endpoints"])
+    rows = await session.fetch("read_endpoints")
     return {
         row["name"]: WrittenEndpoint(**{**row, "secrets": tuple(row["secrets"])}) for row in rows
     }
 
 
 async def fail(
-    connection: Connection,
-    sql: Statements,
-    name: str,
-    version: int,
-    failure: tuple[int | None, str],
-    ago: float,
+    session: Session, name: str, version: int, failure: tuple[int | None, str], ago: float
 ) -> int | None:
     """Record that an endpoint fails, and since when; returns its version.
 
     None: see `fail_endpoint.sql`. failure: the status of the last answer, and the error. ago:
     seconds since the first failure.
     """
-    found: int | None = await connection.fetchval(
-        sql["fail_endpoint"], name, version, *failure, ago
-    )
+    found: int | None = await session.fetchval("fail_endpoint", name, version, *failure, ago)
     return found
 
 
 async def recover(
-    connection: Connection, sql: Statements, name: str, version: int, status: int | None, ago: float
+    session: Session, name: str, version: int, status: int | None, ago: float
 ) -> int | None:
     """Record that an endpoint works again; returns its version, None if it had changed.
 
     status: None if the success is recorded already. ago: seconds since the success.
     """
-    found: int | None = await connection.fetchval(
-        sql["recover_endpoint"], name, version, status, ago
-    )
+    found: int | None = await session.fetchval("recover_endpoint", name, version, status, ago)
     return found
 
 
-async def note_success(
-    connection: Connection, sql: Statements, name: str, status: int, ago: float, *, last: bool
-) -> bool:
+async def note_success(session: Session, name: str, status: int, ago: float, *, last: bool) -> bool:
     """Record a successful delivery, `ago` seconds ago, without a notification of workers.
 
     At most once a minute, unless it is this worker's last report. False: the table has a success
     of the minute before, or a later one.
     """
     apart = timedelta(0) if last else _SUCCESS_INTERVAL
-    found = await connection.fetchval(sql["note_success"], name, status, ago, apart)
+    found = await session.fetchval("note_success", name, status, ago, apart)
     return found is not None
 
 
 async def give_up(
-    connection: Connection,
-    sql: Statements,
+    session: Session,
     name: str,
     version: int,
     by: Literal["failures", "gone"],
@@ -141,8 +128,8 @@ async def give_up(
     reason: without contents, for all roles. failure: the status of the last answer, and the error,
     which may quote that answer: only for roles that read contents.
     """
-    found: int | None = await connection.fetchval(
-        sql["give_up_endpoint"], name, version, by, reason, *failure
+    found: int | None = await session.fetchval(
+        "give_up_endpoint", name, version, by, reason, *failure
     )
     return found
 
@@ -150,9 +137,7 @@ async def give_up(
 # ------------------------------------------------------------------------------ of the settings
 
 
-async def declare(
-    connection: Connection, sql: Statements, declared: Sequence[Mapping[str, Any]]
-) -> None:
+async def declare(session: Session, declared: Sequence[Mapping[str, Any]]) -> None:
     """Write the endpoints of a worker's settings; see `declare_endpoints.sql`.
 
     Raises SettingsError if an operator added one with the same name.
@@ -160,25 +145,25 @@ async def declare(
     if not declared:
         return
     names = [each["name"] for each in declared]
-    if taken := await connection.fetch(sql["endpoints_of_operators"], names):
+    if taken := await session.fetch("endpoints_of_operators", names):
         name = taken[0]["name"]
         raise SettingsError(
             f"[endpoints.{name}]: an operator has already added an endpoint with this name: choose "
             f"another name, or run `inboxd endpoints remove {name}`"
         )
     given = orjson.dumps(declared, default=_interval).decode()
-    await connection.execute(sql["declare_endpoints"], given)
+    await session.execute("declare_endpoints", given)
 
 
-async def mark_undeclared(connection: Connection, sql: Statements) -> list[str]:
+async def mark_undeclared(session: Session) -> list[str]:
     """Mark endpoints that no living worker's settings have; returns those that were marked now."""
-    rows = await connection.fetch(sql["mark_endpoints"])
+    rows = await session.fetch("mark_endpoints")
     return [row["name"] for row in rows if row["name"] is not None]
 
 
-async def disable_undeclared(connection: Connection, sql: Statements) -> list[str]:
+async def disable_undeclared(session: Session) -> list[str]:
     """Disable endpoints that have been undeclared for an hour; returns their names."""
-    return [row["name"] for row in await connection.fetch(sql["disable_undeclared"])]
+    return [row["name"] for row in await session.fetch("disable_undeclared")]
 
 
 # ------------------------------------------------------------------------------------- operators

@@ -18,7 +18,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Itera
 from contextlib import asynccontextmanager, suppress
 from functools import lru_cache
 from time import monotonic
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar, cast
 
 import anyio
 
@@ -29,6 +29,7 @@ from inboxd.store import prepared
 from inboxd.store.connections import VOID, Connection
 from inboxd.store.handler_calls import Calls
 from inboxd.store.pools import Pool
+from inboxd.store.session import Session
 from inboxd.store.statements import shared
 
 T = TypeVar("T")
@@ -279,12 +280,13 @@ class _Part:
 class PageSavepoint(_Part):
     """A handler's part in the transaction of its page: a savepoint."""
 
-    __slots__ = ("_page", "_preamble", "used")
+    __slots__ = ("_page", "_preamble", "_sql", "used")
 
-    def __init__(self, page: Connection, preamble: str) -> None:
+    def __init__(self, page: Session, preamble: str) -> None:
         """Serve one event; preamble: SQL with which the transaction on `page` began, or ""."""
         super().__init__()
-        self._page = page
+        self._page = page.connection
+        self._sql = page.sql
         self._preamble = preamble
         self.used = False
 
@@ -292,6 +294,10 @@ class PageSavepoint(_Part):
     def broken(self) -> bool:
         """Whether the handler closed the page's connection, or ended its transaction."""
         return self.used and (self._page.is_closed() or not self._page.is_in_transaction())
+
+    def session(self) -> Session:
+        """The handler's connection with inboxd's statements, which then have the handler's role."""
+        return Session(cast("Connection", self.lend()), self._sql)
 
     async def keep(self) -> None:
         """Keep the handler's effects. Raises UsageError if it left a statement unfinished.
@@ -359,17 +365,19 @@ class OwnTransaction(_Part):
         self._pool = pool
         self._within = within
         self._on_waited = on_waited
-        self.held: Connection | None = None
+        self.held: Session | None = None
         self.starved = False
 
     def check(self) -> None:
         """Raise UsageError unless the transaction can still settle the row."""
         super().check()
         held = self.held
-        if held is not None and (held.is_closed() or not held.is_in_transaction()):
+        if held is not None and (
+            held.connection.is_closed() or not held.connection.is_in_transaction()
+        ):
             raise UsageError(NOT_LEFT)
 
-    async def commit(self, settle: Callable[[Connection, str], Awaitable[None]]) -> None:
+    async def commit(self, settle: Callable[[Session, str], Awaitable[None]]) -> None:
         """Call `settle` with SQL that ends the transaction, then release the connection.
 
         The session is reset before the commit, in the same round trip; deferred triggers run before
@@ -390,10 +398,10 @@ class OwnTransaction(_Part):
             return
         self._lazy.close()
         await self._lazy.quiet()
-        held, self.held = self.held, None
-        if held is None:
+        session, self.held = self.held, None
+        if session is None:
             return
-        orderly = False
+        orderly, held = False, session.connection
         with anyio.CancelScope(shield=True):
             try:
                 # If the handler left the transaction, the session may be in any state.
@@ -404,7 +412,7 @@ class OwnTransaction(_Part):
             finally:
                 if not (orderly or held.is_closed()):
                     held.terminate()  # its state is unknown, so it must not be used again
-                await self._pool.release(held)
+                await self._pool.release(session)
 
     async def _open(self) -> Connection:
         self.starved = True
@@ -412,7 +420,8 @@ class OwnTransaction(_Part):
             asked_at = monotonic()
             self.held = await self._pool.acquire(self._within)
             self._on_waited(monotonic() - asked_at)
-        if not self.held.is_in_transaction():  # else `commit` has begun one already
-            await self.held.execute(f"BEGIN; {self._pool.preamble}")
+        connection = self.held.connection
+        if not connection.is_in_transaction():  # else `commit` has begun one already
+            await connection.execute(f"BEGIN; {self._pool.preamble}")
         self.starved = False
-        return self.held
+        return connection

@@ -91,7 +91,7 @@ async def write(session: Session, file: ImportedFile, page: LinePage, *, skip: b
 @asynccontextmanager
 async def _as_producer(session: Session) -> AsyncIterator[None]:
     """A transaction with a producer's planner settings: an operator's session replans each call."""
-    async with session.connection.transaction():
+    async with session.transaction():
         await session.execute("plan_as_producers")
         yield
 
@@ -104,7 +104,7 @@ async def _one_by_one(
     async with _as_producer(session):
         for number, text in page.lines:
             try:
-                async with session.connection.transaction():
+                async with session.transaction():
                     line = await _call(session, file, [text])
             except (UsageError, UniqueKeyTaken) as error:
                 found.refused.append((number, f"{error}{error.on_terminal}"))

@@ -9,8 +9,7 @@ limit: a start counts even if the command fails, or its worker dies.
 from datetime import datetime
 from typing import NamedTuple
 
-from inboxd.store.connections import Connection, one_row
-from inboxd.store.statements import Statements
+from inboxd.store.session import Session
 
 
 class Start(NamedTuple):
@@ -20,15 +19,11 @@ class Start(NamedTuple):
     next_at: datetime | None
 
 
-async def take(
-    connection: Connection, sql: Statements, queue: str, key: str, seconds: float
-) -> Start:
+async def take(session: Session, queue: str, key: str, seconds: float) -> Start:
     """Grant the key a start every `seconds`, if the last one was long enough ago."""
-    return Start(*await one_row(connection, sql["take_key_turn"], queue, key, seconds))
+    return Start(*await session.one("take_key_turn", queue, key, seconds))
 
 
-async def give_back(
-    connection: Connection, sql: Statements, queue: str, key: str, next_at: datetime
-) -> None:
+async def give_back(session: Session, queue: str, key: str, next_at: datetime) -> None:
     """Undo a granted start; a later one of the key stays."""
-    await connection.execute(sql["give_back_key_turn"], queue, key, next_at)
+    await session.execute("give_back_key_turn", queue, key, next_at)

@@ -34,7 +34,7 @@ async def names(
 
     A query with one parameter gets the ids as text[]. Raises DatabaseError with a remedy.
     """
-    transaction = session.connection.transaction(readonly=True)
+    transaction = session.transaction(readonly=True)
     try:
         await transaction.start()
         await session.fetchval("bound_statements", f"{timeout_ms}ms")

@@ -8,37 +8,29 @@ running until the reaper decides otherwise.
 
 from uuid import UUID
 
-from inboxd.store.connections import Connection
-from inboxd.store.statements import Statements
+from inboxd.store.session import Session
 
 
-async def make(connection: Connection, sql: Statements, name: str) -> None:
+async def make(session: Session, name: str) -> None:
     """Create the lease if it does not exist."""
-    await connection.execute(sql["make_lease"], name)
+    await session.execute("make_lease", name)
 
 
-async def hold(
-    connection: Connection,
-    sql: Statements,
-    name: str,
-    worker: UUID,
-    *,
-    from_older: bool = False,
-) -> bool:
+async def hold(session: Session, name: str, worker: UUID, *, from_older: bool = False) -> bool:
     """Whether `worker` holds the lease, which it takes if it is free.
 
     from_older: also from a worker of older code, which then finds that it has lost the lease.
     """
     asks = worker if from_older else None
-    lease = await connection.fetchrow(sql["read_lease"], name, asks)
+    lease = await session.fetchrow("read_lease", name, asks)
     if lease is not None and not lease["held"]:
-        if await connection.fetchval(sql["take_lease"], name, lease["term"], worker) is not None:
+        if await session.fetchval("take_lease", name, lease["term"], worker) is not None:
             return True
         # Another task took it first, perhaps one of this worker.
-        lease = await connection.fetchrow(sql["read_lease"], name, asks)
+        lease = await session.fetchrow("read_lease", name, asks)
     return lease is not None and bool(lease["held"] and lease["holder"] == worker)
 
 
-async def free(connection: Connection, sql: Statements, name: str, worker: UUID) -> None:
+async def free(session: Session, name: str, worker: UUID) -> None:
     """Release the lease if `worker` holds it."""
-    await connection.execute(sql["free_lease"], name, worker)
+    await session.execute("free_lease", name, worker)

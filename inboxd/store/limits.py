@@ -15,9 +15,8 @@ from uuid import UUID
 
 from inboxd.model.lane import Lane
 from inboxd.store.arrays import cursors
-from inboxd.store.connections import Connection
 from inboxd.store.rows import ClaimedCommand
-from inboxd.store.statements import Statements
+from inboxd.store.session import Session
 
 
 class KeyedSighting(NamedTuple):
@@ -108,44 +107,32 @@ class Claimed:
     at: float = 0.0
 
 
-async def survey(connection: Connection, sql: Statements) -> list[KeyedSighting]:
+async def survey(session: Session) -> list[KeyedSighting]:
     """Every queue and type with commands that have ordering keys."""
-    return [KeyedSighting(*row) for row in await connection.fetch(sql["survey_lines"])]
+    return [KeyedSighting(*row) for row in await session.fetch("survey_lines")]
 
 
 async def find_keys(
-    connection: Connection,
-    sql: Statements,
-    queue: str,
-    after: str | None,
-    bounds: Bounds,
-    most: int,
+    session: Session, queue: str, after: str | None, bounds: Bounds, most: int
 ) -> list[WaitingKey]:
     """The next `most` keys of a queue after `after`, sorted."""
     at_once = bounds.key_concurrency
-    rows = await connection.fetch(sql["find_keys"], queue, after, most, *bounds.holders, at_once)
+    rows = await session.fetch("find_keys", queue, after, most, *bounds.holders, at_once)
     return [WaitingKey(*row) for row in rows]
 
 
-async def arrived(
-    connection: Connection, sql: Statements, queue: str, lanes: Sequence[Lane], most: int
-) -> list[Arrival]:
+async def arrived(session: Session, queue: str, lanes: Sequence[Lane], most: int) -> list[Arrival]:
     """Rows that came into a queue's lines after the cursors, and rows that are due again."""
-    rows = await connection.fetch(
-        sql["arrived_keys"],
-        queue,
-        *cursors(lanes, 1),
-        most,
-    )
+    rows = await session.fetch("arrived_keys", queue, *cursors(lanes, 1), most)
     return cast("list[Arrival]", rows)
 
 
 async def claim(
-    connection: Connection, sql: Statements, worker: UUID, queue: str, bounds: Bounds, want: Wanted
+    session: Session, worker: UUID, queue: str, bounds: Bounds, want: Wanted
 ) -> Claimed:
     """Lease commands of a queue, within its limits."""
-    rows = await connection.fetch(
-        sql["claim_limited"],
+    rows = await session.fetch(
+        "claim_limited",
         worker,
         queue,
         want.rows,

@@ -18,10 +18,8 @@ from inboxd.model.arrivals import Bucket
 from inboxd.model.horizon import ANY_TOPIC, Holding, HorizonReading
 from inboxd.model.lane import Lane, Sighting
 from inboxd.store.arrays import columns, cursors
-from inboxd.store.connections import Connection, one_row
 from inboxd.store.rows import ClaimedEvent, claimed_events
 from inboxd.store.session import Session
-from inboxd.store.statements import Statements
 
 # Modes of topics whose events have lines and are processed one by one.
 IN_ORDER = frozenset({"sequential", "relay"})
@@ -78,9 +76,9 @@ class IdRange(NamedTuple):
     bound: int
 
 
-async def read_horizon(connection: Connection, sql: Statements) -> HorizonReading:
+async def read_horizon(session: Session) -> HorizonReading:
     """The newest id, and the transactions that may still commit earlier ids."""
-    row = await one_row(connection, sql["read_horizon"])
+    row = await session.one("read_horizon")
     holders = {
         holder: Holding(frozenset(buckets), frozenset([ANY_TOPIC] if topics is None else topics))
         for holder, buckets, topics in orjson.loads(row["holders"])
@@ -88,20 +86,20 @@ async def read_horizon(connection: Connection, sql: Statements) -> HorizonReadin
     return HorizonReading(row["server"], row["newest"], holders, frozenset(row["topics"]))
 
 
-async def survey(connection: Connection, sql: Statements) -> Surveyed:
+async def survey(session: Session) -> Surveyed:
     """Every topic and bucket with arrivals, and every topic and type with waiting heads."""
-    arrived = [Arrived(*row) for row in await connection.fetch(sql["survey_arrivals"])]
-    rows = await connection.fetch(sql["survey_heads"])
+    arrived = [Arrived(*row) for row in await session.fetch("survey_arrivals")]
+    rows = await session.fetch("survey_heads")
     heads = [(Sighting((row[0], row[1]), row["oldest"], row["next"]), row["mode"]) for row in rows]
     return Surveyed(arrived, heads)
 
 
 async def look(
-    connection: Connection, sql: Statements, cursors: Sequence[tuple[Bucket, int]]
+    session: Session, cursors: Sequence[tuple[Bucket, int]]
 ) -> list[tuple[Bucket, int, str]]:
     """The buckets with arrivals after their cursors, with the id and type of the first one."""
-    rows = await connection.fetch(
-        sql["look_arrivals"],
+    rows = await session.fetch(
+        "look_arrivals",
         [topic for (topic, _), _ in cursors],
         [bucket for (_, bucket), _ in cursors],
         [after for _, after in cursors],
@@ -109,15 +107,9 @@ async def look(
     return [(cursors[row["lane"] - 1][0], row["first"], row["type"]) for row in rows]
 
 
-async def due_heads(
-    connection: Connection, sql: Statements, lanes: Sequence[Lane], heads: int
-) -> list[Head]:
+async def due_heads(session: Session, lanes: Sequence[Lane], heads: int) -> list[Head]:
     """At most `heads` due heads of these lanes (topic, type); locks nothing."""
-    rows = await connection.fetch(
-        sql["due_heads"],
-        *cursors(lanes, 0, 1),
-        heads,
-    )
+    rows = await session.fetch("due_heads", *cursors(lanes, 0, 1), heads)
     return [
         Head(Line(row[0], row[1], row[2]), row["id"], row["run_at"], row["lane"] - 1)
         for row in rows
@@ -125,11 +117,11 @@ async def due_heads(
 
 
 async def try_buckets(
-    connection: Connection, sql: Statements, buckets: Sequence[Bucket], most: int | None = None
+    session: Session, buckets: Sequence[Bucket], most: int | None = None
 ) -> list[Bucket]:
     """Lock the first `most` of these buckets that are free, until the transaction ends."""
-    rows = await connection.fetch(
-        sql["try_buckets"],
+    rows = await session.fetch(
+        "try_buckets",
         [topic for topic, _ in buckets],
         [bucket for _, bucket in buckets],
         len(buckets) if most is None else most,
@@ -137,23 +129,19 @@ async def try_buckets(
     return [buckets[row["lane"] - 1] for row in rows]
 
 
-async def hold(connection: Connection, sql: Statements, buckets: Sequence[Bucket]) -> None:
+async def hold(session: Session, buckets: Sequence[Bucket]) -> None:
     """Lock these buckets until the transaction ends; waits for other holders."""
-    await connection.execute(
-        sql["hold_buckets"], [topic for topic, _ in buckets], [bucket for _, bucket in buckets]
+    await session.execute(
+        "hold_buckets", [topic for topic, _ in buckets], [bucket for _, bucket in buckets]
     )
 
 
 async def claim_arrivals(
-    connection: Connection,
-    sql: Statements,
-    ranges: Sequence[IdRange],
-    rows: int,
-    share: int | None = None,
+    session: Session, ranges: Sequence[IdRange], rows: int, share: int | None = None
 ) -> list[ClaimedEvent]:
     """At most `rows` arrivals of locked buckets, `share` of each; `lane` counts from 1."""
-    found = await connection.fetch(
-        sql["claim_arrivals"],
+    found = await session.fetch(
+        "claim_arrivals",
         *columns(ranges, "topic", "bucket", "after", "bound"),
         rows,
         rows if share is None else share,
@@ -161,30 +149,26 @@ async def claim_arrivals(
     return claimed_events(found)
 
 
-async def claim_lined_up(
-    connection: Connection, sql: Statements, lines: Sequence[Line], rows: int
-) -> list[ClaimedEvent]:
+async def claim_lined_up(session: Session, lines: Sequence[Line], rows: int) -> list[ClaimedEvent]:
     """At most `rows` rows of lines with due heads, from the heads on; `lane` counts from 1."""
-    found = await connection.fetch(
-        sql["claim_lined_up"], [line.topic for line in lines], [line.key for line in lines], rows
+    found = await session.fetch(
+        "claim_lined_up", [line.topic for line in lines], [line.key for line in lines], rows
     )
     return claimed_events(found)
 
 
-async def line_up(connection: Connection, sql: Statements, ids: Sequence[int]) -> None:
-    await connection.execute(sql["line_up_events"], ids)
+async def line_up(session: Session, ids: Sequence[int]) -> None:
+    await session.execute("line_up_events", ids)
 
 
-async def leave_line(connection: Connection, sql: Statements, ids: Sequence[int]) -> None:
+async def leave_line(session: Session, ids: Sequence[int]) -> None:
     """Remove dead letters from their lines."""
-    await connection.execute(sql["leave_line"], ids)
+    await session.execute("leave_line", ids)
 
 
-async def fail_heads(
-    connection: Connection, sql: Statements, ids: Sequence[int], error: str, waited: timedelta
-) -> int:
+async def fail_heads(session: Session, ids: Sequence[int], error: str, waited: timedelta) -> int:
     """Turn heads into dead letters that were unhandled for `waited`; returns their number."""
-    return len(await connection.fetch(sql["fail_unhandled_heads"], ids, error, waited))
+    return len(await session.fetch("fail_unhandled_heads", ids, error, waited))
 
 
 # ----------------------------------------------------------------------------- for operators
@@ -203,9 +187,9 @@ class BlockedLines(NamedTuple):
 HOLDERS = 1_000
 
 
-async def count_blocked(connection: Connection, sql: Statements) -> list[BlockedLines]:
+async def count_blocked(session: Session) -> list[BlockedLines]:
     """The number of blocked lines per topic, behind a dead letter or a retry."""
-    rows = await connection.fetch(sql["count_blocked_lines"], HOLDERS)
+    rows = await session.fetch("count_blocked_lines", HOLDERS)
     return [BlockedLines(*row) for row in rows]
 
 

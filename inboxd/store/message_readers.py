@@ -9,9 +9,7 @@ from datetime import datetime
 from typing import Literal, TypedDict, cast
 from uuid import UUID
 
-from inboxd.store.connections import Connection
 from inboxd.store.session import Session
-from inboxd.store.statements import Statements
 
 # standby: another worker reads the source. away: the broker is unreachable. failing: the database
 # or an unforeseen error. lost: the broker no longer has the messages after a stored position.
@@ -19,8 +17,7 @@ ReaderState = Literal["reading", "standby", "paused", "away", "failing", "lost"]
 
 
 async def show(
-    connection: Connection,
-    sql: Statements,
+    session: Session,
     source: str,
     worker: UUID,
     *,
@@ -30,16 +27,16 @@ async def show(
     lag: int | None,
 ) -> None:
     """Report the state of a source. trouble: why it is not read; lag: None if unknown."""
-    await connection.execute(sql["show_reader"], source, worker, broker, state, trouble, lag)
+    await session.execute("show_reader", source, worker, broker, state, trouble, lag)
 
 
-async def leave(connection: Connection, sql: Statements, worker: UUID) -> None:
-    await connection.execute(sql["leave_reader"], worker)
+async def leave(session: Session, worker: UUID) -> None:
+    await session.execute("leave_reader", worker)
 
 
-async def forget(connection: Connection, sql: Statements) -> None:
+async def forget(session: Session) -> None:
     """Delete the reports of workers that are gone."""
-    await connection.execute(sql["forget_readers"])
+    await session.execute("forget_readers")
 
 
 class ReaderRow(TypedDict):

@@ -39,9 +39,10 @@ import asyncpg
 
 from inboxd.errors import DatabaseError, SchemaError, UsageError
 from inboxd.settings import Database
-from inboxd.store.connections import LOST, Connection, connect, explain, whereabouts
+from inboxd.store.connections import LOST, explain, whereabouts
 from inboxd.store.files import migrations_folder
-from inboxd.store.statements import Statements, render
+from inboxd.store.session import Session, connect
+from inboxd.store.statements import render
 
 FILE_NAME = re.compile(r"(?P<version>\d{4})_(?P<name>[a-z0-9_]+)\.sql")
 _OLDEST = re.compile(r"^-- oldest code: (\d+)$", re.MULTILINE)
@@ -183,15 +184,15 @@ def code_version() -> int:
     return shipped()[-1].version
 
 
-async def applied(connection: Connection, sql: Statements) -> SchemaState:
+async def applied(session: Session) -> SchemaState:
     """The state of this schema; an empty one if there is no schema yet."""
-    where = whereabouts(connection)
-    if not await connection.fetchval(sql["has_migrations"]):
-        return SchemaState(sql.schema, where)
-    ran = [Applied(**row) for row in await connection.fetch(sql["applied_migrations"])]
-    if not await connection.fetchval(sql["has_functions"]):
-        return SchemaState(sql.schema, where, ran)
-    return SchemaState(sql.schema, where, ran, await _made(connection, sql))
+    where = whereabouts(session.connection)
+    if not await session.fetchval("has_migrations"):
+        return SchemaState(session.sql.schema, where)
+    ran = [Applied(**row) for row in await session.fetch("applied_migrations")]
+    if not await session.fetchval("has_functions"):
+        return SchemaState(session.sql.schema, where, ran)
+    return SchemaState(session.sql.schema, where, ran, await _made(session))
 
 
 def pending(ran: SchemaState, to: int | None = None) -> MigrationPlan:
@@ -245,46 +246,45 @@ def fits(ran: SchemaState) -> None:
         )
 
 
-async def check(connection: Connection, sql: Statements) -> None:
+async def check(session: Session) -> None:
     """Raise SchemaError unless this code works with the live schema."""
-    fits(await applied(connection, sql))
+    fits(await applied(session))
 
 
 async def migrate(database: Database, to: int | None = None) -> MigrationPlan:
     """Bring inboxd's own schema up to this release, without the plugins' tables: see `run`."""
-    async with only_migrator(database) as (connection, sql):
-        return await run(connection, sql, to)
+    async with only_migrator(database) as session:
+        return await run(session, to)
 
 
 @asynccontextmanager
-async def only_migrator(database: Database) -> AsyncIterator[tuple[Connection, Statements]]:
+async def only_migrator(database: Database) -> AsyncIterator[Session]:
     """A session with the migrators' advisory lock, for the `async with` block.
 
     Its errors are raised as DatabaseError or SchemaError.
     """
-    sql = Statements(database.schema_name)
-    connection = await connect(database, "migrate", plans={"statement_timeout": "0"})
+    session = await connect(database, "migrate", plans={"statement_timeout": "0"})
     try:
         try:
-            await connection.execute(sql["lock_migrations"])
+            await session.execute("lock_migrations")
         except asyncpg.LockNotAvailableError as error:
             raise DatabaseError(
-                f"another run of inboxd migrate has not ended in {whereabouts(connection)}: wait "
-                "for it, then run: inboxd migrate"
+                "another run of inboxd migrate has not ended in "
+                f"{whereabouts(session.connection)}: wait for it, then run: inboxd migrate"
             ) from error
-        yield connection, sql
+        yield session
     except asyncpg.InsufficientPrivilegeError as error:
-        raise explain(error, await _who_may(connection, sql)) from error
+        raise explain(error, await _who_may(session)) from error
     except asyncpg.PostgresError as error:
-        raise explain(error, asked=connection) from error
+        raise explain(error, asked=session.connection) from error
     finally:
-        await connection.close()
+        await session.connection.close()
 
 
-async def _who_may(connection: Connection, sql: Statements) -> str:
+async def _who_may(session: Session) -> str:
     """The remedy where this role may not migrate: the role to connect as, or the grant."""
     try:
-        owners = await connection.fetch(sql["other_owners"])
+        owners = await session.fetch("other_owners")
     except (*LOST, asyncpg.PostgresError):
         owners = []
     if owners:
@@ -295,43 +295,43 @@ async def _who_may(connection: Connection, sql: Statements) -> str:
     return "grant this role CREATE on the database, or connect as a role that has it"
 
 
-async def run(connection: Connection, sql: Statements, to: int | None = None) -> MigrationPlan:
+async def run(session: Session, to: int | None = None) -> MigrationPlan:
     """Run what is pending, each file in its own transaction, and return it; finished files stay.
 
     Needs the migrators' lock. Raises SchemaError, or the driver's errors.
     """
     made: list[DatabaseFunction] = []
-    async with _changing(connection, sql):
-        await connection.execute(sql["create_migrations"])
-        await _refuse_strangers(connection, sql)
-    plan = pending(await applied(connection, sql), to)
+    async with _changing(session):
+        await session.execute("create_migrations")
+        await _refuse_strangers(session)
+    plan = pending(await applied(session), to)
     for migration in plan.migrations:
-        async with _changing(connection, sql):
-            first = migration.functions_first(await _made(connection, sql), sql.schema)
-            made += await _make(connection, sql, first)
-            await _run(connection, sql, migration)
-    if rest := pending(await applied(connection, sql), to).functions:
-        async with _changing(connection, sql):
-            made += await _make(connection, sql, rest)
+        async with _changing(session):
+            first = migration.functions_first(await _made(session), session.sql.schema)
+            made += await _make(session, first)
+            await _run(session, migration)
+    if rest := pending(await applied(session), to).functions:
+        async with _changing(session):
+            made += await _make(session, rest)
     return MigrationPlan(plan.migrations, made)
 
 
 @asynccontextmanager
-async def _changing(connection: Connection, sql: Statements) -> AsyncIterator[None]:
+async def _changing(session: Session) -> AsyncIterator[None]:
     """A transaction in which a name without a schema means the server's own object.
 
     A member of the schema's owner acts as the owner. The new objects would else belong to the
     member, and the owner would be refused from then on.
     """
-    async with connection.transaction():
-        await connection.execute(sql["believe_no_path"])
-        await connection.execute(sql["act_as_owner"])
+    async with session.transaction():
+        await session.execute("believe_no_path")
+        await session.execute("act_as_owner")
         yield
 
 
-async def _refuse_strangers(connection: Connection, sql: Statements) -> None:
+async def _refuse_strangers(session: Session) -> None:
     """Raise DatabaseError if objects of another owner could run code as this role."""
-    found = await connection.fetch(sql["foreign_owners"])
+    found = await session.fetch("foreign_owners")
     if found:
         kind, object_, owner = found[0]["kind"], found[0]["object"], found[0]["name"]
         raise DatabaseError(
@@ -348,37 +348,37 @@ async def grant(database: Database) -> list[str]:
     the missing roles, if this role may not. Raises DatabaseError or SchemaError; then nothing was
     changed.
     """
-    async with only_migrator(database) as (connection, sql):
+    async with only_migrator(database) as session:
         # The server answers grants of a role that is not the owner with a warning alone.
-        if owners := await connection.fetch(sql["other_owners"]):
+        if owners := await session.fetch("other_owners"):
             raise DatabaseError(
                 f"only the owner of an object can grant rights on it; connect as "
                 f"{owners[0]['name']!r}, or as a member of that role"
             )
-        ran = await applied(connection, sql)
+        ran = await applied(session)
         fits(ran)
         if ran.version > code_version():
             raise SchemaError(
                 f"{ran.named} is at version {ran.version}, newer than this release; "
                 "run: inboxd migrate --grants, of the release that migrated it"
             )
-        async with _changing(connection, sql):
+        async with _changing(session):
             for migration in shipped():
                 for block in migration.grants:
-                    await connection.execute(render(block, sql.schema))
+                    await session.connection.execute(render(block, session.sql.schema))
             for function in functions():
-                await _grant_function(connection, sql, function)
+                await _grant_function(session, function)
             # Functions of an older release, which have no file in this one.
-            for row in await connection.fetch(sql["open_functions"]):
-                await connection.execute(row["remedy"])
-        return [row["name"] for row in await connection.fetch(sql["missing_roles"])]
+            for row in await session.fetch("open_functions"):
+                await session.connection.execute(row["remedy"])
+        return [row["name"] for row in await session.fetch("missing_roles")]
 
 
-async def _run(connection: Connection, sql: Statements, migration: Migration) -> None:
+async def _run(session: Session, migration: Migration) -> None:
     if _STATEMENT.search(migration.text):
-        await connection.execute(render(migration.text, sql.schema))
-    await connection.execute(
-        sql["record_migration"],
+        await session.connection.execute(render(migration.text, session.sql.schema))
+    await session.execute(
+        "record_migration",
         migration.version,
         migration.name,
         migration.oldest_code,
@@ -386,36 +386,30 @@ async def _run(connection: Connection, sql: Statements, migration: Migration) ->
     )
 
 
-async def _make(
-    connection: Connection, sql: Statements, todo: Sequence[DatabaseFunction]
-) -> Sequence[DatabaseFunction]:
+async def _make(session: Session, todo: Sequence[DatabaseFunction]) -> Sequence[DatabaseFunction]:
     """Make functions in the caller's transaction.
 
     Their bodies are not checked, since a function may call one that is made later.
     """
     if todo:
-        await connection.execute(sql["leave_bodies_unchecked"])
+        await session.execute("leave_bodies_unchecked")
     for function in todo:
-        await connection.execute(render(function.text, sql.schema))
-        await _grant_function(connection, sql, function)
-        checksum = function.checksum(sql.schema)
-        await connection.execute(sql["record_function"], function.name, checksum)
+        await session.connection.execute(render(function.text, session.sql.schema))
+        await _grant_function(session, function)
+        checksum = function.checksum(session.sql.schema)
+        await session.execute("record_function", function.name, checksum)
     return todo
 
 
-async def _grant_function(
-    connection: Connection, sql: Statements, function: DatabaseFunction
-) -> None:
+async def _grant_function(session: Session, function: DatabaseFunction) -> None:
     """Grant EXECUTE to the roles that its file names, and to no others."""
-    for (statement,) in await connection.fetch(
-        sql["grant_function"], function.name, function.roles
-    ):
-        await connection.execute(statement)
+    for (statement,) in await session.fetch("grant_function", function.name, function.roles):
+        await session.connection.execute(statement)
 
 
-async def _made(connection: Connection, sql: Statements) -> dict[str, str]:
+async def _made(session: Session) -> dict[str, str]:
     """The checksums of the existing functions, by name."""
-    rows = await connection.fetch(sql["applied_functions"])
+    rows = await session.fetch("applied_functions")
     return {row["name"]: row["checksum"] for row in rows}
 
 

@@ -9,17 +9,16 @@ from collections.abc import Mapping
 
 import asyncpg
 
-from inboxd.store.connections import Connection, apart
-from inboxd.store.statements import Statements
+from inboxd.store.session import Session
 
 Names = Mapping[str, frozenset[str]]
 
 
-async def declared(connection: Connection, sql: Statements) -> Names | None:
+async def declared(session: Session) -> Names | None:
     """The names of each kind: see `list_names.sql`; None if the role may not read them."""
     try:
-        async with apart(connection):
-            rows = await connection.fetch(sql["list_names"])
+        async with session.apart():
+            rows = await session.fetch("list_names")
     except asyncpg.InsufficientPrivilegeError:
         return None
     found = defaultdict(set)

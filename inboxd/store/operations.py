@@ -207,7 +207,7 @@ async def matching(
     ids.
     """
     if set(wanted.statuses) != {"failed"}:
-        async with session.connection.transaction():
+        async with session.transaction():
             await session.execute("order_by_index")
             rows = await session.fetch(f"match_{table}", *wanted.arguments(), above, last, limit)
         return [row["id"] for row in rows]
@@ -224,7 +224,7 @@ async def dead_ahead(
 ) -> MatchedAhead:
     """The next matching dead letters among about `look` dead letters."""
     ids, rows = list[int](), max(_FEWEST, 2 * limit)
-    async with session.connection.transaction():
+    async with session.transaction():
         await session.execute("order_by_index")
         while look > 0:
             rows = min(rows, look)

@@ -25,10 +25,10 @@ from inboxd.errors import DatabaseError, SchemaError
 from inboxd.model.masking import redact
 from inboxd.settings import Database
 from inboxd.store import migrations, plugin_folders
-from inboxd.store.connections import LOST, VOID, Connection, connect, is_passing, whereabouts
+from inboxd.store.connections import LOST, VOID, is_passing, whereabouts
 from inboxd.store.migrations import MigrationPlan
 from inboxd.store.plugin_folders import MigrationFolder, PluginMigration
-from inboxd.store.statements import Statements
+from inboxd.store.session import Session, connect
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,20 +112,18 @@ async def migrate(
     migrations stay.
     """
     folders = plugin_folders.shipped_by(plugins) if to is None else []
-    async with migrations.only_migrator(database) as (connection, sql):
-        own = await migrations.run(connection, sql, to)
-        plan = planned(own, await states(connection, sql, folders))
+    async with migrations.only_migrator(database) as session:
+        own = await migrations.run(session, to)
+        plan = planned(own, await states(session, folders))
         for folder, file in plan.plugins:
-            await _run(database, (connection, sql), folder, file)
+            await _run(database, session, folder, file)
         return plan
 
 
-async def states(
-    connection: Connection, sql: Statements, folders: Sequence[MigrationFolder]
-) -> list[PluginState]:
+async def states(session: Session, folders: Sequence[MigrationFolder]) -> list[PluginState]:
     """The state of each plugin that has a folder or records, by name."""
-    ran = await _recorded(connection, sql)
-    where = whereabouts(connection)
+    ran = await _recorded(session)
+    where = whereabouts(session.connection)
     here = {each.plugin: each for each in folders}
     return [
         PluginState(plugin, here.get(plugin), ran.get(plugin, ()), where)
@@ -164,12 +162,10 @@ def fits(found: Sequence[PluginState]) -> None:
             )
 
 
-async def check(
-    connection: Connection, sql: Statements, folders: Sequence[MigrationFolder]
-) -> None:
+async def check(session: Session, folders: Sequence[MigrationFolder]) -> None:
     """Raise SchemaError unless all files of these plugins have run."""
     if folders:
-        fits(await states(connection, sql, folders))
+        fits(await states(session, folders))
 
 
 def summary(found: Sequence[PluginState]) -> str:
@@ -181,11 +177,11 @@ def summary(found: Sequence[PluginState]) -> str:
     return ", ".join(parts)
 
 
-async def _recorded(connection: Connection, sql: Statements) -> Mapping[str, list[PluginRecord]]:
+async def _recorded(session: Session) -> Mapping[str, list[PluginRecord]]:
     """The records by plugin; none if inboxd's own schema is older than the table."""
     found: dict[str, list[PluginRecord]] = {}
-    if await connection.fetchval(sql["has_plugin_migrations"]):
-        for row in await connection.fetch(sql["applied_plugin_migrations"]):
+    if await session.fetchval("has_plugin_migrations"):
+        for row in await session.fetch("applied_plugin_migrations"):
             plugin, *record = row.values()
             found.setdefault(plugin, []).append(PluginRecord(*record))
     return found
@@ -193,12 +189,11 @@ async def _recorded(connection: Connection, sql: Statements) -> Mapping[str, lis
 
 async def _run(
     database: Database,
-    recorder: tuple[Connection, Statements],
+    recorder: Session,
     folder: MigrationFolder,
     file: PluginMigration,
 ) -> None:
     """Run and record a plugin's file; recorder: the session that holds the migrators' lock."""
-    connection, sql = recorder
     record = (folder.plugin, file.version, file.name, file.checksum, folder.distribution)
     limits = {"statement_timeout": "0"}
     if not file.in_transaction:
@@ -209,16 +204,16 @@ async def _run(
         if file.in_transaction:
             async with own.transaction():
                 # Before the file, since the file may change the role.
-                await own.execute(sql["record_plugin_migration"], *record)
-                await own.execute(sql["hand_over_migration"], file.text)
-                await own.execute(sql["run_migration"])
+                await own.execute("record_plugin_migration", *record)
+                await own.execute("hand_over_migration", file.text)
+                await own.execute("run_migration")
         else:
-            await own.execute(file.text)
-            await connection.execute(sql["record_plugin_migration"], *record)
+            await own.connection.execute(file.text)
+            await recorder.execute("record_plugin_migration", *record)
     except (asyncpg.PostgresError, *LOST) as error:
         raise _failed(folder.plugin, file, error) from error
     finally:
-        await own.close()
+        await own.connection.close()
 
 
 def _failed(

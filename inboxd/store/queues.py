@@ -10,10 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from inboxd.settings import Queue
-from inboxd.store.connections import Connection
 from inboxd.store.listing import COUNTED, lanes
 from inboxd.store.session import Session
-from inboxd.store.statements import Statements
 
 HOLDERS = 1_000
 
@@ -29,13 +27,11 @@ class Blocked(NamedTuple):
     oldest: float
 
 
-async def blocked(
-    connection: Connection, sql: Statements, queues: Mapping[str, Queue]
-) -> list[Blocked]:
+async def blocked(session: Session, queues: Mapping[str, Queue]) -> list[Blocked]:
     """The blocked keys of each queue, by these settings."""
     at_once = [name for name, queue in queues.items() if queue.key_concurrency > 1]
     skipping = [name for name, queue in queues.items() if queue.on_failure == "skip"]
-    rows = await connection.fetch(sql["count_blocked"], HOLDERS, [*at_once, *skipping], at_once)
+    rows = await session.fetch("count_blocked", HOLDERS, [*at_once, *skipping], at_once)
     return [Blocked(*row) for row in rows]
 
 
@@ -54,7 +50,7 @@ async def listed(
     if counted is None:
         counted = await lanes(session, "commands")
     if standing is None:
-        standing = await blocked(session.connection, session.sql, queues)
+        standing = await blocked(session, queues)
     for lane in counted:
         queue = found.setdefault(lane["queue"], empty(lane["queue"]))
         for count in _COUNTS:

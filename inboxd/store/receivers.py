@@ -10,9 +10,8 @@ from datetime import timedelta
 from typing import Literal, NamedTuple
 from uuid import UUID
 
-from inboxd.store.connections import Connection, Row
+from inboxd.store.connections import Row
 from inboxd.store.session import Session
-from inboxd.store.statements import Statements
 
 State = Literal["running", "draining", "stopped"]
 
@@ -37,8 +36,7 @@ class ReceiverIdentity:
 
 
 async def show(
-    connection: Connection,
-    sql: Statements,
+    session: Session,
     me: ReceiverIdentity,
     sources: Sequence[str],
     holds: Sequence[str],
@@ -48,12 +46,12 @@ async def show(
     """Insert or renew the receiver's row. holds: the sources that its settings pause."""
     named = (me.id, me.name, me.number, me.host, me.pid, me.version)
     given = (sources, holds, state, list(spool.sources), spool.trouble)
-    await connection.execute(sql["show_receiver"], *named, *given)
+    await session.execute("show_receiver", *named, *given)
 
 
-async def forget(connection: Connection, sql: Statements) -> None:
+async def forget(session: Session) -> None:
     """Delete the rows of receivers that ended long ago."""
-    await connection.execute(sql["forget_receivers"])
+    await session.execute("forget_receivers")
 
 
 async def listed(session: Session, silence: timedelta, limit: int) -> list[Row]:

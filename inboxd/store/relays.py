@@ -13,22 +13,21 @@ from uuid import UUID
 
 from inboxd.errors import LeaseLost
 from inboxd.model.arrivals import Bucket
-from inboxd.store.connections import Connection
-from inboxd.store.statements import Statements
+from inboxd.store.session import Session
 
 # The fence of each leased bucket.
 Fences: TypeAlias = Mapping[Bucket, int]
 
 
 async def lease(
-    connection: Connection, sql: Statements, worker: UUID, buckets: Sequence[Bucket], most: int
+    session: Session, worker: UUID, buckets: Sequence[Bucket], most: int
 ) -> dict[Bucket, int]:
     """Lease at most `most` of these buckets; returns the fences of those that were free.
 
     Locks them until the transaction ends; their events must be read by a later statement.
     """
-    rows = await connection.fetch(
-        sql["lease_buckets"],
+    rows = await session.fetch(
+        "lease_buckets",
         worker,
         [topic for topic, _ in buckets],
         [bucket for _, bucket in buckets],
@@ -37,12 +36,12 @@ async def lease(
     return {(row["topic"], row["bucket"]): row["fence"] for row in rows}
 
 
-async def free(connection: Connection, sql: Statements, worker: UUID, fences: Fences) -> None:
+async def free(session: Session, worker: UUID, fences: Fences) -> None:
     """End these leases; must be the settling transaction's first statement. Raises LeaseLost."""
     if not fences:
         return
-    status = await connection.execute(
-        sql["free_buckets"],
+    status = await session.execute(
+        "free_buckets",
         worker,
         [topic for topic, _ in fences],
         [bucket for _, bucket in fences],

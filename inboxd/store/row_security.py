@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from inboxd.errors import SchemaError
-from inboxd.store.connections import Connection
-from inboxd.store.statements import Statements
+from inboxd.store.session import Session
 
 _SHOWN = 3
 
@@ -31,20 +30,20 @@ class SecuredTable:
     is_unknown: bool
 
 
-async def secured(connection: Connection, sql: Statements) -> list[SecuredTable]:
+async def secured(session: Session) -> list[SecuredTable]:
     """The tables with row level security, sorted by name."""
-    return [SecuredTable(**row) for row in await connection.fetch(sql["secured_tables"])]
+    return [SecuredTable(**row) for row in await session.fetch("secured_tables")]
 
 
-async def hidden(connection: Connection, sql: Statements) -> str | None:
+async def hidden(session: Session) -> str | None:
     """Why this role, or a function that it calls, does not see all rows; None if they do."""
-    reasons = [reason for reason, _ in blinding(await secured(connection, sql))]
+    reasons = [reason for reason, _ in blinding(await secured(session))]
     return f"row level security hides {', and '.join(reasons)}" if reasons else None
 
 
-async def check(connection: Connection, sql: Statements) -> None:
+async def check(session: Session) -> None:
     """Raise SchemaError if rows are hidden from this role: a worker would find no work."""
-    if reason := await hidden(connection, sql):
+    if reason := await hidden(session):
         raise SchemaError(f"{reason}; see: inboxd doctor")
 
 

@@ -24,10 +24,9 @@ import orjson
 
 from inboxd.settings import Queue, Settings
 from inboxd.store import intakes, lines, queues, receipts, schedules, suspects
-from inboxd.store.connections import Connection, Row, one_row
+from inboxd.store.connections import Row
 from inboxd.store.listing import COUNTED
 from inboxd.store.session import Session
-from inboxd.store.statements import Statements
 from inboxd.telemetry.metrics import CommandBacklog, EventBacklog
 
 # Lanes in a sample: of events and of commands, waiting ones and each state in _APART. The bound is
@@ -94,20 +93,16 @@ class Sample:
 
 
 async def count(
-    connection: Connection,
-    sql: Statements,
-    settings: Mapping[str, Queue],
-    to: CountedTo,
-    limit: timedelta,
+    session: Session, settings: Mapping[str, Queue], to: CountedTo, limit: timedelta
 ) -> Sample:
     """Count in the caller's transaction; limit: the time limit of each statement.
 
     settings: those of the queues.
     """
-    known = await one_row(connection, sql["begin_sample"], f"{limit.total_seconds():.3f}s")
-    events = _plain(await connection.fetch(sql["lanes_events"], *to))
-    commands = _plain(await connection.fetch(sql["lanes_commands"], *to))
-    in_lines = _plain(await connection.fetch(sql["status_lines"], to.waiting))
+    known = await session.one("begin_sample", f"{limit.total_seconds():.3f}s")
+    events = _plain(await session.fetch("lanes_events", *to))
+    commands = _plain(await session.fetch("lanes_commands", *to))
+    in_lines = _plain(await session.fetch("status_lines", to.waiting))
     kept_events, kept_commands = _bounded(events), _bounded(commands)
     counts: Counts = {
         "counted_to": to.waiting,
@@ -116,17 +111,16 @@ async def count(
         "commands": kept_commands,
         "lines": in_lines[:LANES],
         "left_out": len(events) - len(kept_events) + len(commands) - len(kept_commands),
-        "suspects": await suspects.count(Session(connection, sql), COUNTED),
-        "blocked_keys": [(*each,) for each in await queues.blocked(connection, sql, settings)],
-        "blocked_lines": [(*each,) for each in await lines.count_blocked(connection, sql)],
-        "held_topics": await intakes.held(connection, sql),
+        "suspects": await suspects.count(session, COUNTED),
+        "blocked_keys": [(*each,) for each in await queues.blocked(session, settings)],
+        "blocked_lines": [(*each,) for each in await lines.count_blocked(session)],
+        "held_topics": await intakes.held(session),
         "held_receipts": [
             {**each, "held_at": each["held_at"].isoformat()}
-            for each in await receipts.held(connection, sql)
+            for each in await receipts.held(session)
         ],
         "schedules": {
-            name: at.isoformat()
-            for name, at in (await schedules.last_runs(connection, sql)).items()
+            name: at.isoformat() for name, at in (await schedules.last_runs(session)).items()
         },
         "totals": {},
     }
@@ -134,15 +128,13 @@ async def count(
     return Sample(known["at"], 0.0, counts)
 
 
-async def write(
-    connection: Connection, sql: Statements, sample: Sample, newer_by: timedelta
-) -> bool:
+async def write(session: Session, sample: Sample, newer_by: timedelta) -> bool:
     """Write a sample, in the transaction that counted it; False: a newer one exists.
 
     The first sample of a minute is also written per lane.
     """
-    of_minute: bool | None = await connection.fetchval(
-        sql["write_sample"],
+    of_minute: bool | None = await session.fetchval(
+        "write_sample",
         sample.at,
         newer_by,
         orjson.dumps(sample.counts).decode(),
@@ -152,7 +144,7 @@ async def write(
         noted = list(_lanes(sample.counts))
         if noted:
             columns = [list(column) for column in zip(*noted, strict=True)]
-            await connection.execute(sql["write_sampled_lanes"], sample.at, *columns)
+            await session.execute("write_sampled_lanes", sample.at, *columns)
     return of_minute is not None
 
 
@@ -168,11 +160,9 @@ def is_cut_off(counts: Counts) -> bool:
     )
 
 
-async def newest(
-    connection: Connection, sql: Statements, known: datetime | None = None
-) -> Sample | None:
+async def newest(session: Session, known: datetime | None = None) -> Sample | None:
     """The newest sample; None if no sample exists, or its time is `known`."""
-    row = await connection.fetchrow(sql["newest_sample"], known)
+    row = await session.fetchrow("newest_sample", known)
     return None if row is None else Sample(row["at"], row["age"], orjson.loads(row["counts"]))
 
 
@@ -195,13 +185,13 @@ class CurrentCounts:
         self._counted_at = float("-inf")
 
     async def read(self, session: Session, settings: Settings) -> Current:
-        taken = await newest(session.connection, session.sql)
+        taken = await newest(session)
         if taken is not None and taken.is_fresh(settings):
             return Current(taken, taken=True, newest_age=taken.age)
         if self._counted is None or monotonic() - self._counted_at >= _AGAIN_SECONDS:
-            async with session.connection.transaction():
+            async with session.transaction():
                 self._counted = await count(
-                    *(session.connection, session.sql, settings.all_queues, OF_OPERATORS),
+                    *(session, settings.all_queues, OF_OPERATORS),
                     settings.database.statement_timeout,
                 )
             self._counted_at = monotonic()

@@ -19,7 +19,7 @@ statement serves all roles, and never names a column that is not granted to its 
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection
 from functools import cache
 from typing import Literal
 
@@ -40,34 +40,28 @@ _ONE_OR_OTHER = re.compile(r"\{([^{}]+) or ([^{}]+)\}")
 _KEPT = re.compile(r"\{(content|secret) (\w+): ([^{}]+)\}")
 
 
-class Statements(Mapping[str, str]):
+class Statements(dict[str, str]):
     """The statements of one schema, by file name without folder and `.sql`.
 
     withheld: kinds of data that the role may not read.
     """
 
+    __slots__ = ("schema",)
+
     def __init__(self, schema: str, withheld: Collection[Kept] = ()) -> None:
+        super().__init__(_rendered(schema, frozenset(withheld)))
         self.schema = schema
-        self._texts = {
-            name: _without(withheld, render(text, schema)) for name, text in _files().items()
-        }
-
-    def __getitem__(self, name: str) -> str:
-        return self._texts[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._texts)
-
-    def __len__(self) -> int:
-        return len(self._texts)
 
 
 class NotedStatements(Statements):
     """Statements that record which of them were used, once each, in the order of first use."""
 
+    __slots__ = ("asked",)
+
     def __init__(self, of: Statements) -> None:
         """The statements of the same session."""
-        self.schema, self._texts = of.schema, of._texts  # noqa: SLF001 - of the same class
+        dict.__init__(self, of)
+        self.schema = of.schema
         self.asked: dict[str, str] = {}
 
     def __getitem__(self, name: str) -> str:
@@ -95,6 +89,11 @@ def render(text: str, schema: str) -> str:
 
 def _without(withheld: Collection[Kept], text: str) -> str:
     return _KEPT.sub(lambda found: f"NULL::{found[2]}" if found[1] in withheld else found[3], text)
+
+
+@cache
+def _rendered(schema: str, withheld: frozenset[Kept]) -> dict[str, str]:
+    return {name: _without(withheld, render(text, schema)) for name, text in _files().items()}
 
 
 @cache

@@ -20,8 +20,8 @@ from time import monotonic
 from typing import Literal, cast
 
 from inboxd.model.durations import Durations
-from inboxd.store.connections import Connection, Row
-from inboxd.store.statements import Statements
+from inboxd.store.connections import Row
+from inboxd.store.session import Session
 from inboxd.telemetry.tally import Statistic, StatisticKey
 
 Resolution = Literal["minutes", "hours", "days"]
@@ -117,10 +117,7 @@ class Lately:
 
 
 async def write(
-    connection: Connection,
-    sql: Statements,
-    statistics: Sequence[Statistic],
-    clock: Callable[[], float] = monotonic,
+    session: Session, statistics: Sequence[Statistic], clock: Callable[[], float] = monotonic
 ) -> None:
     """Write counts, if there are any; clock: the tally's clock."""
     if not statistics:
@@ -128,7 +125,7 @@ async def write(
     now = clock()
     rows = (_row(each, now) for each in statistics)
     columns = [list(column) for column in zip(*rows, strict=True)]
-    await connection.execute(sql["write_statistics"], *columns)
+    await session.execute("write_statistics", *columns)
 
 
 def _row(statistic: Statistic, now: float) -> tuple[object, ...]:
@@ -145,8 +142,7 @@ def _parts(durations: Durations | None) -> tuple[float | None, float | None, str
 
 
 async def write_events(
-    connection: Connection,
-    sql: Statements,
+    session: Session,
     outcome: Literal["ignored", "duplicate"],
     events: Iterable[tuple[str, str, float, int]],
 ) -> None:
@@ -156,8 +152,7 @@ async def write_events(
     """
     now = monotonic()
     await write(
-        connection,
-        sql,
+        session,
         [
             Statistic(StatisticKey(now - ago, "event", topic, type_, outcome, "", None), count)
             for topic, type_, ago, count in events
@@ -165,57 +160,52 @@ async def write_events(
     )
 
 
-async def admit_tenants(
-    connection: Connection, sql: Statements, tenants: Collection[str], most: int
-) -> set[str]:
+async def admit_tenants(session: Session, tenants: Collection[str], most: int) -> set[str]:
     """Count these tenants by name while there is room for `most`; returns all such tenants."""
-    await connection.execute(sql["admit_tenants"], sorted(tenants), most)
-    return await _admitted(connection, sql)
+    await session.execute("admit_tenants", sorted(tenants), most)
+    return await _admitted(session)
 
 
-async def is_counted(connection: Connection, sql: Statements, tenant: str) -> bool:
+async def is_counted(session: Session, tenant: str) -> bool:
     """Whether a tenant is counted by name; if not, its counts are incomplete."""
-    return tenant in await _admitted(connection, sql)
+    return tenant in await _admitted(session)
 
 
-async def _admitted(connection: Connection, sql: Statements) -> set[str]:
-    return {row["tenant"] for row in await connection.fetch(sql["list_tenants"])}
+async def _admitted(session: Session) -> set[str]:
+    return {row["tenant"] for row in await session.fetch("list_tenants")}
 
 
 # ---------------------------------------------------------------------------------- rolling up
 
 
-async def roll_up(
-    connection: Connection, sql: Statements, rows: int, age: timedelta = timedelta(0)
-) -> int:
+async def roll_up(session: Session, rows: int, age: timedelta = timedelta(0)) -> int:
     """Roll up the oldest written counts, within a transaction; returns the number of rows.
 
     age: the least time since the beginning of their minutes.
     """
-    ids = [row["id"] for row in await connection.fetch(sql["hold_written"], rows, age)]
+    ids = [row["id"] for row in await session.fetch("hold_written", rows, age)]
     if ids:
-        await connection.execute(sql["lock_series"])
-        await connection.execute(sql["gather_rest"], ids, _SERIES)
-        await connection.execute(sql["name_series"], ids)
+        await session.execute("lock_series")
+        await session.execute("gather_rest", ids, _SERIES)
+        await session.execute("name_series", ids)
         for resolution in RESOLUTIONS:
-            await connection.execute(sql[f"roll_up_{resolution}"], ids)
+            await session.execute(f"roll_up_{resolution}", ids)
         for span in ("hours", "days"):
-            await connection.execute(sql[f"roll_up_tenant_{span}"], ids)
-        await connection.execute(sql["remove_written"], ids)
+            await session.execute(f"roll_up_tenant_{span}", ids)
+        await session.execute("remove_written", ids)
     return len(ids)
 
 
-async def take_over(connection: Connection, sql: Statements, rows: int) -> int:
+async def take_over(session: Session, rows: int) -> int:
     """Take over rows that older code has written; returns their number."""
-    return int(await connection.fetchval(sql["take_over_stats"], rows))
+    return int(await session.fetchval("take_over_stats", rows))
 
 
 # ------------------------------------------------------------------------------------- reading
 
 
 async def read(
-    connection: Connection,
-    sql: Statements,
+    session: Session,
     resolution: Resolution,
     since: datetime,
     until: datetime = _EVER,
@@ -230,17 +220,16 @@ async def read(
     """
     given = (since, until, of.kind, of.lane, of.type, list(apart))
     if of.tenant is None:
-        rows = await connection.fetch(sql[f"read_{resolution}"], *given)
+        rows = await session.fetch(f"read_{resolution}", *given)
     elif resolution == "minutes":
         raise ValueError("tenants are counted by hours and days: ask for one of those")
     else:
-        rows = await connection.fetch(sql[f"read_tenant_{resolution}"], of.tenant, *given)
+        rows = await session.fetch(f"read_tenant_{resolution}", of.tenant, *given)
     return list(_figures(rows))
 
 
 async def executions(
-    connection: Connection,
-    sql: Statements,
+    session: Session,
     resolution: Resolution,
     since: datetime,
     *,
@@ -252,17 +241,16 @@ async def executions(
     lanes, types: those that are counted separately, each a kind and a name.
     """
     named = [[each[n] for each in found] for found in (lanes, types) for n in (0, 1)]
-    return await connection.fetch(sql[f"executions_{resolution}"], since, _EVER, *named)
+    return await session.fetch(f"executions_{resolution}", since, _EVER, *named)
 
 
-async def database_time(connection: Connection, sql: Statements) -> datetime:
+async def database_time(session: Session) -> datetime:
     """The database's time, which defines spans."""
-    return cast("datetime", await connection.fetchval(sql["database_time"]))
+    return cast("datetime", await session.fetchval("database_time"))
 
 
 async def lately(
-    connection: Connection,
-    sql: Statements,
+    session: Session,
     back: timedelta,
     *,
     apart: Sequence[Literal["kind", "lane", "type"]] = ("kind", "type"),
@@ -273,11 +261,11 @@ async def lately(
     The span begins at a whole minute; beyond two days, or for a tenant, at a whole hour; beyond two
     weeks at a whole day.
     """
-    until = await database_time(connection, sql)
+    until = await database_time(session)
     since, spans = _spans(until, back, by_minute=of.tenant is None)
     found: dict[tuple[str | None, ...], Figures] = {}
     for resolution, begin, end in spans:
-        for each in await read(connection, sql, resolution, begin, end, apart=apart, of=of):
+        for each in await read(session, resolution, begin, end, apart=apart, of=of):
             key = (each.kind, each.lane, each.type)
             if key in found:
                 found[key].add(each)

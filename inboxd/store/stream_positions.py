@@ -19,9 +19,7 @@ import asyncpg
 from inboxd.errors import LeaseLost
 from inboxd.model.message import ReceivedMessage
 from inboxd.store.arrays import columns, filled, sparse
-from inboxd.store.connections import Connection, one_row
 from inboxd.store.session import Session
-from inboxd.store.statements import Statements
 
 Begins = Literal["oldest", "newest"]
 
@@ -52,37 +50,30 @@ class PageStored(NamedTuple):
     broken: int
 
 
-async def open_stream(
-    connection: Connection, sql: Statements, source: str, stream: str, worker: UUID
-) -> OpenedStream:
+async def open_stream(session: Session, source: str, stream: str, worker: UUID) -> OpenedStream:
     """Open a stream for this worker, which shuts out earlier readers."""
-    row = await one_row(connection, sql["open_stream"], source, stream, worker)
+    row = await session.one("open_stream", source, stream, worker)
     return OpenedStream(stream, *row)
 
 
 async def begin(
-    connection: Connection,
-    sql: Statements,
-    source: str,
-    opened: OpenedStream,
-    position: int,
-    identity: str,
+    session: Session, source: str, opened: OpenedStream, position: int, identity: str
 ) -> None:
     """Set the position after which the stream begins; it counts as stored. Raises LeaseLost."""
     given = (source, opened.stream, opened.fence, position, identity)
-    if await connection.fetchval(sql["begin_stream"], *given) is None:
+    if await session.fetchval("begin_stream", *given) is None:
         raise _lost(source)
     opened.position, opened.identity, opened.begins = position, identity, None
 
 
 async def moved(
-    connection: Connection, sql: Statements, source: str, opened: Sequence[OpenedStream]
+    session: Session, source: str, opened: Sequence[OpenedStream]
 ) -> dict[str, UUID | None]:
     """The streams that this reader has lost, with the worker that has opened each since.
 
     None: an operator has reset it.
     """
-    rows = await connection.fetch(sql["moved_streams"], source, *columns(opened, "stream", "fence"))
+    rows = await session.fetch("moved_streams", source, *columns(opened, "stream", "fence"))
     return {row["stream"]: row["reader"] for row in rows}
 
 
@@ -125,8 +116,7 @@ async def reset(
 
 
 async def store(
-    connection: Connection,
-    sql: Statements,
+    session: Session,
     source: str,
     messages: Sequence[ReceivedMessage],
     opened: Sequence[OpenedStream],
@@ -143,9 +133,8 @@ async def store(
     owners = [message for message in messages for _ in message.events]
     events = [event for message in messages for event in message.events]
     try:
-        row = await one_row(
-            connection,
-            sql["store_messages"],
+        row = await session.one(
+            "store_messages",
             source,
             *columns(streams, "stream", "fence", "position"),
             *columns(newest, "position", "identity"),

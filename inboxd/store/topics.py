@@ -11,10 +11,8 @@ from typing import Any, TypedDict, cast
 import orjson
 
 from inboxd.api.topics import Topic
-from inboxd.store.connections import Connection
 from inboxd.store.listing import COUNTED, lanes
 from inboxd.store.session import Session
-from inboxd.store.statements import Statements
 
 
 class ChangedMode(TypedDict):
@@ -31,15 +29,12 @@ class Subscription(TypedDict):
 
 
 async def declare(
-    connection: Connection,
-    sql: Statements,
-    topics: Iterable[Topic],
-    subscriptions: Sequence[tuple[str, str]],
+    session: Session, topics: Iterable[Topic], subscriptions: Sequence[tuple[str, str]]
 ) -> list[ChangedMode]:
     """Declare this worker's topics and (topic, type) subscriptions."""
     given = sorted(topics, key=lambda topic: topic.name)
-    changed = await connection.fetch(
-        sql["declare_topics"],
+    changed = await session.fetch(
+        "declare_topics",
         [topic.name for topic in given],
         [topic.mode for topic in given],
         [_json(topic.key_path) for topic in given],
@@ -48,63 +43,55 @@ async def declare(
         [topic.source for topic in given],
         [topic.relay for topic in given],
     )
-    await connection.execute(
-        sql["declare_subscriptions"],
+    await session.execute(
+        "declare_subscriptions",
         [topic for topic, _ in subscriptions],
         [type_ for _, type_ in subscriptions],
     )
     return cast("list[ChangedMode]", changed)
 
 
-async def modes(connection: Connection, sql: Statements) -> dict[str, str]:
+async def modes(session: Session) -> dict[str, str]:
     """The declared mode of each topic."""
-    return {row["name"]: row["mode"] for row in await connection.fetch(sql["topic_modes"])}
+    return {row["name"]: row["mode"] for row in await session.fetch("topic_modes")}
 
 
-async def of_types(connection: Connection, sql: Statements, types: Sequence[str]) -> set[str]:
+async def of_types(session: Session, types: Sequence[str]) -> set[str]:
     """The topics to which events of these types go, if their producer names none."""
-    return {row["topic"] for row in await connection.fetch(sql["topics_of_types"], types)}
+    return {row["topic"] for row in await session.fetch("topics_of_types", types)}
 
 
-async def served(connection: Connection, sql: Statements) -> set[str]:
+async def served(session: Session) -> set[str]:
     """The topics with handlers in a worker that lives, or ended less than a week ago."""
-    return {row["topic"] for row in await connection.fetch(sql["served_topics"])}
+    return {row["topic"] for row in await session.fetch("served_topics")}
 
 
-async def mark_undeclared(
-    connection: Connection, sql: Statements
-) -> tuple[list[str], list[Subscription]]:
+async def mark_undeclared(session: Session) -> tuple[list[str], list[Subscription]]:
     """Mark topics and subscriptions that no living worker declares; returns the newly marked."""
-    topics = await connection.fetch(sql["mark_topics"])
-    subscriptions = await connection.fetch(sql["mark_subscriptions"])
+    topics = await session.fetch("mark_topics")
+    subscriptions = await session.fetch("mark_subscriptions")
     return (
         [row["name"] for row in topics if row["name"] is not None],
         cast("list[Subscription]", [row for row in subscriptions if row["topic"] is not None]),
     )
 
 
-async def forget_undeclared(
-    connection: Connection, sql: Statements
-) -> tuple[list[str], list[Subscription]]:
+async def forget_undeclared(session: Session) -> tuple[list[str], list[Subscription]]:
     """Delete topics and subscriptions that were undeclared for a week; returns them."""
-    subscriptions = await connection.fetch(sql["forget_subscriptions"])
-    topics = await connection.fetch(sql["forget_topics"])
+    subscriptions = await session.fetch("forget_subscriptions")
+    topics = await session.fetch("forget_topics")
     return [row["name"] for row in topics], cast("list[Subscription]", subscriptions)
 
 
-async def try_slots(
-    connection: Connection, sql: Statements, topics: Sequence[str], slots: Sequence[int]
-) -> set[str]:
+async def try_slots(session: Session, topics: Sequence[str], slots: Sequence[int]) -> set[str]:
     """Lock a slot of each topic until the transaction ends; returns topics that had a free one."""
-    rows = await connection.fetch(sql["try_slots"], topics, slots)
+    rows = await session.fetch("try_slots", topics, slots)
     return {row["topic"] for row in rows}
 
 
-async def unsubscribe(
-    connection: Connection, sql: Statements, topic: str, type_: str | None
-) -> list[str]:
+async def unsubscribe(session: Session, topic: str, type_: str | None) -> list[str]:
     """Delete subscriptions of a topic that no living worker declares; returns their types."""
-    return [row["type"] for row in await connection.fetch(sql["unsubscribe"], topic, type_)]
+    return [row["type"] for row in await session.fetch("unsubscribe", topic, type_)]
 
 
 async def listed(

@@ -76,7 +76,7 @@ async def drop_schema(session: Session) -> None:
 async def drop_role(session: Session, role: str) -> str | None:
     """Drop a role, in the caller's transaction; returns the reason if the server refuses."""
     try:
-        async with session.connection.transaction():
+        async with session.transaction():
             for (statement,) in await session.fetch("drop_role", role):
                 await session.connection.execute(statement)
     except (asyncpg.InsufficientPrivilegeError, asyncpg.DependentObjectsStillExistError) as error:

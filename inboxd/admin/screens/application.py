@@ -54,7 +54,7 @@ from inboxd.admin.screens.whole_inbox import refuse_certain_tenants
 from inboxd.errors import InboxdError
 from inboxd.operations import ReadOnlyReason, Tenants
 from inboxd.settings import Settings
-from inboxd.store.session import Looks
+from inboxd.store.operator_sessions import Looks
 from inboxd.store.statements import NotedStatements
 from inboxd.telemetry.logs import get_logger
 

@@ -54,7 +54,7 @@ async def last_hour(session: Session, now: datetime) -> Hour:
 async def _add_done(session: Session, hour: Hour, end: datetime) -> None:
     parts = {(what, table): [0] * MINUTES for what in ("done", "failed") for table in TABLES}
     for each in await statistics.read(
-        *(session.connection, session.sql, "minutes", hour.minutes[0], end), apart=("at", "kind")
+        *(session, "minutes", hour.minutes[0], end), apart=("at", "kind")
     ):
         place, table = _place(hour, each.at), f"{each.kind}s"
         parts["done", table][place] += each.outcome("succeeded")

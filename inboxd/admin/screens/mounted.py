@@ -21,7 +21,7 @@ from inboxd.admin.screens.application import SESSIONS, STATEMENT_TIMEOUT, Screen
 from inboxd.admin.screens.pages import SCREENS
 from inboxd.admin.screens.roles import Role, Visitor
 from inboxd.settings import Settings
-from inboxd.store.session import open_looks
+from inboxd.store.operator_sessions import open_looks
 
 __all__ = ["Authenticate", "MountedScreens", "Role", "Visitor"]
 

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar, cast
 import anyio
 
 from inboxd.errors import DatabaseError
-from inboxd.store.connections import apart, explained
+from inboxd.store.connections import explained
 from inboxd.store.session import Session
 
 _MOST: Final = 500
@@ -53,7 +53,7 @@ class SharedReadings:
             if monotonic() - reading.read_at >= seconds:
                 try:
                     with explained(asked=session.connection):
-                        async with apart(session.connection):
+                        async with session.apart():
                             reading.value = await read()
                 except DatabaseError:
                     reading.value = None

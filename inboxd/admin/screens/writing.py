@@ -20,7 +20,8 @@ from inboxd.admin.answers import RequestRefused
 from inboxd.errors import DatabaseError, SchemaError
 from inboxd.operations import ReadOnlyReason, read_only_reason
 from inboxd.settings import Settings
-from inboxd.store.session import Session, open_session
+from inboxd.store.operator_sessions import open_session
+from inboxd.store.session import Session
 
 _AT_ONCE: Final = 4
 _CHECK_SECONDS: Final = 5.0

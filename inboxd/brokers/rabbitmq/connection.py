@@ -135,7 +135,7 @@ class AmqpConnection(asyncio.Protocol):
     async def greeting(self) -> None:
         """Wait for the server's first method. Raises BrokerUnavailable."""
         try:
-            start = cast(commands.Connection.Start, await self._greeting)
+            start = cast("commands.Connection.Start", await self._greeting)
         except BrokerUnavailable as error:
             raise BrokerUnavailable(
                 f"{error} Check that this is the port of AMQP, and tls, tls_cert and tls_key."
@@ -145,7 +145,7 @@ class AmqpConnection(asyncio.Protocol):
 
     async def log_in(self, start_ok: commands.Connection.StartOk, virtual_host: str) -> None:
         """Log in, agree on sizes and heartbeats, open the virtual host and a channel."""
-        tune = cast(commands.Connection.Tune, await self.call(start_ok, 0))
+        tune = cast("commands.Connection.Tune", await self.call(start_ok, 0))
         self.frame_max = min(tune.frame_max or _FRAME_MAX, _FRAME_MAX)
         heartbeat = min(tune.heartbeat or _HEARTBEAT, _HEARTBEAT)
         agreed = commands.Connection.TuneOk(tune.channel_max, self.frame_max, heartbeat)
@@ -197,7 +197,7 @@ class AmqpConnection(asyncio.Protocol):
             self._beat.cancel()
 
     def _write(self, data: bytes) -> None:
-        cast(asyncio.Transport, self._transport).write(data)
+        cast("asyncio.Transport", self._transport).write(data)
 
     def _kept(self, promise: asyncio.Future[Any]) -> None:
         self._promises.discard(promise)
@@ -208,7 +208,7 @@ class AmqpConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Send the protocol's header: the server answers first."""
-        self._transport = cast(asyncio.Transport, transport)
+        self._transport = cast("asyncio.Transport", transport)
         self._answers.append(self._greeting)
         self._write(b"AMQP\0\0\x09\x01")
 

@@ -106,7 +106,7 @@ class RabbitMQConsumer:
         """Acknowledge all at once, or one by one if deliveries between them are not included."""
         if not messages:
             return
-        tags = [cast(int, message.token) for message in messages]
+        tags = [cast("int", message.token) for message in messages]
         if tags[-1] - self._acknowledged == len(tags):
             self._acknowledged = tags[-1]
             written = amqp.acknowledged(tags[-1], multiple=True)
@@ -147,7 +147,7 @@ class RabbitMQConsumer:
 
     async def _declare(self) -> commands.Queue.DeclareOk:
         declared = await self._connection.call(amqp.declared_passively(self._queue))
-        return cast(commands.Queue.DeclareOk, declared)
+        return cast("commands.Queue.DeclareOk", declared)
 
     async def _consumers(self) -> int:
         return (await self._declare()).consumer_count or 0

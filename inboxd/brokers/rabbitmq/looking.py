@@ -44,7 +44,7 @@ async def _queue(name: str, broker: Broker, source: str, settings: MessageSource
         ) from closed
     finally:
         await connection.close()
-    waiting = cast(commands.Queue.DeclareOk, answer).message_count
+    waiting = cast("commands.Queue.DeclareOk", answer).message_count
     return SeenStream(stream=queue, oldest=None, end=None, waiting=waiting)
 
 

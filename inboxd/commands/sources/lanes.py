@@ -13,9 +13,9 @@ from inboxd.engine.processor import Survey, soonest
 from inboxd.model.lane import Lane, Lanes
 from inboxd.model.priority_order import Ask, PriorityOrder
 from inboxd.store import commands
-from inboxd.store.connections import Connection
 from inboxd.store.pools import borrow
 from inboxd.store.rows import ClaimedCommand
+from inboxd.store.session import Session
 
 
 class PlainLanes:
@@ -33,7 +33,7 @@ class PlainLanes:
         """Rewind all lanes to their beginnings."""
         self._lanes.forget()
 
-    async def survey(self, connection: Connection, seen: Sightings) -> Survey:  # noqa: ARG002 - the survey's rows are in `seen`
+    async def survey(self, session: Session, seen: Sightings) -> Survey:  # noqa: ARG002 - the survey's rows are in `seen`
         """Rewind the lanes that have due rows."""
         mine = self._admission.served(seen.lanes, limited=False)
         return Survey(self._lanes.sweep(mine), soonest(each.next for each in mine))
@@ -76,10 +76,8 @@ class PlainLanes:
             if most <= 0:
                 return []
         with self._parts.metrics.claim_duration.labels("command").time():
-            async with borrow(self._parts.pool) as connection:
-                rows = await commands.claim(
-                    connection, self._parts.sql, self._parts.me.id, room, lanes, most
-                )
+            async with borrow(self._parts.pool) as session:
+                rows = await commands.claim(session, self._parts.me.id, room, lanes, most)
         self._parts.metrics.page_rows.labels("command").observe(len(rows))
         for lane in advance(lanes, rows):
             self._lanes.took(lane)

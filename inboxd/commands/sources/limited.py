@@ -24,10 +24,10 @@ from inboxd.model.key_round_robin import RUN, share
 from inboxd.model.lane import Lane, Lanes
 from inboxd.model.priority_order import Ask, PriorityOrder
 from inboxd.store import limits
-from inboxd.store.connections import Connection
 from inboxd.store.limits import Claimed, Wanted
 from inboxd.store.pools import borrow
 from inboxd.store.rows import ClaimedCommand
+from inboxd.store.session import Session
 
 # Seconds until a full queue is asked again: the first wait, doubled up to the longest.
 _FULL, _LONGEST_FULL = 0.05, 1.0
@@ -106,7 +106,7 @@ class LimitedQueues:
 
     # ------------------------------------------------------------------------------------ looks
 
-    async def survey(self, connection: Connection, seen: Sightings) -> Survey:  # noqa: ARG002 - the survey's rows are in `seen`
+    async def survey(self, session: Session, seen: Sightings) -> Survey:  # noqa: ARG002 - the survey's rows are in `seen`
         """Rewind lanes with due rows; search for the keys of due lines."""
         lanes = self._admission.served(seen.lanes, limited=True)
         lines = [line for line in seen.lines if self._admission.serves(line.queue, line.type)]
@@ -175,13 +175,11 @@ class LimitedQueues:
         if self._key_runs.ended:
             for key in self._key_runs.written(self._settler.through):
                 self._of(key.queue).keys.turns.add([key.key])
-        async with borrow(self._parts.pool) as connection:
-            want = await self._want(connection, ask, known, room)
+        async with borrow(self._parts.pool) as session:
+            want = await self._want(session, ask, known, room)
             if want is None:
                 return []
-            claimed = await limits.claim(
-                connection, self._parts.sql, self._parts.me.id, queue, bounds, want
-            )
+            claimed = await limits.claim(session, self._parts.me.id, queue, bounds, want)
         self._learn(queue, known, claimed, want, room)
         return claimed.rows
 
@@ -193,21 +191,14 @@ class LimitedQueues:
         if known.until > monotonic():
             return []
         want = Wanted(room, types, suspects=group, alone=alone)
-        async with borrow(self._parts.pool) as connection:
+        async with borrow(self._parts.pool) as session:
             claimed = await limits.claim(
-                connection,
-                self._parts.sql,
-                self._parts.me.id,
-                queue,
-                self._admission.bounds(queue),
-                want,
+                session, self._parts.me.id, queue, self._admission.bounds(queue), want
             )
         self._learn(queue, known, claimed, want, room)
         return claimed.rows
 
-    async def _want(
-        self, connection: Connection, ask: Ask, known: _Known, room: int
-    ) -> Wanted | None:
+    async def _want(self, session: Session, ask: Ask, known: _Known, room: int) -> Wanted | None:
         """The next useful claim from a queue; None: there is nothing to claim."""
         queue, lanes, types = ask.queue, ask.lanes, self._admission.types(ask.queue)
         longest = max(1, int(_RUN_SECONDS / self._admission.prefetch.took))
@@ -221,7 +212,7 @@ class LimitedQueues:
             else []
         )
         if known.keys.has_lines and not following:
-            await known.keys.find(connection, types, room)
+            await known.keys.find(session, types, room)
             if may_follow and not known.keys.turns:
                 following = self._going_on(queue, room, longest)
         if not (lanes or known.keys.turns or following):
@@ -296,6 +287,6 @@ class LimitedQueues:
     def _of(self, queue: str) -> _Known:
         known = self._known.get(queue)
         if known is None:
-            keys = KeyFinder(queue, self._parts.sql, self._admission, self._key_runs)
+            keys = KeyFinder(queue, self._admission, self._key_runs)
             known = self._known[queue] = _Known(keys)
         return known

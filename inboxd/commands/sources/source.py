@@ -15,10 +15,9 @@ from inboxd.engine.processor import Survey
 from inboxd.model.lane import Lane, Sighting
 from inboxd.model.priority_order import Ask
 from inboxd.store import commands, limits
-from inboxd.store.connections import Connection
 from inboxd.store.limits import KeyedSighting
 from inboxd.store.rows import ClaimedCommand
-from inboxd.store.statements import Statements
+from inboxd.store.session import Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +28,9 @@ class Sightings:
     lines: Sequence[KeyedSighting]
 
 
-async def look(connection: Connection, sql: Statements) -> Sightings:
+async def look(session: Session) -> Sightings:
     """Read all lanes and lines from the beginning."""
-    return Sightings(await commands.survey(connection, sql), await limits.survey(connection, sql))
+    return Sightings(await commands.survey(session), await limits.survey(session))
 
 
 class CommandSource(Protocol):
@@ -42,7 +41,7 @@ class CommandSource(Protocol):
     def forget(self) -> None:
         """Forget the server, since the connection was lost; a claim may have committed."""
 
-    async def survey(self, connection: Connection, seen: Sightings) -> Survey:
+    async def survey(self, session: Session, seen: Sightings) -> Survey:
         """Take over a survey; returns whether a row is due here, and when the next row is."""
 
     def asks(self) -> list[Ask]:

@@ -28,9 +28,9 @@ from inboxd.engine.processor import Survey, soonest
 from inboxd.model.outcome import explain
 from inboxd.model.priority_order import Ask
 from inboxd.store import commands
-from inboxd.store.connections import Connection
 from inboxd.store.pools import borrow
 from inboxd.store.rows import ClaimedCommand
+from inboxd.store.session import Session
 from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
@@ -109,7 +109,7 @@ class Suspects:
 
     # ----------------------------------------------------------------------------------- looks
 
-    async def survey(self, connection: Connection, seen: Sightings) -> Survey:
+    async def survey(self, session: Session, seen: Sightings) -> Survey:
         """Whether suspects are due that this worker may lease, and when others may become due."""
         serves = self._admission.serves
         plain = any(lane.key[2] is None for lane in seen.lanes)
@@ -117,7 +117,7 @@ class Suspects:
             line.oldest is not None and serves(line.queue, line.type) for line in seen.lines
         ):
             return Survey(due=False, next=None)
-        found = await commands.find_suspects(connection, self._parts.sql)
+        found = await commands.find_suspects(session)
         mine = [part for part in found if serves(part.queue, part.type)]
         due = any(part.oldest is not None and self._may_take(part.group) for part in mine)
         if due and self._look_at == inf:
@@ -146,8 +146,8 @@ class Suspects:
         """Lease up to `most` commands of one group, or a single command that must run alone."""
         if not self._wants:  # the lease may still be held after a lost connection
             await self._lease.free()
-        async with borrow(self._parts.pool) as connection:
-            found = await commands.find_suspects(connection, self._parts.sql)
+        async with borrow(self._parts.pool) as session:
+            found = await commands.find_suspects(session)
         serves = self._admission.serves
         groups = grouped(part for part in found if serves(part.queue, part.type))
         self._backoffs = {
@@ -214,10 +214,9 @@ class Suspects:
                 plain[queue] = room
         if plain and len(rows) < most:
             types = sorted({part.type for part in group.parts if part.queue in plain})
-            async with borrow(self._parts.pool) as connection:
+            async with borrow(self._parts.pool) as session:
                 rows += await commands.claim_suspects(
-                    connection,
-                    self._parts.sql,
+                    session,
                     self._parts.me.id,
                     group.id,
                     types,
@@ -259,9 +258,9 @@ class Suspects:
             await self._over.wait()
         while self._alone is row:
             try:
-                async with borrow(self._parts.pool) as connection:
-                    sql, me = self._parts.sql, self._parts.me.id
-                    await commands.end_alone(connection, sql, me, row["id"], row["fence"])
+                async with borrow(self._parts.pool) as session:
+                    me = self._parts.me.id
+                    await commands.end_alone(session, me, row["id"], row["fence"])
             except Exception as error:  # noqa: BLE001 - until the mark is written, it runs alone
                 _log.warning("a suspect stays alone", id=row["id"], reason=explain(error).error)
                 await anyio.sleep(_AGAIN)

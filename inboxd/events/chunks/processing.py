@@ -33,8 +33,8 @@ from inboxd.events.sources.source import LineLook
 from inboxd.model.arrivals import Bucket
 from inboxd.model.lane import Lane
 from inboxd.store import lines, topics
-from inboxd.store.connections import Connection
 from inboxd.store.pools import lend, transaction
+from inboxd.store.session import Session
 from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
@@ -116,9 +116,9 @@ class ChunkProcessing:
         self._cursors.forget()
         self._pauses.clear()
 
-    async def survey(self, connection: Connection, looked: LineLook) -> Survey:
+    async def survey(self, session: Session, looked: LineLook) -> Survey:
         """Take over the buckets that have arrivals, and find the lines that are due."""
-        sql, served = self._parts.sql, self._parts.registry.chunks
+        served = self._parts.registry.chunks
         if not served:
             return Survey(due=False, next=None)
         for each in looked.arrived:
@@ -131,7 +131,7 @@ class ChunkProcessing:
         seen = [s for s, _ in looked.heads if s.key[0] in served]
         lanes = [Lane(s.key) for s in seen if s.oldest is not None]
         if lanes:
-            for head in await lines.due_heads(connection, sql, lanes, _DUE):
+            for head in await lines.due_heads(session, lanes, _DUE):
                 self._cursors.hint((head.line.topic, head.line.bucket), [head.line.key])
         nearest = soonest([*(s.next for s in seen), self.again])
         return Survey(bool(self._ready()), nearest)
@@ -205,24 +205,24 @@ class ChunkProcessing:
 
     async def _turn(self, visit: Visit) -> None:
         """Make one visit, and handle its failure; does not raise."""
-        connection = None
+        session = None
         try:
-            async with lend(self._parts.pool) as connection:
-                await self._transact(connection, visit)
-                await self._one_by_one(connection, visit)
+            async with lend(self._parts.pool) as session:
+                await self._transact(session, visit)
+                await self._one_by_one(session, visit)
         except Exception as error:  # noqa: BLE001 - the next visit must come
-            lost = connection is None or connection.is_closed()
+            lost = session is None or session.connection.is_closed()
             await self._failed(visit, error, lost=lost)
 
-    async def _transact(self, connection: Connection, visit: Visit) -> None:
+    async def _transact(self, session: Session, visit: Visit) -> None:
         """Run a visit in its transaction, and note the work that remains."""
         bucket = visit.bucket
-        async with transaction(self._parts.pool, connection):
-            if not await self._may_begin(connection, bucket):
+        async with transaction(self._parts.pool, session):
+            if not await self._may_begin(session, bucket):
                 self._pause(bucket)
                 self._cursors.hint(bucket, visit.keys)
                 return
-            await visit.run(connection, self._reader.horizon.bound(bucket[1], bucket[0]))
+            await visit.run(session, self._reader.horizon.bound(bucket[1], bucket[0]))
         self._cursors.advance(bucket, visit.last)
         await self._count(visit)
         if visit.ran and not visit.failed:
@@ -234,25 +234,25 @@ class ChunkProcessing:
         if visit.waits:
             self._cursors.hint(bucket, visit.keys)
 
-    async def _may_begin(self, connection: Connection, bucket: Bucket) -> bool:
+    async def _may_begin(self, session: Session, bucket: Bucket) -> bool:
         """Lock the bucket and a slot of its topic; read the horizon if it is due."""
-        if not await lines.try_buckets(connection, self._parts.sql, [bucket]):
+        if not await lines.try_buckets(session, [bucket]):
             return False
-        if not await self._has_slot(connection, bucket[0]):
+        if not await self._has_slot(session, bucket[0]):
             return False
-        await self._reader.read_if_due(connection)
+        await self._reader.read_if_due(session)
         if self._rewinds != self._reader.rewinds:
             self._rewinds = self._reader.rewinds
             self._cursors.forget()
         # Chunks, too, must wait for an intake into their topic.
         return bucket[0] not in self._reader.horizon.held
 
-    async def _has_slot(self, connection: Connection, topic: str) -> bool:
+    async def _has_slot(self, session: Session, topic: str) -> bool:
         """Whether the topic's total concurrency has room for this transaction."""
         slots = self._parts.registry.topics[topic].total_concurrency
         if slots is None:
             return True
-        return bool(await topics.try_slots(connection, self._parts.sql, [topic], [slots]))
+        return bool(await topics.try_slots(session, [topic], [slots]))
 
     def _pause(self, bucket: Bucket) -> None:
         """Visit the bucket again after a pause, which doubles each time."""
@@ -284,7 +284,7 @@ class ChunkProcessing:
 
     # -------------------------------------------------------------------------------- suspects
 
-    async def _one_by_one(self, connection: Connection, visit: Visit) -> None:
+    async def _one_by_one(self, session: Session, visit: Visit) -> None:
         """Run chunks that may have killed a worker, each counted as a crash before it runs."""
         mine = [key for bucket, key in self._cursors.suspects if bucket == visit.bucket]
         self._cursors.suspects = [s for s in self._cursors.suspects if s[0] != visit.bucket]
@@ -292,9 +292,9 @@ class ChunkProcessing:
             visit.ran.clear()
             alone = replace(visit, written=[], failed=[], rows=0)
             suspect = LoneChunk(self._parts, alone, key, self._quarantine, self._calls.suspects)
-            mark = await self._quarantine.mark(connection, suspect)
+            mark = await self._quarantine.mark(session, suspect)
             if mark is not None:
-                await self._quarantine.run(connection, suspect, mark)
+                await self._quarantine.run(session, suspect, mark)
                 self._quarantine.one_less()
                 await self._count(alone)
             visit.more = visit.more or alone.more

@@ -21,8 +21,9 @@ from inboxd.events.quarantine import Quarantine
 from inboxd.events.settling import EventSettling, PageFailedBy, PageResults
 from inboxd.model.outcome import explain
 from inboxd.store import lines
-from inboxd.store.connections import Connection, is_passing, is_refusal
+from inboxd.store.connections import is_passing, is_refusal
 from inboxd.store.pools import transact
+from inboxd.store.session import Session
 from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
@@ -69,11 +70,11 @@ class VisitRecovery:
 
     async def _cut(self, visit: Visit, key: str, part: ChunkPart) -> None:
         """Let the next visit try half of the chunk."""
-        async with self._anew(visit) as connection:
-            await self._line_up(connection, part)
+        async with self._anew(visit) as session:
+            await self._line_up(session, part)
             self.cursors.cut(visit.bucket, key, part.size // 2)
             rows = part.rows if isinstance(part, HeldChunk) else ()
-            await make_due(connection, self.parts.sql, part, rows)
+            await make_due(session, part, rows)
 
     async def _blame_or_bury(self, visit: Visit, failed: FailedChunk) -> None:
         """Requeue the chunk; if that is refused, make its events dead letters, which needs less.
@@ -94,20 +95,20 @@ class VisitRecovery:
         """Requeue the chunk, on a working connection."""
         results = PageResults()
         blamed = replace(visit, written=[WrittenChunks(results)], ran=[], failed=[failed])
-        async with self._anew(visit) as connection:
-            await self._line_up(connection, failed.part)
-            await blamed.requeue(connection)
+        async with self._anew(visit) as session:
+            await self._line_up(session, failed.part)
+            await blamed.requeue(session)
         self.settling.tell(results)
 
-    async def _line_up(self, connection: Connection, part: ChunkPart) -> None:
+    async def _line_up(self, session: Session, part: ChunkPart) -> None:
         """Line up events that ran before their positions existed: a requeue needs positions."""
         if isinstance(part, HeldChunk):
             fresh = [row["id"] for row in part.rows if row.get("position") is None]
-            await lines.line_up(connection, self.parts.sql, fresh)
+            await lines.line_up(session, fresh)
 
     @asynccontextmanager
-    async def _anew(self, visit: Visit) -> AsyncIterator[Connection]:
+    async def _anew(self, visit: Visit) -> AsyncIterator[Session]:
         """A new transaction that has the bucket."""
-        async with transact(self.parts.pool) as connection:
-            await lines.hold(connection, self.parts.sql, [visit.bucket])
-            yield connection
+        async with transact(self.parts.pool) as session:
+            await lines.hold(session, [visit.bucket])
+            yield session

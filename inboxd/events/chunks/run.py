@@ -32,7 +32,6 @@ from inboxd.errors import (
 )
 from inboxd.events.chunks.due_chunk import DueChunk, in_memory, origin_of
 from inboxd.events.chunks.reading import (
-    Ask,
     ChunkPart,
     HeldChunk,
     Payloads,
@@ -43,9 +42,9 @@ from inboxd.events.chunks.splitting import SplitProgress, may_halve
 from inboxd.events.chunks.written import WrittenChunks, WrittenMark
 from inboxd.events.settling import EventSettling, Outgoing, PageFailedBy, PageResults, counted
 from inboxd.model.outcome import Succeeded
-from inboxd.store.connections import Connection
 from inboxd.store.handler_connection import PageSavepoint
 from inboxd.store.rows import ClaimedEvent
+from inboxd.store.session import Session
 from inboxd.store.settlements import Parent, Requeue
 from inboxd.telemetry.logs import bound, get_logger
 
@@ -67,7 +66,7 @@ class ChunkRun:
         return handler.runs.timeout or self._parts.settings.events.chunk_timeout.total_seconds()
 
     async def run(
-        self, task: Task, connection: Connection, chunk: DueChunk, written: WrittenChunks
+        self, task: Task, session: Session, chunk: DueChunk, written: WrittenChunks
     ) -> BaseException | None:
         """Run a chunk; returns the error if the chunk must be requeued as a whole."""
         mark = WrittenMark.of(written)
@@ -76,11 +75,11 @@ class ChunkRun:
         while todo:
             part = todo.pop()
             if isinstance(part, StoredChunk) and part is not chunk.whole:
-                held = await part.hold(connection, chunk.unread)
+                held = await part.hold(session, chunk.unread)
                 if held is None:
                     continue
                 part = held
-            error = await self._try(task, connection, chunk, part, written)
+            error = await self._try(task, session, chunk, part, written)
             if error is None:
                 course.successes += 1
                 continue
@@ -111,7 +110,7 @@ class ChunkRun:
     async def alone(
         self,
         task: Task,
-        connection: Connection,
+        session: Session,
         row: ClaimedEvent,
         payloads: Payloads,
         results: PageResults,
@@ -119,34 +118,29 @@ class ChunkRun:
         """Run an event as a chunk of one: a retry, a replay, or a suspect."""
         handler, written = self._parts.registry.chunks[row["topic"]], WrittenChunks(results)
         chunk = in_memory(handler, [row], payloads)
-        error = await self.run(task, connection, chunk, written)
+        error = await self.run(task, session, chunk, written)
         if error is not None:
             self._requeue(written, row, error, handler)
 
     # -------------------------------------------------------------------------------- one run
 
     async def _try(
-        self,
-        task: Task,
-        connection: Connection,
-        chunk: DueChunk,
-        part: ChunkPart,
-        written: WrittenChunks,
+        self, task: Task, session: Session, chunk: DueChunk, part: ChunkPart, written: WrittenChunks
     ) -> BaseException | None:
         """Run one part; returns the error that rolled it back. Raises PageFailedBy."""
         if row_log.logs_starts():
             row_log.chunk_starts(chunk.info, part.first, part.size)
         started = time.monotonic()
         preambles = (self._parts.pool.preamble, self.patience(chunk.handler))
-        savepoint = PageSavepoint(connection, "; ".join(filter(None, preambles)))
+        savepoint = PageSavepoint(session, "; ".join(filter(None, preambles)))
         results = written.results
         before = results.sizes()
-        origin = origin_of(part, await part.common(connection))
+        origin = origin_of(part, await part.common(session))
         try:
             events = await self._call(task, chunk, part, savepoint, results, origin)
             if part.to_finish:
                 await savepoint.tidy()  # read with the daemon's own role and settings
-                await part.finish(connection, chunk.unread)
+                await part.finish(session, chunk.unread)
             await savepoint.keep()
         except BaseException as error:
             if is_ours(error):
@@ -159,12 +153,12 @@ class ChunkRun:
                 reader = chunk.handler.readers.get(part.first["type"])
                 results.spoiled = PageFailedBy(part.first, reader, error)
                 raise results.spoiled from error
-            if connection.is_closed():
+            if session.connection.is_closed():
                 raise
             if savepoint.void:
                 self._parts.pool.prepare_anew()
                 if self._settling.losses.excuse(part.first["id"]):
-                    return await self._try(task, connection, chunk, part, written)
+                    return await self._try(task, session, chunk, part, written)
             return error
         seconds = time.monotonic() - started
         await self._settle(written, chunk, part, events, seconds / part.size)
@@ -184,11 +178,10 @@ class ChunkRun:
         origin: tuple[Any, Parent],
     ) -> EventChunk[Any] | BlockingEventChunk[Any]:
         handler, runs = chunk.handler, chunk.handler.runs
-        ask: Ask = savepoint.lend
         make: Any = BlockingEventChunk if runs.executor == "thread" else EventChunk
         size = len(part.events) if isinstance(part, HeldChunk) else part.size
         info = replace(chunk.info, size=size)
-        events = make(info, partial(part.read, ask, chunk.unread))
+        events = make(info, partial(part.read, savepoint.session, chunk.unread))
         if isinstance(part, HeldChunk) and not part.events:
             return events  # type: ignore[no-any-return] # all are unreadable: there is no chunk
         row, parent = origin

@@ -31,9 +31,10 @@ from inboxd.model.outcome import Succeeded, explain
 from inboxd.registry.relays import breaker_of
 from inboxd.settings import Relay
 from inboxd.store import bodies, events, lines, relays
-from inboxd.store.connections import Connection, is_refusal
+from inboxd.store.connections import is_refusal
 from inboxd.store.relays import Fences
 from inboxd.store.rows import ClaimedEvent
+from inboxd.store.session import Session
 
 # A page begins no more waves after this time: until its end no other worker can have its buckets.
 _LONGEST_SECONDS = 1.0
@@ -83,12 +84,12 @@ class RelayPage:
         for call in self._begin_calls([0]):
             call.failed(error, None)
 
-    async def read(self, connection: Connection) -> None:
+    async def read(self, session: Session) -> None:
         """Read the payloads that the claim left out, for as many rows as a page's bytes allow."""
-        budget, sql = self._settling.limits.page_bytes, self._parts.sql
+        budget = self._settling.limits.page_bytes
         portion = next(bodies.portions(self.claim.rows, budget))
-        self._payloads = await bodies.read(connection, sql, portion)
-        self.rows = await bodies.complete(connection, sql, portion)
+        self._payloads = await bodies.read(session, portion)
+        self.rows = await bodies.complete(session, portion)
         for index, row in enumerate(self.rows):
             self._lines.setdefault(row["ordering_key"], deque()).append(index)
 
@@ -114,20 +115,19 @@ class RelayPage:
             for row in self.rows if breakers.held else ():
                 breakers.release("topic", row["id"])
 
-    async def settle(self, connection: Connection, *, apart: bool) -> None:
+    async def settle(self, session: Session, *, apart: bool) -> None:
         """Write the outcomes, in a transaction of its own. Raises LeaseLost.
 
         apart: the database has refused to settle all events together. Halving finds the refused
         ones, which become dead letters and are not published again.
         """
-        sql = self._parts.sql
-        await lines.hold(connection, sql, [*self._fences])
-        await relays.free(connection, sql, self._parts.me.id, self._fences)
+        await lines.hold(session, [*self._fences])
+        await relays.free(session, self._parts.me.id, self._fences)
         if apart:
-            await self._settle_apart(connection)
+            await self._settle_apart(session)
         else:
             self.results.done = [(row["id"], seconds) for row, seconds in self._confirmed]
-        await self._settling.write(connection, self.results)
+        await self._settling.write(session, self.results)
 
     def count(self) -> None:
         """Count and report the outcomes that have committed."""
@@ -229,17 +229,17 @@ class RelayPage:
 
     # --------------------------------------------------------------------------------- settling
 
-    async def _settle_apart(self, connection: Connection) -> None:
+    async def _settle_apart(self, session: Session) -> None:
         """Settle events, and fail those that cannot be settled. Raises errors of all events."""
         self.results.done = []
-        sql, me = self._parts.sql, self._parts.me.id
+        me = self._parts.me.id
         parts = [self._confirmed]
         while parts:
             part = parts.pop()
             done = [(row["id"], seconds) for row, seconds in part]
             try:
-                async with connection.transaction():  # on a savepoint
-                    await events.settle(connection, sql, done, me, all_of_them=False)
+                async with session.transaction():  # on a savepoint
+                    await events.settle(session, done, me, all_of_them=False)
             except Exception as error:
                 if not is_refusal(error):
                     raise

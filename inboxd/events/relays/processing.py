@@ -14,7 +14,7 @@ from inboxd.events.horizon import HorizonReader
 from inboxd.events.relays.relay import RelayRunner
 from inboxd.events.settling import EventSettling
 from inboxd.events.sources.source import LineLook
-from inboxd.store.connections import Connection
+from inboxd.store.session import Session
 
 
 class RelayProcessing:
@@ -52,9 +52,9 @@ class RelayProcessing:
         for relay in self._relays:
             relay.forget()
 
-    async def survey(self, connection: Connection, looked: LineLook) -> Survey:
+    async def survey(self, session: Session, looked: LineLook) -> Survey:
         """Take over a survey of all lines."""
-        seen = [await relay.survey(connection, looked) for relay in self._relays]
+        seen = [await relay.survey(session, looked) for relay in self._relays]
         return Survey.of([*seen, Survey(due=False, next=self.again)])
 
     def start(self) -> int:

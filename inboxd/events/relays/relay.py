@@ -30,8 +30,9 @@ from inboxd.events.sources.source import LineLook
 from inboxd.model.arrivals import Bucket
 from inboxd.model.outcome import explain
 from inboxd.store import relays
-from inboxd.store.connections import Connection, is_refusal
+from inboxd.store.connections import is_refusal
 from inboxd.store.pools import lend, transact, transaction
+from inboxd.store.session import Session
 from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
@@ -119,10 +120,10 @@ class RelayRunner:
         """Forget the server, since the connection was lost."""
         self._source.forget()
 
-    async def survey(self, connection: Connection, looked: LineLook) -> Survey:
+    async def survey(self, session: Session, looked: LineLook) -> Survey:
         """Take over a survey of all lines."""
         async with self._claiming:
-            seen = await self._source.survey(connection, looked)
+            seen = await self._source.survey(session, looked)
         self._work_seen = self._work_seen or seen.due
         return Survey(seen.due and self._may_begin(), seen.next)
 
@@ -268,8 +269,8 @@ class RelayRunner:
         pause, apart = _FIRST_PAUSE, False
         while True:
             try:
-                async with transact(self._parts.pool) as connection:
-                    await page.settle(connection, apart=apart)
+                async with transact(self._parts.pool) as session:
+                    await page.settle(session, apart=apart)
             except LeaseLost:
                 raise
             except Exception as error:
@@ -298,16 +299,16 @@ class RelayRunner:
         if not most:
             return None
         # First the connection, then the lock: the order of `survey`.
-        async with lend(pool) as connection, self._claiming:
-            async with transaction(pool, connection):
+        async with lend(pool) as session, self._claiming:
+            async with transaction(pool, session):
                 self._fences = {}
-                claim = await self._source.claim(connection, most)
+                claim = await self._source.claim(session, most)
                 if claim is None:
-                    await relays.free(connection, self._parts.sql, self._parts.me.id, self._fences)
+                    await relays.free(session, self._parts.me.id, self._fences)
                     return None
                 fences = {each: self._fences[each] for each in claim.buckets}
                 page = RelayPage(self._parts, self._settling, self.name, self._relay, claim, fences)
-                await page.read(connection)
+                await page.read(session)
             claim.ran(len(page.rows))
         return page
 
@@ -318,10 +319,10 @@ class RelayRunner:
         return min([self._relay.page_rows, *(each for each in rooms if each is not None)])
 
     async def _lease(
-        self, connection: Connection, buckets: Sequence[Bucket], most: int
+        self, session: Session, buckets: Sequence[Bucket], most: int
     ) -> Sequence[Bucket]:
         """Lock free buckets and lease them, under the lock of claims."""
-        had = await relays.lease(connection, self._parts.sql, self._parts.me.id, buckets, most)
+        had = await relays.lease(session, self._parts.me.id, buckets, most)
         self._fences |= had
         return [bucket for bucket in buckets if bucket in had]
 

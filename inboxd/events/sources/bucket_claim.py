@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from inboxd.events.page_order import PageOrder
 from inboxd.model.arrivals import Arrivals, Bucket
 from inboxd.store import lines
-from inboxd.store.connections import Connection
 from inboxd.store.lines import Line
 from inboxd.store.rows import ClaimedEvent
-from inboxd.store.statements import Statements
+from inboxd.store.session import Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +31,6 @@ class BucketClaim:
     drained: frozenset[Bucket]
     lined_up: Sequence[Line]
     cut: bool
-    sql: Statements
     arrivals: Arrivals
     # Lines with more lined-up rows; the source's own collection.
     going: dict[Line, None]
@@ -61,10 +59,10 @@ class BucketClaim:
                     self.going[line] = None
 
     async def hold(
-        self, connection: Connection, row: ClaimedEvent, before: Sequence[ClaimedEvent]
+        self, session: Session, row: ClaimedEvent, before: Sequence[ClaimedEvent]
     ) -> None:
         """Lock the row's bucket, and line up the unsettled rows before it."""
-        await lines.hold(connection, self.sql, [bucket_of(row)])
+        await lines.hold(session, [bucket_of(row)])
         own = [
             each["id"]
             for each in before
@@ -73,7 +71,7 @@ class BucketClaim:
             and each["position"] is None
         ]
         if own:
-            await lines.line_up(connection, self.sql, own)
+            await lines.line_up(session, own)
 
 
 def bucket_of(row: ClaimedEvent) -> Bucket:

@@ -11,7 +11,7 @@ from inboxd.engine.parts import Parts
 from inboxd.events.page_order import serves
 from inboxd.model.lane import Key
 from inboxd.store import workers
-from inboxd.store.connections import Connection
+from inboxd.store.session import Session
 
 
 class ServedLines:
@@ -33,7 +33,7 @@ class ServedLines:
         self._unhandled.clear()
 
     async def ours(
-        self, connection: Connection, pairs: Iterable[tuple[str, str]]
+        self, session: Session, pairs: Iterable[tuple[str, str]]
     ) -> set[tuple[str, str]]:
         """The topics and types whose arrivals this worker claims, or lines up.
 
@@ -46,7 +46,7 @@ class ServedLines:
         if self._relay is None and self._parts.registry.anywhere:
             foreign = open_ - ours
             if asked := foreign - self._unhandled.keys():
-                found = await workers.unhandled(connection, self._parts.sql, asked)
+                found = await workers.unhandled(session, asked)
                 self._unhandled |= {pair: pair in found for pair in asked}
             ours |= {pair for pair in foreign if self._unhandled.get(pair)}
         return ours

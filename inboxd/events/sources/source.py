@@ -17,10 +17,9 @@ from inboxd.events.horizon import HorizonReader
 from inboxd.events.page_order import PageOrder
 from inboxd.model.lane import Sighting
 from inboxd.store import lines
-from inboxd.store.connections import Connection
 from inboxd.store.lines import Arrived
 from inboxd.store.rows import ClaimedEvent
-from inboxd.store.statements import Statements
+from inboxd.store.session import Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +36,10 @@ class LineLook:
     held: Collection[str]
 
 
-async def look(connection: Connection, sql: Statements, reader: HorizonReader) -> LineLook:
+async def look(session: Session, reader: HorizonReader) -> LineLook:
     """Survey all lines once from their beginnings."""
     complete, held = reader.horizon.bounds(), reader.horizon.held
-    arrived, heads = await lines.survey(connection, sql)
+    arrived, heads = await lines.survey(session)
     return LineLook(arrived, heads, complete, held)
 
 
@@ -70,7 +69,7 @@ class Claim(Protocol):
         """Note that the page has ended, and whether it committed."""
 
     async def hold(
-        self, connection: Connection, row: ClaimedEvent, before: Sequence[ClaimedEvent]
+        self, session: Session, row: ClaimedEvent, before: Sequence[ClaimedEvent]
     ) -> None:
         """Make it safe to process one row by its id, in a transaction of its own.
 
@@ -88,7 +87,7 @@ class Source(Protocol):
     def forget(self) -> None:
         """Forget everything: the connection was lost, or a page did not commit."""
 
-    async def survey(self, connection: Connection, looked: LineLook) -> Survey:
+    async def survey(self, session: Session, looked: LineLook) -> Survey:
         """Survey from the beginning, and rewind the cursors of lanes that are due.
 
         looked: the shared survey of all lines.
@@ -97,7 +96,7 @@ class Source(Protocol):
     def is_known(self) -> bool:
         """Whether there is anything to claim from; if not, only a survey can find events."""
 
-    async def claim(self, connection: Connection, most: int) -> Claim | None:
+    async def claim(self, session: Session, most: int) -> Claim | None:
         """Claim at most `most` rows in the page's transaction; None: there are none."""
 
 
@@ -116,18 +115,18 @@ class PageSources:
         for source in self._sources:
             source.forget()
 
-    async def survey(self, connection: Connection, looked: LineLook) -> Survey:
+    async def survey(self, session: Session, looked: LineLook) -> Survey:
         """Survey all sources from their beginnings."""
-        return Survey.of([await source.survey(connection, looked) for source in self._sources])
+        return Survey.of([await source.survey(session, looked) for source in self._sources])
 
     def are_known(self) -> bool:
         """Whether a source has anything to claim from."""
         return any(source.is_known() for source in self._sources)
 
-    async def claim(self, connection: Connection, most: int) -> Claim | None:
+    async def claim(self, session: Session, most: int) -> Claim | None:
         """Ask the sources in turn, until one has rows."""
         for source in [each for each in self._sources if each.is_known()]:
-            claim = await source.claim(connection, most)
+            claim = await source.claim(session, most)
             if claim is not None:
                 self._sources.remove(source)
                 self._sources.append(source)

@@ -114,12 +114,7 @@ class SourceReader:
         consumer = await self._open(streams)
         try:
             storing = PageStoring(
-                self._compiled,
-                streams,
-                self._parts.pool,
-                self._parts.sql,
-                self._parts.controls,
-                self._metrics,
+                self._compiled, streams, self._parts.pool, self._parts.controls, self._metrics
             )
             given = (consumer, self._tasks, self._settings, streams, storing, self._metrics)
             reading = ConsumerReading(*given)
@@ -179,20 +174,20 @@ class SourceReader:
         """Whether this worker holds the lease, which it takes if it is free."""
         if self._compiled.grouped:
             return True
-        sql, me = self._parts.sql, self._parts.me.id
-        async with borrow(self._parts.pool) as connection:
+        me = self._parts.me.id
+        async with borrow(self._parts.pool) as session:
             if not self._leased:
-                await leases.make(connection, sql, self._lease)
+                await leases.make(session, self._lease)
             self._leased = True  # set before the answer, which may be lost
-            self._leased = await leases.hold(connection, sql, self._lease, me)
+            self._leased = await leases.hold(session, self._lease, me)
         return self._leased
 
     async def _free_lease(self) -> None:
         """Free the lease, so that another worker can read."""
         if self._leased:
-            async with borrow(self._parts.pool) as connection:
+            async with borrow(self._parts.pool) as session:
                 me = self._parts.me.id
-                await leases.free(connection, self._parts.sql, self._lease, me)
+                await leases.free(session, self._lease, me)
             self._leased = False
 
     # ---------------------------------------------------------------------------------- failures
@@ -279,10 +274,9 @@ class SourceReader:
 
     async def _show(self, state: ReaderState) -> None:
         self._shown_at = time.monotonic()
-        async with borrow(self._parts.pool) as connection:
+        async with borrow(self._parts.pool) as session:
             await message_readers.show(
-                connection,
-                self._parts.sql,
+                session,
                 self.name,
                 self._parts.me.id,
                 broker=self._settings.broker,
@@ -298,5 +292,5 @@ class SourceReader:
 
     def _unopened(self) -> OpenedStreams:
         parts = self._parts
-        given = (parts.pool, parts.sql, self.name, self._settings.begin, parts.me.id)
+        given = (parts.pool, self.name, self._settings.begin, parts.me.id)
         return OpenedStreams(*given, grouped=self._compiled.grouped)

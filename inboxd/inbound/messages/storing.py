@@ -27,7 +27,6 @@ from inboxd.model.message import ReceivedMessage
 from inboxd.store import topics
 from inboxd.store.connections import is_late, is_passing, is_refusal
 from inboxd.store.pools import Pool, borrow
-from inboxd.store.statements import Statements
 from inboxd.telemetry.logs import get_logger
 from inboxd.telemetry.messages import SourceMetrics
 
@@ -56,7 +55,6 @@ class PageStoring:
         source: CompiledMessageSource,
         streams: OpenedStreams,
         pool: Pool,
-        sql: Statements,
         controls: Controls,
         metrics: SourceMetrics,
     ) -> None:
@@ -64,8 +62,7 @@ class PageStoring:
         self._source = source
         self._streams = streams
         self._pool = pool
-        self._sql = sql
-        self._commit = partial(commit_nothing, pool, sql, _COMMIT_SECONDS)
+        self._commit = partial(commit_nothing, pool, _COMMIT_SECONDS)
         self._controls = controls
         self._metrics = metrics
 
@@ -95,8 +92,8 @@ class PageStoring:
         if not paused or self._source.settings.topics:
             return
         types = {event.type for message in messages for event in message.events}
-        async with borrow(self._pool) as connection:
-            meant = await topics.of_types(connection, self._sql, sorted(types))
+        async with borrow(self._pool) as session:
+            meant = await topics.of_types(session, sorted(types))
         if found := meant.intersection(paused):
             raise TopicsPaused(frozenset(found))
 

@@ -20,7 +20,6 @@ from inboxd.errors import LeaseLost
 from inboxd.model.message import ReceivedMessage
 from inboxd.store import stream_positions as store
 from inboxd.store.pools import Pool, borrow
-from inboxd.store.statements import Statements
 from inboxd.store.stream_positions import Begins, OpenedStream, PageStored
 
 # Seconds for which a consumer may still deliver messages of a stream that another worker has
@@ -43,21 +42,13 @@ class OpenedStreams:
     """The streams of one consumer, which calls `stored`."""
 
     def __init__(
-        self,
-        pool: Pool,
-        sql: Statements,
-        source: str,
-        begin: Begins,
-        worker: UUID,
-        *,
-        grouped: bool,
+        self, pool: Pool, source: str, begin: Begins, worker: UUID, *, grouped: bool
     ) -> None:
         """begin: where to begin a stream without stored messages.
 
         grouped: the broker divides the streams among its readers.
         """
         self._pool = pool
-        self._sql = sql
         self._source = source
         self._begin: Begins = begin
         self._worker = worker
@@ -70,8 +61,8 @@ class OpenedStreams:
 
     async def stored(self, stream: str, end: StreamPosition | None = None) -> StreamPosition | None:
         """Open a stream; returns its stored position (`contract.Stored`)."""
-        async with self._storing, borrow(self._pool) as connection:
-            given = (connection, self._sql, self._source)
+        async with self._storing, borrow(self._pool) as session:
+            given = (session, self._source)
             opened = await store.open_stream(*given, stream, self._worker)
             newest = (opened.begins or self._begin) == "newest"
             if opened.position is None and newest and end is not None:
@@ -91,8 +82,8 @@ class OpenedStreams:
             if not new:
                 return StoredPart(PageStored(0, 0, 0, 0), passed_over)
             opened = [self._opened[name] for name in dict.fromkeys(each.stream for each in new)]
-            async with borrow(self._pool) as connection:
-                written = await store.store(connection, self._sql, self._source, new, opened)
+            async with borrow(self._pool) as session:
+                written = await store.store(session, self._source, new, opened)
             return StoredPart(written, passed_over)
 
     async def open_all(self, messages: Sequence[IncomingMessage]) -> None:
@@ -113,9 +104,9 @@ class OpenedStreams:
         streams: dropped messages would be acknowledged, and a broker without positions would forget
         them.
         """
-        async with self._storing, borrow(self._pool) as connection:
+        async with self._storing, borrow(self._pool) as session:
             opened = [*self._opened.values()]
-            moved = await store.moved(connection, self._sql, self._source, opened)
+            moved = await store.moved(session, self._source, opened)
         for stream, reader in moved.items():
             del self._opened[stream]
             if reader is None:

@@ -187,9 +187,7 @@ class _Comparison:
         by_key = {row["topic"] for row in listed if row["dedup_path"] is not None}
         found = set()
         for type_ in {event.type for each in messages for event in each.events}:
-            meant = self._source.topics or await topics.of_types(
-                session.connection, session.sql, [type_]
-            )
+            meant = self._source.topics or await topics.of_types(session, [type_])
             if by_key.intersection(meant):
                 found.add(type_)
         return frozenset(found)

@@ -98,7 +98,7 @@ class SpoolOperator:
 
         Raises Conflict if another process drains, DatabaseError if the database is away.
         """
-        commit = partial(receipts.commit, self.session.connection, self.session.sql)
+        commit = partial(receipts.commit, self.session)
         drain = Drain(
             self.path,
             SystemFiles(),
@@ -193,13 +193,13 @@ class SpoolOperator:
         return lost
 
     def _write(self) -> Callable[[Sequence[Receipt]], Awaitable[Sequence[Stored]]]:
-        connection, sql = self.session.connection, self.session.sql
+        session = self.session
 
         async def write(page: Sequence[Receipt]) -> Sequence[Stored]:
-            return await receipts.write(connection, sql, page)
+            return await receipts.write(session, page)
 
         async def ask(subjects: Sequence[str], since: datetime) -> dict[str, datetime]:
-            return await receipts.erased(connection, sql, subjects, since)
+            return await receipts.erased(session, subjects, since)
 
         return without_erased(write, ask)
 
@@ -214,7 +214,7 @@ class SpoolOperator:
         return fresh
 
     async def _record(self, action: audit.Audited, target: str, count: int) -> None:
-        async with self.session.connection.transaction():
+        async with self.session.transaction():
             await audit.record(self.session, self.actor, action, target, self.reason, count)
 
 

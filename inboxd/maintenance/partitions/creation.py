@@ -56,15 +56,15 @@ async def _make(context: MaintenanceContext, ahead: int) -> None:
     A day locks two dozen relations, and the server has room for some thousand locks in all.
     """
     for days in (*range(_DAYS_AT_ONCE, ahead, _DAYS_AT_ONCE), ahead):
-        async with borrow(context.pool) as connection:
-            await partitions.make(connection, context.sql, days)
+        async with borrow(context.pool) as session:
+            await partitions.make(session, days)
 
 
 async def _look(context: MaintenanceContext, ahead: int) -> tuple[int, list[Apart]]:
     """How many days ahead have partitions; and, if these are few, detached ones in the way."""
-    async with borrow(context.pool) as connection:
-        days = await partitions.days_ahead(connection, context.sql)
-        apart = await partitions.apart(connection, context.sql) if days < ahead else []
+    async with borrow(context.pool) as session:
+        days = await partitions.days_ahead(session)
+        apart = await partitions.apart(session) if days < ahead else []
     return days, [each for each in apart if each.ahead >= 0]
 
 

@@ -26,10 +26,10 @@ async def make(session: Session, days: int, *, actor: str, reason: str | None = 
 
     Raises Conflict if a detached table is in the way, after making the other partitions.
     """
-    async with session.connection.transaction():
-        made = await partitions.make(session.connection, session.sql, days)
+    async with session.transaction():
+        made = await partitions.make(session, days)
         await audit.record(session, actor, "make", f"partitions {days} days ahead", reason, made)
-        apart = await partitions.apart(session.connection, session.sql)
+        apart = await partitions.apart(session)
     for each in apart:
         if 0 <= each.ahead <= days:
             raise Conflict(
@@ -45,7 +45,7 @@ async def chosen(session: Session, names: Sequence[str], *, to_drop: bool) -> li
     Raises NotFound for an unknown name, Conflict for a partition that cannot be exported or
     dropped.
     """
-    found = await partitions.listed(session.connection, session.sql, sizes=True)
+    found = await partitions.listed(session, sizes=True)
     known = {each.part: each for each in found}
     if unknown := [name for name in names if name not in known]:
         raise NotFound(f"there is no partition {', '.join(unknown)}: see `inboxd history list`")
@@ -84,7 +84,7 @@ async def export(
     """Write a partition to a file; returns its rows. Raises ExportError."""
     target = f"partition {partition.part}"
     entry = await audit.record(session, actor, "export", target, reason, 0)
-    rows, _ = await exporter.write(session.connection, session.sql, partition)
+    rows, _ = await exporter.write(session, partition)
     await audit.record_more(session, entry, rows)
     return rows
 
@@ -103,7 +103,7 @@ async def drop(
     """
     target = f"partition {partition.part}"
     entry = await audit.record(session, actor, "drop", target, reason, 0)
-    gone = await PartitionRemoval(session.connection, session.sql, exporter).go(partition)
+    gone = await PartitionRemoval(session, exporter).go(partition)
     if gone:
         await audit.record_more(session, entry, partition.exported or partition.rows or 0)
     return gone

@@ -17,8 +17,8 @@ import orjson
 from inboxd.api.topics import DEFAULT
 from inboxd.maintenance.context import MaintenanceContext
 from inboxd.model.lane import Key
-from inboxd.store.connections import Connection
 from inboxd.store.pools import transaction
+from inboxd.store.session import Session
 
 K = TypeVar("K", bound=Key)
 
@@ -43,7 +43,7 @@ class Judgement:
         return [key for key in abandoned if now - self._since[key] >= grace]
 
     async def each_page(
-        self, connection: Connection, page: Callable[[], Awaitable[tuple[int, bool]]]
+        self, session: Session, page: Callable[[], Awaitable[tuple[int, bool]]]
     ) -> int:
         """Run pages, each in a transaction, until none is left; returns the number of rows.
 
@@ -51,7 +51,7 @@ class Judgement:
         """
         total, more = 0, True
         while more:
-            async with transaction(self.context.pool, connection):
+            async with transaction(self.context.pool, session):
                 ended, more = await page()
             total += ended
         return total

@@ -60,7 +60,7 @@ def _silent(row: Row, verdict: Verdict) -> Finding:
 async def samples(look: Look) -> AsyncIterator[Finding]:
     """Check that the leader takes samples of the backlog, which metrics and `status` show."""
     interval = look.settings.maintenance.sampling.total_seconds()
-    newest = await store_samples.newest(look.session.connection, look.session.sql)
+    newest = await store_samples.newest(look.session)
     if newest is None:
         living = await listing.workers(look.session, ended=False, limit=1)
         remedy = "wait until a worker has run for a minute; then see the leader's log"

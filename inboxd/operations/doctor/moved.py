@@ -18,7 +18,7 @@ _RESTORE_RIGHTS = "as the schema's owner, run: inboxd migrate --grants"
 
 async def row_secured(look: Look) -> AsyncIterator[Finding]:
     """Check whether row level security hides rows from this role, or from inboxd's roles."""
-    found = await row_security.secured(look.session.connection, look.session.sql)
+    found = await row_security.secured(look.session)
     for reason, tables in row_security.blinding(found):
         hidden = f"it hides {reason}: processes with that role find no work"
         yield _secured(Verdict.CRITICAL, hidden, tables)

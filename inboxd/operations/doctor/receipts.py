@@ -47,7 +47,7 @@ async def doubtful(look: Look) -> AsyncIterator[Finding]:
 async def held(look: Look) -> AsyncIterator[Finding]:
     """Find receipts whose events wait until their source is resumed."""
     session = look.session
-    for row in await receipts.held(session.connection, session.sql, thresholds.COUNTED):
+    for row in await receipts.held(session, thresholds.COUNTED):
         (now,) = await look.row("clock")
         age = max(0.0, (now - row["held_at"]).total_seconds())
         more = "+" if row["receipts"] >= thresholds.COUNTED else ""

@@ -49,7 +49,7 @@ async def _relays(look: Look) -> AsyncIterator[_Relay]:
     rows = await look.rows("doctor_relays", thresholds.COUNTED)
     if not rows:
         return
-    stopped = await controls.read(look.session.connection, look.session.sql)
+    stopped = await controls.read(look.session)
     paused = {row["name"] for row in stopped if row["kind"] == "topic"}
     lines = {row["topic"]: row for row in await topics.lines(look.session)}
     dead: Counter[str] = Counter()

@@ -29,14 +29,14 @@ _VERDICTS = {
 
 async def version(look: Look) -> AsyncIterator[Finding]:
     """Check that this release works with the schema's version."""
-    connection, sql = look.session.connection, look.session.sql
+    session = look.session
     try:
-        await migrations.check(connection, sql)
+        await migrations.check(session)
     except SchemaError as error:
         found, _, remedy = str(error).rpartition("; ")
         yield Finding("version", Verdict.CRITICAL, found or remedy, remedy if found else "")
         return
-    ran = (await migrations.applied(connection, sql)).version
+    ran = (await migrations.applied(session)).version
     newer = ran > migrations.code_version()
     yield Finding(
         "version",
@@ -52,7 +52,7 @@ async def plugin_migrations(look: Look) -> AsyncIterator[Finding]:
     subject = "plugin migrations"
     try:
         folders = plugin_folders.shipped_by(look.settings.worker.plugins)
-        found = await of_plugins.states(look.session.connection, look.session.sql, folders)
+        found = await of_plugins.states(look.session, folders)
         of_plugins.fits(found)
     except PluginError as error:
         remedy = "correct the plugin's migrations, or uninstall it"
@@ -77,17 +77,17 @@ async def plugin_migrations(look: Look) -> AsyncIterator[Finding]:
 
 async def drift(look: Look) -> AsyncIterator[Finding]:
     """Find differences between the schema and the migrations' definitions."""
-    connection, sql = look.session.connection, look.session.sql
-    ran = await migrations.applied(connection, sql)
+    session = look.session
+    ran = await migrations.applied(session)
     if ran.version != migrations.code_version():
         yield Finding("drift", Verdict.NOTICE, "not compared: the schema is another release's")
         return
-    compared, found = await catalogue.differences(connection, sql)
+    compared, found = await catalogue.differences(session)
     # Leave out detached tables: retention drops tables that it detached, and `partitions` reports
     # tables that a person detached.
     detached = {
         row["part"] for row in await look.rows("doctor_departures") if row["state"] == "detached"
-    } | {each.part for each in await store.apart(connection, sql)}
+    } | {each.part for each in await store.apart(session)}
     # A constraint's index would repeat the finding about the constraint.
     constraints = {each.name.partition(" ")[2] for each in found if each.kind == "constraint"}
     found = [
@@ -140,9 +140,9 @@ async def indexes(look: Look) -> AsyncIterator[Finding]:
 
 async def partitions(look: Look) -> AsyncIterator[Finding]:
     """Check the partitions of coming days, detaches by hand, and unfinished detaches."""
-    connection, sql = look.session.connection, look.session.sql
-    apart = await store.apart(connection, sql)
-    yield judge_partitions(await store.days_ahead(connection, sql), apart)
+    session = look.session
+    apart = await store.apart(session)
+    yield judge_partitions(await store.days_ahead(session), apart)
     if kept := [each for each in apart if each.ahead < 0]:
         yield Finding(
             "partitions",
@@ -187,7 +187,7 @@ async def retention(look: Look) -> AsyncIterator[Finding]:
     if any(keep.values()):  # otherwise nothing can be late
         late = [
             each.age - kept.total_seconds()
-            for each in await store.listed(look.session.connection, look.session.sql)
+            for each in await store.listed(look.session)
             if (kept := keep.get(each.parent)) is not None and each.age > kept.total_seconds()
         ]
     longest = max(late, default=0.0)

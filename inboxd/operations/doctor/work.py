@@ -29,7 +29,7 @@ async def topics(look: Look) -> AsyncIterator[Finding]:
 
 async def lines(look: Look) -> AsyncIterator[Finding]:
     """Check the lines of sequential and batch topics."""
-    stopped = await controls.read(look.session.connection, look.session.sql)
+    stopped = await controls.read(look.session)
     paused_ = {row["name"] for row in stopped if row["kind"] == "topic"}
     for row in await store_topics.lines(look.session):
         name, oldest = row["topic"], row["oldest"] or 0.0
@@ -51,7 +51,7 @@ async def kept(look: Look) -> AsyncIterator[Finding]:
     held = [row for row in await store_topics.lines(look.session) if row["kept"]]
     found += [(row["topic"], None, row["kept"], row["kept_for"]) for row in held]
     found.sort(key=lambda each: -each[3])
-    declared = await names.declared(look.session.connection, look.session.sql) or {}
+    declared = await names.declared(look.session) or {}
     for topic, type_, count, oldest in found[: thresholds.SHOWN]:
         more = "+" if count >= listing.COUNTED else ""
         events = f"{count:,}{more} of type {type_}"
@@ -89,7 +89,7 @@ async def lanes(look: Look) -> AsyncIterator[Finding]:
 
 
 async def _backlog(look: Look, table: HotTable, kind: str) -> AsyncIterator[Finding]:
-    stopped = await controls.read(look.session.connection, look.session.sql)
+    stopped = await controls.read(look.session)
     paused = {(row["kind"], row["name"]) for row in stopped}
     lanes_ = await listing.lanes(look.session, table)
     if not lanes_:
@@ -123,8 +123,8 @@ def _judge_lane(
 
 async def dead_letters(look: Look) -> AsyncIterator[Finding]:
     """Check the numbers of dead letters: in all, and in the last hour."""
-    connection, sql = look.session.connection, look.session.sql
-    hour = await statistics.lately(connection, sql, timedelta(hours=1), apart=("kind",))
+    session = look.session
+    hour = await statistics.lately(session, timedelta(hours=1), apart=("kind",))
     grown = {each.kind: each.outcome("failed") for each in hour.figures}
     tables: tuple[tuple[HotTable, str], ...] = (("events", "event"), ("commands", "command"))
     for table, kind in tables:
@@ -143,8 +143,8 @@ async def dead_letters(look: Look) -> AsyncIterator[Finding]:
 
 async def blocked_keys(look: Look) -> AsyncIterator[Finding]:
     """Find blocked ordering keys of commands."""
-    connection, sql = look.session.connection, look.session.sql
-    found = await queues.blocked(connection, sql, look.settings.all_queues)
+    session = look.session
+    found = await queues.blocked(session, look.settings.all_queues)
     if not found:
         yield Finding("blocked keys", Verdict.OK, "no queue has blocked keys", figure=0)
     for each in found:
@@ -159,7 +159,7 @@ async def blocked_keys(look: Look) -> AsyncIterator[Finding]:
 
 async def blocked_lines(look: Look) -> AsyncIterator[Finding]:
     """Find blocked lines of topics: behind a dead letter, or an event without a handler."""
-    found = await store_lines.count_blocked(look.session.connection, look.session.sql)
+    found = await store_lines.count_blocked(look.session)
     blocked = [each for each in found if each.held_by != "retry"]
     if not blocked:
         yield Finding("blocked lines", Verdict.OK, "no topic has blocked lines", figure=0)
@@ -297,7 +297,7 @@ async def taken_keys(look: Look) -> AsyncIterator[Finding]:
 
 async def paused(look: Look) -> AsyncIterator[Finding]:
     """List pauses; a long pause may be a forgotten one."""
-    rows = await controls.read(look.session.connection, look.session.sql)
+    rows = await controls.read(look.session)
     if not rows:
         yield Finding("paused", Verdict.OK, "nothing", figure=0)
         return

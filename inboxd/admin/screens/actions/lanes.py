@@ -52,7 +52,7 @@ def _page(about: QueryParams) -> str:
 
 
 async def _paused(visit: ActionVisit, kind: str, name: str) -> Control | None:
-    found = await controls.read(visit.session.connection, visit.session.sql)
+    found = await controls.read(visit.session)
     return next((row for row in found if (row["kind"], row["name"]) == (kind, name)), None)
 
 

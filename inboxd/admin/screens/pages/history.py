@@ -20,7 +20,7 @@ async def _history(visit: PageVisit) -> ScreenPage:
     if visit.query.get("all") != "1":
         used = [row for row in rows if not _is_dull(row)]
         hidden, rows = len(rows) - len(used), used
-    uncounted = await census.uncounted(visit.session.connection, visit.session.sql)
+    uncounted = await census.uncounted(visit.session)
     part = part_of(sorted(rows, key=_order, reverse=True), _key, visit.query)
     shown = {
         "part": part,

@@ -196,7 +196,7 @@ async def _types(table: HotTable, visit: PageVisit, figures: SpanFigures) -> dic
 
 async def _declared(visit: PageVisit) -> Names | None:
     """The declared names, which the fields of filters suggest."""
-    read = partial(declared, visit.session.connection, visit.session.sql)
+    read = partial(declared, visit.session)
     return await visit.shared.get(visit.session, "declared", _NAMES_SECONDS, read)
 
 

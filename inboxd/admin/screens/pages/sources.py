@@ -22,7 +22,7 @@ async def _sources(visit: PageVisit) -> ScreenPage:
     found = await overview(visit)
     receiving = await _receivers(visit)
     told = await streams(visit.session)
-    held = await receipts.held(visit.session.connection, visit.session.sql)
+    held = await receipts.held(visit.session)
     paused = {row["name"]: row for row in found["paused"] if row["kind"] == "source"}
     webhooks = _webhooks(visit, receiving, {row["source"]: dict(row) for row in held}, paused)
     part = part_of(webhooks, lambda row: row["source"], visit.query)
