@@ -78,12 +78,12 @@ async def test_the_overview_has_banners_of_the_first_pauses_and_breakers(
 ) -> None:
     await database.execute(
         "insert into inboxd.controls (kind, name, actor)"
-        " select 'schedule', name, 'ana' from unnest($1::text[]) name",
+        " select 'schedule', name, 'olga-k' from unnest($1::text[]) name",
         NAMES,
     )
     page = await read(screens, "/")
     assert "27 more are paused" in page.text
     assert "27 more breakers are not closed" in page.text
-    assert page.text.count("ana") == 20
+    assert page.text.count("olga-k") == 20
     found: Any = await document(screens, "/index.json")
     assert len(found["paused"]) == len(NAMES)
