@@ -160,7 +160,8 @@ def _title(chart: "Chart") -> str:
 
 def _each(span: "Span") -> str:
     unit = span.resolution.removesuffix("s")
-    return f"a {unit}" if span.units == 1 else f"in {plural(span.units, unit)}"
+    article = "an" if unit == "hour" else "a"
+    return f"{article} {unit}" if span.units == 1 else f"in {plural(span.units, unit)}"
 
 
 def _document(chart: "Chart") -> dict[str, Any]:

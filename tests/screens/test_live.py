@@ -71,9 +71,10 @@ async def _open(client: httpx.AsyncClient, path: str) -> dict[str, str]:
 
 @pytest.fixture
 def expired_readings(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each poll reads its page anew."""
+    """Each poll reads its page anew, and counts."""
     monkeypatch.setattr(snapshot, "_FRESH_SECONDS", 0.0)
     monkeypatch.setattr(readings, "_FRESH_SECONDS", 0.0)
+    monkeypatch.setattr(samples, "_AGAIN_SECONDS", 0.0)
 
 
 async def test_polls_of_unchanged_pages_read_at_most_the_overview(visit: Visit) -> None:

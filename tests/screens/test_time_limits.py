@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 import anyio
 import httpx
@@ -61,10 +62,11 @@ async def test_an_action_that_is_not_answered_in_time_changes_nothing_and_says_s
 ) -> None:
     await send(database, 1)
     await fail(database, "commands")
-    async with visiting(database) as site, site.client() as client:
+    local = partial(visiting, database, local_role="operator")
+    async with local() as site, site.client() as client:
         asked = await ask(client, "/act/commands/dismiss?id=1")
     monkeypatch.setattr("inboxd.admin.screens.acting.TIMEOUT", 0.5)
-    async with _audit_is_locked(database), visiting(database) as site, site.client() as client:
+    async with _audit_is_locked(database), local() as site, site.client() as client:
         answer = await confirm(client, asked)
     assert answer.status_code == 503
     told = "Not answered within 0.5 s: check whether it was done before you try again."

@@ -119,9 +119,13 @@ async def test_a_server_out_of_memory_takes_messages_once_it_has_some(
         async def logged(event: str) -> bool:
             return any(event == each["event"] for each in logs)
 
+        async def alarmed() -> bool:
+            return server.evaluate("rabbit_alarm:get_alarms()").strip() != "[]"
+
         async with publisher_at(broker) as publisher, anyio.create_task_group() as tasks:
             server.evaluate("vm_memory_monitor:set_vm_memory_high_watermark(0.00001)")
             try:
+                await eventually(alarmed)
                 tasks.start_soon(publisher.publish, some_messages(queue.name, 10), told)
                 await eventually(functools.partial(logged, "RabbitMQ takes no messages"))
                 assert not told.errors

@@ -49,11 +49,10 @@ async def _audit(visit: PageVisit) -> ScreenPage:
 def _parts_of(target: str) -> Iterator[tuple[str, str | None]]:
     """The parts of a target, each with the address of its page, if it has one."""
     if rows := _ROWS.fullmatch(target):
-        yield f"{rows[1]} ", None
         for place, number in enumerate(rows[2].split(", ")):
             if place:
                 yield ", ", None
-            yield number, addresses.path_of(rows[1], number)
+            yield number if place else f"{rows[1]} {number}", addresses.path_of(rows[1], number)
     elif one := _ONE.fullmatch(target):
         yield target, addresses.path_of("actions" if one[1] == "action" else "batches", one[2])
     else:
