@@ -1,11 +1,8 @@
 """Totals of batches and workflows: by status, of all, of a type, of a tenant.
 
-Owns the tables `batch_changes` and `batch_totals`. A batch has no day after which nothing changes:
-it heals, is cancelled or purged at any time. So a trigger notes each change in the transaction that
-makes it, the leader adds the changes up, and a reader adds those that are left. Promises that each
-change counts exactly once, even if a leader is killed, and that a reader sees totals and changes of
-one moment.
-*See:* `inboxd.maintenance.batch_totals`, which adds up; `inboxd.operations.totals`, which reads.
+A batch has no day after which nothing changes: so a trigger notes each change, the leader adds the
+changes up, and a reader adds those that are left. Promises that each change counts exactly once,
+even if a leader is killed, and that a reader sees totals and changes of one moment.
 """
 
 from typing import NamedTuple

@@ -1,10 +1,8 @@
 """Batches: inserting what handlers planned, folding, expiry, results of steps.
 
-Owns the arrays that the statements take. Promises that a plan needs a fixed number of statements
-per 5,000 of its rows, and that batches are locked in one order, so that two pages that add to the
-same batches do not deadlock. A batch that accepts no more members raises Conflict with the
-database's message.
-Known limit: nested batches are inserted level by level, one statement per level.
+Promises that a plan needs a fixed number of statements per 5,000 of its rows and level of nesting,
+and that batches are locked in one order, so that pages do not deadlock. A batch that accepts no
+more members raises Conflict with the database's message.
 *See:* `commands/settler.py`, before it; `engine/batch_folder.py`, after it.
 """
 
@@ -34,8 +32,6 @@ Sent = Sequence[tuple[CommandDraft, Parent]]
 
 
 class Planned(NamedTuple):
-    """A handler's plan, and the row for which the handler ran."""
-
     plan: Plan
     parent: Parent
 
@@ -51,8 +47,6 @@ class Folded(NamedTuple):
 
 
 class ExpiredBatch(TypedDict):
-    """An open batch whose `expires_at` has passed."""
-
     id: int
     name: str | None
     size: int
@@ -166,10 +160,7 @@ async def _insert_steps(
 
 
 async def close(session: Session, batch_id: UUID) -> list[int]:
-    """Close an open batch; returns the batches to fold after the commit.
-
-    Raises NotFound or Conflict.
-    """
+    """Returns the batches to fold after the commit. Raises NotFound or Conflict."""
     row = await _asked(session, "close_batch", batch_id)
     return [one for one in (row["id"], row["parent_id"]) if one is not None]
 
@@ -190,11 +181,7 @@ async def _asked(session: Session, statement: str, batch_id: UUID, *rest: Any) -
 
 
 async def fold(session: Session, ids: Sequence[int], patience: str | None = None) -> list[Folded]:
-    """Fold batches in one transaction.
-
-    patience: the lock timeout of a background folder, which does not wait for the WAL flush
-    either. None: the caller needs the result, and waits for both as its session is set.
-    """
+    """patience: the lock timeout of a background folder, which does not wait for the WAL flush."""
     rows = await session.fetch("fold_batches", ids, patience)
     return [Folded(*row) for row in rows]
 
@@ -205,7 +192,6 @@ async def unfolded(session: Session, seconds: float) -> list[int]:
 
 
 async def expire(session: Session) -> list[ExpiredBatch]:
-    """Mark open batches whose `expires_at` has passed."""
     return cast("list[ExpiredBatch]", await session.fetch("expire_batches"))
 
 

@@ -1,9 +1,7 @@
 """Large parts of rows that a claim does not return: payloads stored in `bodies`, and headers.
 
-Owns reading both in portions, so that memory stays bounded however large a page's rows are
-(promise 9), and finding a body that was copied forward after its row had been claimed
-(migrations/functions/keep_bodies.sql). Known limits: one row is read whole, even above the budget;
-compressed headers are counted with their largest possible size.
+Promises bounded memory (promise 9), but one row is read whole, and that a body is found that was
+copied forward after the claim of its row (migrations/functions/keep_bodies.sql).
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,9 +1,7 @@
 """The breakers table: which targets are down, shared by all workers.
 
-Owns its statements. Promises that only a caller that knows the newest version can write a change,
-that at most one worker holds a breaker's probe, that a trigger notifies all workers of each change,
-and that each opening and closing is recorded in `breaker_changes`, for charts.
-Known limit: each read returns the whole table.
+Promises that only a caller that knows the newest version can write a change, that at most one
+worker holds a breaker's probe, and that a trigger notifies all workers of each change.
 """
 
 from collections.abc import Iterable, Sequence
@@ -101,10 +99,7 @@ async def listed(
     after: str | None = None,
     rows: int | None = None,
 ) -> list[BreakerRow]:
-    """All breakers, or the one with this name, or those that any of `uses` needs.
-
-    Or at most `rows`, after a name.
-    """
+    """All, of one name, or needed by any of `uses`; or at most `rows`, after a name."""
     given = (name, uses, after, rows)
     return cast("list[BreakerRow]", await session.fetch("list_breakers", *given))
 
@@ -112,9 +107,6 @@ async def listed(
 async def force(
     session: Session, name: str, mode: Mode, actor: str, reason: str | None, seen: str | None
 ) -> bool:
-    """Set a breaker's mode; seen: the mode that the operator saw, None for any.
-
-    False: there is no such breaker, it has that mode already, or its mode was not `seen`.
-    """
+    """False: not found, in that mode already, or not in the mode `seen` (None: any)."""
     forced = await session.fetchval("force_breaker", name, mode, actor, reason, seen)
     return forced is not None

@@ -1,8 +1,7 @@
 """Chunks of batch topics: lining up arrivals, finding due chunks, reading and settling them.
 
-Owns the statements on chunks (ADR 13). Promises that a chunk needs a fixed number of statements, or
-one per portion where it does not fit in memory. Known limit: all must run in one transaction in
-which an earlier statement has locked the bucket (`inboxd.store.lines`).
+Promises a fixed number of statements for a chunk, or one per portion of memory. Known limit: all
+run in one transaction, in which an earlier statement has locked the bucket (ADR 13).
 *See:* `events/chunks/visit.py` and `events/chunks/making.py`, which call it.
 """
 
@@ -23,10 +22,7 @@ _STRETCH_POSITIONS = 20_000
 
 
 class OpenLine(NamedTuple):
-    """A line with lined-up events: its key, its head, and its last position.
-
-    postponed: the head has a later time, since its chunk is retried or deferred.
-    """
+    """postponed: the head has a later time, since its chunk is retried or deferred."""
 
     key: str
     id: int
@@ -77,7 +73,6 @@ async def line_up_arrivals(
     ends: Sequence[datetime],
     types: Iterable[str],
 ) -> LinedUp:
-    """Line up at most `rows` arrivals of an id range of a bucket; see the statement."""
     found = await session.fetch("line_up_arrivals", *arrived, rows, age, list(ends), list(types))
     if not found:
         return LinedUp([], 0, arrived.after)
@@ -88,14 +83,12 @@ async def line_up_arrivals(
 async def complete(
     session: Session, topic: str, keys: Sequence[str], full: int | None, expected: Sequence[str]
 ) -> None:
-    """Make lines due that are full or have all expected types."""
     await session.execute("complete_chunks", topic, keys, full, list(expected))
 
 
 async def open_lines(
     session: Session, topic: str, keys: Sequence[str], most: int, *, due: bool = True
 ) -> list[OpenLine]:
-    """Lines with lined-up events; only due ones, unless `due=False`."""
     rows = await session.fetch("open_lines", topic, keys, most, not due)
     return [OpenLine(*row) for row in rows]
 
@@ -120,7 +113,6 @@ async def read_lines(
 
 
 async def read(session: Session, stretch: PositionRange, rows: int) -> list[ClaimedEvent]:
-    """The first `rows` events of a stretch, in order."""
     topic, key, first, last = stretch
     return claimed_events(await session.fetch("read_chunk", topic, key, first - 1, last, rows))
 
@@ -152,7 +144,6 @@ def _pieces(stretch: PositionRange) -> Iterator[PositionRange]:
 
 
 async def types_in(session: Session, stretch: PositionRange, types: Sequence[str]) -> list[str]:
-    """The types among `types` that occur in a stretch."""
     found: list[str] = []
     for piece in _pieces(stretch):
         wanted = [type_ for type_ in types if type_ not in found]
@@ -163,7 +154,6 @@ async def types_in(session: Session, stretch: PositionRange, types: Sequence[str
 
 
 async def common_in(session: Session, stretch: PositionRange, first: ClaimedEvent) -> Common:
-    """The values of `first`, an event of a stretch, that all its events share."""
     common = Common(first["correlation_id"], first["tenant"])
     for piece in _pieces(stretch):
         if common == (None, None):
@@ -180,10 +170,7 @@ async def settle(
     worker: UUID,
     place_of: Callable[[str | None], str | None],
 ) -> list[tuple[str, str | None, int]]:
-    """Move the remaining events of a stretch into history; returns counts by type and tenant.
-
-    place_of: maps tenants to the names that are counted, so that the counts stay few.
-    """
+    """Returns counts by type and tenant; place_of maps tenants to names, so counts stay few."""
     found: Counter[tuple[str, str | None]] = Counter()
     for piece in _pieces(stretch):
         for row in await session.fetch("settle_chunk", *piece, seconds, worker):
@@ -198,7 +185,6 @@ async def fail(
     fingerprint: str | None,
     crashes: int = 0,
 ) -> None:
-    """Turn the events of a stretch into dead letters."""
     for piece in _pieces(stretch):
         await session.execute("fail_chunk", *piece, error, fingerprint, crashes)
 
@@ -210,7 +196,6 @@ async def make_due(session: Session, stretch: PositionRange) -> None:
 
 
 async def release_to_lanes(session: Session, stretch: PositionRange) -> None:
-    """Let the events of a stretch run one by one, from their lanes."""
     for piece in _pieces(stretch):
         await session.execute("release_chunk_to_lanes", *piece)
 
@@ -241,13 +226,11 @@ async def waiting(session: Session, topic: str, limit: int) -> tuple[int, list[d
 
 
 async def flush(session: Session, topic: str, key: str | None, most: int) -> list[str]:
-    """Make waiting chunks due now; returns their keys."""
     rows = await session.fetch("flush_chunks", topic, key, most)
     return [row[0] for row in rows]
 
 
 async def count(session: Session, topic: str, key: str | None, most: int) -> int:
-    """The number of waiting chunks that `flush` would make due, up to `most`."""
     return int(await session.fetchval("count_chunks", topic, key, most))
 
 

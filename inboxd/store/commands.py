@@ -1,8 +1,7 @@
 """The commands table: survey, claim, settle, requeue, insert.
 
-Owns the arrays that the statements take. Promises that every write states the claim (worker and
-fence) on which it depends, and returns or raises by the rows that it changed (promise 3).
-Known limit: Python sorts a claim's rows by lane and time; the statement cannot guarantee an order.
+Promises that every write states the claim (worker and fence) on which it depends, and returns or
+raises by the rows that it changed (promise 3).
 *See:* `commands/sources/lanes.py`, which leases; `commands/settler.py`, which settles.
 """
 
@@ -28,8 +27,6 @@ NO_BATCHES: Mapping[UUID, int] = {}
 
 
 class Suspected(NamedTuple):
-    """Waiting commands of a group of suspects, of one queue and type: see `find_suspects.sql`."""
-
     group: UUID
     queue: str
     type: str
@@ -72,10 +69,7 @@ async def claim_suspects(
     *,
     alone: bool = False,
 ) -> list[ClaimedCommand]:
-    """Lease at most `rows` due commands of a group of suspects, and of each queue its room.
-
-    alone: no other command runs on this worker.
-    """
+    """alone: no other command runs on this worker."""
     claimed = await session.fetch(
         "claim_suspects", worker, group, types, list(room), list(room.values()), rows, alone
     )
@@ -91,9 +85,9 @@ async def end_alone(session: Session, worker: UUID, id_: int, fence: int) -> Non
 async def end(
     session: Session, worker: UUID, ended: Sequence[Settlement], requeues: Sequence[Requeue]
 ) -> set[int]:
-    """`settle` and `requeue` in one transaction; returns the ids whose claim still held.
+    """Returns the ids whose claim still held.
 
-    Against deadlocks, all waiting rows are locked first if several ends may release some.
+    One transaction; it locks all waiting rows first if several ends may release some: no deadlock.
     """
     dead = [each.id for each in requeues if each.status == "failed"]
     if len(dead) > 1 or (requeues and ended):
@@ -105,7 +99,7 @@ async def end(
 
 
 async def settle(session: Session, worker: UUID, ended: Sequence[Settlement]) -> set[int]:
-    """Move ended commands into history; returns the ids whose claim still held.
+    """Returns the ids whose claim still held.
 
     Sorted by id, the order in which all code locks commands without dependencies: no deadlock.
     """
@@ -120,11 +114,7 @@ async def settle(session: Session, worker: UUID, ended: Sequence[Settlement]) ->
 
 
 async def settle_own(session: Session, worker: UUID, ended: Settlement, ending: str) -> None:
-    """Settle a command in its own transaction, and run `ending`, which commits.
-
-    Without a result it is one round trip: numbers and a uuid need no parameters. Raises LeaseLost;
-    the function raised inside the transaction, so nothing was committed.
-    """
+    """One round trip without a result; `ending` commits. After LeaseLost nothing was committed."""
     id_, fence, _, seconds, result = ended
     try:
         if result is None:
@@ -140,10 +130,7 @@ async def settle_own(session: Session, worker: UUID, ended: Settlement, ending: 
 
 
 async def requeue(session: Session, worker: UUID, requeues: Sequence[Requeue]) -> set[int]:
-    """Write retries, deferrals, releases and dead letters; returns the ids whose claim held.
-
-    Sorted by id, as in `settle`.
-    """
+    """Returns the ids whose claim held; sorted by id, as in `settle`."""
     requeues = sorted(requeues, key=attrgetter("id"))
     rows = await session.fetch(
         "requeue_commands",
@@ -160,11 +147,7 @@ async def insert(
     sent: Sequence[tuple[CommandDraft, Parent]],
     batches: Mapping[UUID, int] = NO_BATCHES,
 ) -> None:
-    """Insert the commands that handlers sent, with their lineage; batches: their ids by uuid.
-
-    Omits a command whose unique key belongs to another command that stays. Raises UniqueKeyTaken
-    if such a command is to be rejected.
-    """
+    """Omits a command whose unique key is taken; raises UniqueKeyTaken if it is to be rejected."""
     if any(draft.unique_key is not None for draft, _ in sent):
         sent = await _free_of_others(session, sent)
     for cut in pages(len(draft.payload) for draft, _ in sent):
@@ -212,7 +195,6 @@ async def _free_of_others(
 
 
 def _grouped(drafts: Sequence[CommandDraft], batches: Mapping[UUID, int]) -> Sequence[list[Any]]:
-    """The columns for members of batches, waiting commands and awaited commands."""
     if not batches:
         return [], [], []
     return (
@@ -232,5 +214,4 @@ async def write_progress(
 
 
 async def release(session: Session, worker: UUID, but: Sequence[int] = ()) -> int:
-    """Release all commands of a worker except these ids; returns their number."""
     return len(await session.fetch("release_commands", worker, but))

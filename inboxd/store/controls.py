@@ -1,7 +1,6 @@
 """The controls table: what operators have paused.
 
-Owns its statements. Promises that a pause and its end reach every listening worker, since a trigger
-notifies whichever client wrote the row. Known limit: each read returns the whole table.
+Promises that a trigger notifies every listening worker of a pause, and of its end.
 """
 
 from datetime import datetime

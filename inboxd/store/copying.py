@@ -1,9 +1,7 @@
-"""Copies the rows of a partition of history out as a stream.
+"""Copies the rows of a partition of history out as a stream, as JSON lines or CSV.
 
-Owns the two formats, JSON lines and CSV. Promises bounded memory, snapshots of about a second (a
-long snapshot would keep dead rows in the hot tables), and the same format of times and bytes
-whatever the database's settings. Known limit: a row that changes meanwhile may be copied twice or
-not at all; only retention changes rows of finished days.
+Promises bounded memory, snapshots of about a second, and one format of times and bytes whatever the
+settings. Known limit: a row that changes meanwhile may be copied twice or not at all.
 """
 
 from collections.abc import Callable, Coroutine
@@ -24,7 +22,6 @@ _FORMATS = "SET LOCAL datestyle = 'ISO'; SET LOCAL timezone = 'UTC'; SET LOCAL b
 
 
 async def count(session: Session, partition: Partition) -> int:
-    """The number of rows of an attached partition."""
     table = partition.parent.removesuffix("_history")
     return int(await session.fetchval(f"count_{table}_history", partition.low, partition.high))
 

@@ -1,10 +1,8 @@
 """The tables statement_*: the sources of the daily statement, and the statement itself.
 
-Owns their statements. Promises that the counts of a partition are written in the transaction of its
-census, so they count exactly if the census counts; that the sums are read in one snapshot; and that
-names of sources are bounded: the first 1,000 are counted separately, the others together.
-Known limit: the first count reads all of history, later counts only the days since then.
-*See:* `inboxd.model.daily_statement`, which adds up; `inboxd.maintenance.daily_statement`.
+Promises that a partition is counted exactly if its census is, in one transaction; that sums are
+read in one snapshot; and that the first 1,000 names of sources are counted separately. Known limit:
+the first count reads all of history, later counts only the days since then.
 """
 
 from collections import Counter
@@ -44,8 +42,6 @@ class StrayKey(NamedTuple):
 
 @dataclass(slots=True)
 class StrayCount:
-    """The number of such rows, and one of them."""
-
     rows: int = 0
     example: UUID | None = None
 
@@ -56,8 +52,6 @@ class StrayCount:
 
 @dataclass(slots=True)
 class EventsOfDay:
-    """Settled events of a partition, by day of writing, source and status; and stray rows."""
-
     settled: Counter[tuple[date, str, str]] = field(default_factory=Counter)
     strays: dict[StrayKey, StrayCount] = field(default_factory=dict)
 
@@ -76,10 +70,7 @@ class ReceiptsOfDay:
 
 
 async def to_count_again(session: Session, believed: timedelta, most: int) -> list[UncountedDay]:
-    """Partitions that have no count by source, or changed after it, or whose count is too old.
-
-    believed: the most age of a count. most: the most partitions.
-    """
+    """Partitions without a count by source, changed after it, or with one older than `believed`."""
     rows = await session.fetch("partitions_to_count_again", believed, most)
     return [UncountedDay(**row) for row in rows]
 
@@ -87,7 +78,6 @@ async def to_count_again(session: Session, believed: timedelta, most: int) -> li
 async def count_events(
     session: Session, day: UncountedDay, where: Stretch, found: EventsOfDay
 ) -> None:
-    """Add the rows of a stretch to `found`."""
     given = (day.low, day.high, (where.first, 0), (where.end, 0))
     for written, source, status, rows in await session.fetch("count_sources", *given):
         found.settled[written, source, status] += rows
@@ -104,7 +94,6 @@ async def begin_receipts(session: Session, day: UncountedDay) -> ReceiptsOfDay:
 async def count_receipts(
     session: Session, day: UncountedDay, where: Stretch, found: ReceiptsOfDay
 ) -> None:
-    """Add the rows of a stretch to `found`."""
     given = (day.low, day.high, (where.first, 0), (where.end, 0), found.is_checked)
     for source, rows, duplicates, strays, example in await session.fetch("count_receipts", *given):
         found.found[source] += rows
@@ -114,7 +103,6 @@ async def count_receipts(
 
 
 async def keep_events(session: Session, day: UncountedDay, found: EventsOfDay) -> None:
-    """Write the count, in the transaction of the census."""
     known = await admit(session, {source for _, source, _ in found.settled})
     settled: Counter[tuple[date, str, str]] = Counter()
     for (written, source, status), rows in found.settled.items():
@@ -127,7 +115,6 @@ async def keep_events(session: Session, day: UncountedDay, found: EventsOfDay) -
 
 
 async def keep_receipts(session: Session, day: UncountedDay, found: ReceiptsOfDay) -> None:
-    """Write the count, in the transaction of the census."""
     known = await admit(session, set(found.found))
     of_day, again = Counter[str](), Counter[str]()
     for source, rows in found.found.items():
@@ -187,8 +174,6 @@ def _named(source: str, known: Collection[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class StatementDue:
-    """The pending work: see `statement_due.sql`."""
-
     now: datetime
     today: date
     is_counted: bool
@@ -229,8 +214,6 @@ async def open_events(session: Session) -> Counter[tuple[date, str, str]]:
 
 @dataclass(slots=True)
 class Ledger:
-    """The numbers from which statements are added up."""
-
     fates: Fates
     counted: dict[LineKey, int]
     moves: Counter[LineKey]
@@ -277,7 +260,6 @@ def _by_key(rows: Iterable[Row], known: Collection[str]) -> Counter[LineKey]:
 async def write_lines(
     session: Session, closing: Sequence[date], lines: Mapping[LineKey, StatementLine]
 ) -> None:
-    """Write the statements of closed days, and close the days in `closing`."""
     values = lines.values()
     await session.execute(
         "write_lines",
@@ -330,7 +312,6 @@ async def write_findings(session: Session, found: Sequence[StatementFinding]) ->
 
 
 async def last_check(session: Session) -> LastCheck:
-    """When and in which database statements were last checked."""
     return LastCheck(*await session.one("last_check"))
 
 
@@ -362,12 +343,10 @@ async def count_findings(session: Session) -> FindingsCount:
 
 
 async def shown(session: Session, day: date | None, source: str | None) -> list[Row]:
-    """The statement of a day: see `show_statement.sql`."""
     return await session.fetch("show_statement", day, source)
 
 
 async def beside(session: Session, day: date) -> Row:
-    """The days around it that have a statement: see `days_beside.sql`."""
     return await session.one("days_beside", day)
 
 
@@ -377,12 +356,10 @@ async def findings(session: Session, day: date | None, source: str | None) -> li
 
 
 async def spools(session: Session) -> list[Row]:
-    """The receivers' spools: see `spools_left.sql`."""
     return await session.fetch("spools_left")
 
 
 async def accept(session: Session, day: date, source: str | None, actor: str) -> int:
-    """Accept the findings of a day; returns their number."""
     return int(await session.fetchval("accept_findings", day, source, actor))
 
 

@@ -1,9 +1,7 @@
 """The record of dedup keys in the database, and the notes of duplicates.
 
-Owns the tables `dedup` and `duplicates`, together with the trigger that fills them in each insert's
-own transaction (migrations/functions/accept_event.sql). Rows enter only there, so no other record
-can replace it (R1.10). Promises that one call forgets in a bounded range of the table.
-Known limit: a key stays until the walk reaches it, so somewhat longer than its window.
+Only the trigger of each insert fills them (R1.10, migrations/functions/accept_event.sql). Promises
+that one call forgets in a bounded range. Known limit: a key stays until a call gets to it.
 """
 
 from dataclasses import replace
@@ -47,5 +45,4 @@ async def forget(session: Session, windows: Windows, first: int, end: int) -> in
 
 
 async def drain(session: Session, rows: int) -> list[Repeat]:
-    """Delete and return a page of the notes of duplicates."""
     return [Repeat(*row) for row in await session.fetch("drain_duplicates", rows)]

@@ -1,11 +1,9 @@
 """Events and webhooks that handlers emitted, written in the same way as those of producers.
 
-Owns the arrays that the statements take. Promises few statements per page (`inboxd.store.pages`),
-in the order of emitting; the same treatment as for producers (events go to each subscribed topic,
-by dedup key, under the locks of lines; webhooks go to each endpoint with a matching type); that
-only the handlers' transaction commits them; and that a dedup key which is locked for too long is
-told apart from other locks. Known limit: dedup keys and message ids are locked in order within a
-statement, not across statements.
+Promises few statements per page (`inboxd.store.pages`), in the order of emitting; that only the
+handlers' transaction commits them; and that a dedup key which is locked for too long is told apart
+from other locks. Known limit: locks of dedup keys and message ids are in order within a statement
+only.
 *See:* `api/drafts.py`, before it; `migrations/functions/write_webhooks.sql`, after it.
 """
 
@@ -31,11 +29,7 @@ Emitted = Sequence[tuple[EmittedDraft, Parent]]
 
 
 async def write(session: Session, emitted: Emitted) -> None:
-    """Write events and webhooks with their lineage, in the handlers' transaction.
-
-    Raises DedupKeyHeld if another transaction held one of their keys for longer than the lock
-    time limit.
-    """
+    """Raises DedupKeyHeld if another transaction held a key for longer than the lock time limit."""
     await _write_events(
         session, [(d, parent) for d, parent in emitted if isinstance(d, EventDraft)]
     )

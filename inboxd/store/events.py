@@ -1,8 +1,7 @@
 """The events table: survey, claim, settle, fail.
 
-Owns the arrays that the statements take. Promises that a page needs a fixed number of statements,
-whatever its number of rows. Known limit: all but `survey` must run inside the page's transaction,
-whose row locks are the fence.
+Promises that a page needs a fixed number of statements, whatever its number of rows. Known limit:
+all but `survey` must run inside the page's transaction, whose row locks are the fence.
 *See:* `events/sources/single.py`, which claims; `events/settling.py`, which settles.
 """
 
@@ -41,11 +40,9 @@ async def claim(session: Session, lanes: Sequence[Lane], rows: int) -> list[Clai
 async def settle(
     session: Session, done: Sequence[tuple[int, float]], worker: UUID, *, all_of_them: bool = True
 ) -> None:
-    """Move finished events, given as (id, seconds), into history.
+    """done: (id, seconds) of each. Raises LeaseLost if some are missing: do not commit.
 
-    Raises LeaseLost if some are missing: another transaction settled them, so this one must not
-    commit. Row locks prevent that; but if the rows were not locked (`all_of_them=False`), operators
-    may have settled some.
+    all_of_them=False: the rows were not locked, so operators may have settled some.
     """
     status = await session.execute(
         "settle_events", [id_ for id_, _ in done], [seconds for _, seconds in done], worker
@@ -68,7 +65,6 @@ async def mark_crash(session: Session, event_id: int, keep: timedelta) -> None:
 
 
 async def unmark_crash(session: Session, mark: Mark) -> None:
-    """Restore the values from before the counted crash."""
     await session.execute("unmark_crash", *mark)
 
 
@@ -85,6 +81,5 @@ async def stranded(session: Session, lane: Key, rows: int, waited: timedelta) ->
 
 
 async def ignore(session: Session, ids: Sequence[int], error: str) -> int:
-    """Dismiss locked events that no worker handles; returns their number."""
     status = await session.execute("ignore_events", ids, error)
     return int(status.rpartition(" ")[2])

@@ -1,15 +1,11 @@
 """The connection for a handler: opened on first use, closed when the handler ends.
 
-Owns the two ways in which a handler takes part in a transaction: a savepoint in the page of events
-(`PageSavepoint`), or the command's own transaction (`OwnTransaction`). Promises that a handler that
-does not use it costs nothing; that a failing handler's effects are undone, and no others; that a
-reference kept beyond the handler's end is unusable, and a statement that still runs on it is
-cancelled; that a call which was never awaited fails the handler; and that no session state reaches
-the next event's handler. Known limits: transaction control is recognised by its words at the start
-of a statement; a handler that hides them (in nested comments) commits its page's work so far, and
-is then detected and failed (`PageSavepoint.broken`). From a page's second use of the connection on,
-every deferrable constraint is deferred to the end of its event, even if it was declared
-INITIALLY IMMEDIATE: SQL cannot restore the declared mode.
+Promises that a failing handler's effects are undone, and no others; that a reference kept beyond
+the handler's end is unusable, and a statement that still runs on it is cancelled; that a call which
+was never awaited fails the handler; and that no session state reaches the next event's handler.
+Known limits: a handler that hides transaction control in nested comments commits its page's work so
+far, and is then failed (`PageSavepoint.broken`). From a page's second use of the connection on,
+deferrable constraints are deferred to the end of an event: SQL cannot restore INITIALLY IMMEDIATE.
 """
 
 import asyncio
@@ -67,8 +63,7 @@ _QUOTED = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'|\"[^\"]*\"|\$(\w*)\$.*?
 class LazyConnection:
     """`ctx.connection`: the driver's connection, limited to what a handler may do.
 
-    Calls of several tasks or threads queue, since a connection runs one statement at a time. Raises
-    UsageError for transaction control, and after the handler has ended.
+    Calls queue. Raises UsageError for transaction control, and after the handler has ended.
     """
 
     __slots__ = (
@@ -100,7 +95,6 @@ class LazyConnection:
     def executemany(
         self, command: str, args: Iterable[Sequence[Any]], *, timeout: float | None = None
     ) -> Answer[None]:
-        """Run a statement once for each sequence of parameters."""
         limit = timeout or _LONGEST_SECONDS
         return self._call(
             "executemany", command, lambda c: c.executemany(command, args, timeout=limit)
@@ -111,14 +105,12 @@ class LazyConnection:
         return self._call("fetch", query, lambda c: c.fetch(query, *args, timeout=limit))
 
     def fetchrow(self, query: str, *args: Any, timeout: float | None = None) -> Answer[Any]:
-        """The first row, or None."""
         limit = timeout or _LONGEST_SECONDS
         return self._call("fetchrow", query, lambda c: c.fetchrow(query, *args, timeout=limit))
 
     def fetchval(
         self, query: str, *args: Any, column: int = 0, timeout: float | None = None
     ) -> Answer[Any]:
-        """A value of the first row; None if there is no row."""
         limit = timeout or _LONGEST_SECONDS
         return self._call(
             "fetchval", query, lambda c: c.fetchval(query, *args, column=column, timeout=limit)
@@ -170,7 +162,6 @@ class LazyConnection:
     def _call(
         self, method: str, query: str, operation: Callable[[Connection], Awaitable[T]]
     ) -> Answer[T]:
-        """Record the call; returns the coroutine that the handler has to await."""
         self._calls.made += 1
         coroutine = self._do(query, operation, self._calls.made)
         self._calls.note(coroutine, method)
@@ -223,13 +214,10 @@ class LazyConnection:
 
 @lru_cache(maxsize=1024)
 def _controls(query: str) -> bool:
-    """Whether a statement in the text begins with transaction control."""
     return _CONTROL.search(_QUOTED.sub("", query)) is not None
 
 
 class _Part:
-    """A handler's part in a transaction, and the connection that the handler is given."""
-
     __slots__ = ("_lazy",)
 
     def __init__(self) -> None:
@@ -264,12 +252,10 @@ class _Part:
         return f"{_LOCKS}{prepared.DEALLOCATE}" if own else _LOCKS
 
     def close(self) -> None:
-        """End the handler's access to the connection."""
         if self._lazy is not None:
             self._lazy.close()
 
     def check(self) -> None:
-        """Raise UsageError if the handler left a running statement, or a call without `await`."""
         if self._lazy is not None:
             self._lazy.check()
 
@@ -278,8 +264,6 @@ class _Part:
 
 
 class PageSavepoint(_Part):
-    """A handler's part in the transaction of its page: a savepoint."""
-
     __slots__ = ("_page", "_preamble", "_sql", "used")
 
     def __init__(self, page: Session, preamble: str) -> None:
@@ -302,8 +286,7 @@ class PageSavepoint(_Part):
     async def keep(self) -> None:
         """Keep the handler's effects. Raises UsageError if it left a statement unfinished.
 
-        Checks deferred constraints now, so that a violation fails this handler and not the page;
-        then defers them again for the next one.
+        Checks deferred constraints now: a violation fails this handler and not the page.
         """
         await self._leave("SET CONSTRAINTS ALL DEFERRED; RELEASE SAVEPOINT handler")
 
@@ -350,11 +333,7 @@ class PageSavepoint(_Part):
 
 
 class OwnTransaction(_Part):
-    """A command's own transaction, on a connection from the handlers' pool.
-
-    on_waited gets the seconds that the handler waited for its connection, which is not its fault.
-    starved: the handler has asked for its connection, and has not got it (yet).
-    """
+    """on_waited gets the seconds of the wait for a connection. starved: it waits still."""
 
     __slots__ = ("_on_waited", "_pool", "_within", "held", "starved")
 
@@ -378,10 +357,9 @@ class OwnTransaction(_Part):
             raise UsageError(NOT_LEFT)
 
     async def commit(self, settle: Callable[[Session, str], Awaitable[None]]) -> None:
-        """Call `settle` with SQL that ends the transaction, then release the connection.
+        """`settle` gets SQL that ends the transaction; then the connection is released.
 
-        The session is reset before the commit, in the same round trip; deferred triggers run before
-        the reset, so that they still see the handler's settings.
+        The session is reset after deferred triggers, before the commit, in one round trip.
         """
         held, chain = self.held, self._pool.wanted
         if held is None:
@@ -393,7 +371,6 @@ class OwnTransaction(_Part):
         await self._pool.release(held, begun=chain)
 
     async def end(self) -> None:
-        """Roll back unless committed, and release the connection."""
         if self._lazy is None:
             return
         self._lazy.close()

@@ -1,10 +1,8 @@
 """Intakes: moving waiting events into topics that were declared after the events were written.
 
-Owns their statements (ADR 18). Promises that each event goes exactly once to each topic that is
-subscribed to its type, in pages and with concurrent takers, and that no arrival of a topic is
-processed before all waiting events have been taken. Known limit: a transaction whose snapshot
-is older than the declaration, and which begins to write after all other writers have ended, has its
-events taken too, but later events may be handled before them.
+Promises that each event goes exactly once to each topic that is subscribed to its type, and that a
+topic's arrivals wait until all these events have been taken (ADR 18). Known limit: the events of a
+writer with a snapshot from before the declaration may be late.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -47,7 +45,6 @@ class Waiting:
 
     @property
     def key(self) -> tuple[str, str]:
-        """The origin and the type."""
         return self.origin, self.type
 
 
@@ -72,7 +69,6 @@ async def hold(session: Session, announced: Sequence[Intake]) -> bool:
 
 
 async def withdraw(session: Session, announced: Sequence[Intake]) -> None:
-    """Withdraw announced intakes whose topics are not declared after all."""
     await session.execute("withdraw_intakes", *_columns(announced))
 
 
@@ -88,7 +84,6 @@ async def listed(session: Session, *, late: bool = False) -> list[Waiting]:
 
 
 async def writers(session: Session) -> frozenset[str]:
-    """The transactions that write events, or may write some: see `read_writers.sql`."""
     return frozenset(row["holder"] for row in await session.fetch("read_writers"))
 
 
@@ -107,7 +102,6 @@ async def finish(session: Session, waiting: Waiting, opened: datetime) -> bool:
 
 
 async def forget(session: Session) -> None:
-    """Delete finished intakes whose origins have no events left to take."""
     await session.execute("forget_intakes")
 
 
@@ -117,7 +111,6 @@ async def held(session: Session) -> int:
 
 
 async def count(session: Session, origin: str, type_: str, most: int) -> dict[str, int]:
-    """The number of events to take, by type; counts at most `most`."""
     rows = await session.fetch("count_intake", origin, type_, most)
     return {row["type"]: row["count"] for row in rows}
 

@@ -1,9 +1,7 @@
 """Rates of ordering keys: when the next command of a key may start.
 
-Owns the statements that grant a start and undo it. Promises that two starts of a key that are not
-undone are at least the required time apart, on whichever workers, by the database's clock. Known
-limit: a start counts even if the command fails, or its worker dies.
-*See:* `commands/key_turns.py`, before a handler begins; `maintenance/purge.py`, which forgets.
+Promises the required time between two starts of a key, by the database's clock, on all workers.
+Known limit: a start counts even if the command fails.
 """
 
 from datetime import datetime

@@ -1,10 +1,9 @@
-"""Lines of events, in sequential and batch topics: locks, arrivals, lined-up rows.
+"""Lines of events, in sequential and batch topics: locks, arrivals, lined-up rows (ADR 12).
 
-Owns the statements on lines (ADR 12). A line is the events of one ordering key of a topic; a
-transaction that changes it holds its bucket, an advisory lock. Promises that only `hold` waits.
-Known limit: all but the surveys and the horizon must run in one transaction, in which an earlier
-statement has locked the bucket: only a later statement's snapshot shows the changes of the bucket's
-last holder.
+A line is the events of one ordering key of a topic; a transaction that changes it holds its bucket,
+an advisory lock. Only `hold` waits. Known limit: all but the surveys and the horizon run in one
+transaction, after a statement that has locked the bucket: only a later one's snapshot shows the
+changes of the bucket's last holder.
 *See:* `events/sources/sequential.py`, before it; `events/page_order.py` for what is written.
 """
 
@@ -26,10 +25,7 @@ IN_ORDER = frozenset({"sequential", "relay"})
 
 
 class Arrived(NamedTuple):
-    """The first arrival of a bucket; age: seconds.
-
-    mode: sequential, batch, or relay (sequential, and published by a relay).
-    """
+    """age: seconds. mode: sequential, batch, or relay (sequential, published by a relay)."""
 
     topic: str
     bucket: int
@@ -40,8 +36,6 @@ class Arrived(NamedTuple):
 
 
 class Line(NamedTuple):
-    """An ordering key of a topic, with its bucket."""
-
     topic: str
     bucket: int
     key: str
@@ -57,11 +51,7 @@ class Head(NamedTuple):
 
 
 class Surveyed(NamedTuple):
-    """The result of a survey of all lines.
-
-    arrived: rows without a position in their lines; heads: waiting heads, due or not, with the mode
-    of their topic.
-    """
+    """arrived: rows without a position in their lines. heads: due or not, with the topic's mode."""
 
     arrived: list[Arrived]
     heads: list[tuple[Sighting, str]]
@@ -87,7 +77,6 @@ async def read_horizon(session: Session) -> HorizonReading:
 
 
 async def survey(session: Session) -> Surveyed:
-    """Every topic and bucket with arrivals, and every topic and type with waiting heads."""
     arrived = [Arrived(*row) for row in await session.fetch("survey_arrivals")]
     rows = await session.fetch("survey_heads")
     heads = [(Sighting((row[0], row[1]), row["oldest"], row["next"]), row["mode"]) for row in rows]
@@ -162,7 +151,6 @@ async def line_up(session: Session, ids: Sequence[int]) -> None:
 
 
 async def leave_line(session: Session, ids: Sequence[int]) -> None:
-    """Remove dead letters from their lines."""
     await session.execute("leave_line", ids)
 
 
@@ -188,12 +176,10 @@ HOLDERS = 1_000
 
 
 async def count_blocked(session: Session) -> list[BlockedLines]:
-    """The number of blocked lines per topic, behind a dead letter or a retry."""
     rows = await session.fetch("count_blocked_lines", HOLDERS)
     return [BlockedLines(*row) for row in rows]
 
 
 async def blocked(session: Session, topic: str | None, most: int) -> list[dict[str, Any]]:
-    """Blocked lines, the longest blocked first; topic: None for all topics."""
     rows = await session.fetch("blocked_lines", topic, most)
     return [dict(row) for row in rows]

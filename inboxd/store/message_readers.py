@@ -1,9 +1,4 @@
-"""The message_readers table: the state of each worker's sources of messages.
-
-Owns its statements. Promises that only the database's clock counts. Known limit: a dead worker's
-last report stays until the worker is declared dead.
-*See:* `stream_positions.py`, for the positions.
-"""
+"""The message_readers table: workers' reports of sources, kept until a worker is declared dead."""
 
 from datetime import datetime
 from typing import Literal, TypedDict, cast
@@ -35,13 +30,10 @@ async def leave(session: Session, worker: UUID) -> None:
 
 
 async def forget(session: Session) -> None:
-    """Delete the reports of workers that are gone."""
     await session.execute("forget_readers")
 
 
 class ReaderRow(TypedDict):
-    """A living worker's report of a source."""
-
     source: str
     worker_id: UUID
     worker: str
@@ -56,5 +48,4 @@ class ReaderRow(TypedDict):
 
 
 async def listed(session: Session, limit: int = 1000) -> list[ReaderRow]:
-    """All reports, by source and worker."""
     return cast("list[ReaderRow]", await session.fetch("list_readers", limit))

@@ -1,32 +1,20 @@
 """The schema's versions: numbered files that run once, and functions that are replaced on change.
 
-Owns the tables `schema_migrations` and `schema_functions`, the record of what ran in a schema, and
-the rule which code fits which schema. A numbered file is plain SQL, forward only, in one
-transaction. Its header states the oldest code that can work with the resulting schema
-(`-- oldest code: N`), so expanding migrations run while the previous release still works, and a
-rolling deploy never stops. Code fits a schema that has all of the code's migrations, and none for
-which the code is too old.
+A numbered file is plain SQL, forward only, in one transaction. Its header states the oldest code
+that works with the resulting schema (`-- oldest code: N`), so that a rolling deploy never stops.
+Code fits a schema that has all of its migrations, and none for which it is too old.
 
-A function has one file in `migrations/functions/`, with its newest text. After the numbered files,
-all functions whose text has changed are made in one transaction. So a function that producers call
-meanwhile is never newer than the tables, whichever file failed. Before a file with the line
-`-- functions: first`, and in its transaction, only these functions are made: missing ones, those
-that the file calls, and those that it names since they called something that it drops
-(`-- functions: first; new texts: NAME, NAME`).
-
-A release that changes a function adds a numbered file, so that the previous release's code sees a
-newer schema and leaves its functions alone.
-A function's text contains the schema's name, so all are made again in a renamed schema.
-
-Roles and grants are in blocks of the numbered files, and in the headers of functions. A dump may
-lack both, so they can be made again (`grant`): a block with grants can run any number of times.
+After the numbered files, all functions whose text has changed are made in one transaction, so none
+that producers call is newer than the tables. Before a file with the line `-- functions: first`, and
+in its transaction, only missing functions are made, those that it calls, and those that it names
+(`-- functions: first; new texts: NAME, NAME`). A release that changes a function adds a numbered
+file: then older code leaves its functions alone. A function's text contains the schema's name, so
+all are made again in a renamed schema. A dump may lack roles and grants: `grant` makes them again,
+so their blocks run any number of times.
 
 Promises that two migrators never run together, that a file that changed after it ran is detected,
-and that nothing of another owner is trusted: no schema, no function in it, no operator in a schema
-of the migrator's path. Known limits: there is no downgrade, the next migration corrects a mistake;
-a function whose signature or result changes is dropped by a numbered file first (CONTRIBUTING.md).
-*See:* `plugin_migrations`, for those of plugins;
-docs/contributing/adr/0022-a-baseline-and-a-file-for-each-function.md.
+and that no schema, function or operator of another owner is trusted. Known limit: a function whose
+signature or result changes is dropped by a numbered file first (CONTRIBUTING.md, ADR 22).
 """
 
 import hashlib
@@ -67,7 +55,6 @@ class Numbered:
 
     @property
     def label(self) -> str:
-        """The file's name without `.sql`."""
         return f"{self.version:04d}_{self.name}"
 
     @property
@@ -78,8 +65,6 @@ class Numbered:
 
 @dataclass(frozen=True, slots=True)
 class Migration(Numbered):
-    """A numbered file of inboxd, and the oldest code that works with the resulting schema."""
-
     oldest_code: int
 
     def functions_first(self, made: Mapping[str, str], schema: str) -> "list[DatabaseFunction]":
@@ -94,7 +79,6 @@ class Migration(Numbered):
 
     @property
     def grants(self) -> list[str]:
-        """Its blocks that create roles or grant privileges."""
         return [block for block in _BLOCK.findall(self.text) if "GRANT " in block]
 
 
@@ -113,8 +97,6 @@ class DatabaseFunction:
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """A migration that ran, as `schema_migrations` records it."""
-
     version: int
     name: str
     oldest_code: int
@@ -132,7 +114,6 @@ class SchemaState:
 
     @property
     def named(self) -> str:
-        """The schema and its database, for messages."""
         return f"schema {self.schema!r} of {self.where}"
 
     @property
@@ -143,8 +124,6 @@ class SchemaState:
 
 @dataclass(frozen=True, slots=True)
 class MigrationPlan:
-    """Migrations and functions that are to run, or ran."""
-
     migrations: Sequence[Migration] = ()
     functions: Sequence[DatabaseFunction] = ()
 
@@ -153,7 +132,6 @@ class MigrationPlan:
 
 
 def shipped() -> list[Migration]:
-    """The migrations of this release, in order."""
     found = []
     for file in migrations_folder().iterdir():
         if match := FILE_NAME.fullmatch(file.name):
@@ -167,7 +145,6 @@ def shipped() -> list[Migration]:
 
 
 def functions() -> list[DatabaseFunction]:
-    """The functions of this release, by name."""
     found = []
     for file in sorted((migrations_folder() / "functions").glob("*.sql")):
         text = file.read_text(encoding="utf-8")
@@ -180,12 +157,10 @@ def functions() -> list[DatabaseFunction]:
 
 
 def code_version() -> int:
-    """The version of this code: the number of its newest migration."""
     return shipped()[-1].version
 
 
 async def applied(session: Session) -> SchemaState:
-    """The state of this schema; an empty one if there is no schema yet."""
     where = whereabouts(session.connection)
     if not await session.fetchval("has_migrations"):
         return SchemaState(session.sql.schema, where)
@@ -247,7 +222,6 @@ def fits(ran: SchemaState) -> None:
 
 
 async def check(session: Session) -> None:
-    """Raise SchemaError unless this code works with the live schema."""
     fits(await applied(session))
 
 
@@ -259,10 +233,7 @@ async def migrate(database: Database, to: int | None = None) -> MigrationPlan:
 
 @asynccontextmanager
 async def only_migrator(database: Database) -> AsyncIterator[Session]:
-    """A session with the migrators' advisory lock, for the `async with` block.
-
-    Its errors are raised as DatabaseError or SchemaError.
-    """
+    """A session with the migrators' lock. Raises DatabaseError or SchemaError."""
     session = await connect(database, "migrate", plans={"statement_timeout": "0"})
     try:
         try:
@@ -296,10 +267,7 @@ async def _who_may(session: Session) -> str:
 
 
 async def run(session: Session, to: int | None = None) -> MigrationPlan:
-    """Run what is pending, each file in its own transaction, and return it; finished files stay.
-
-    Needs the migrators' lock. Raises SchemaError, or the driver's errors.
-    """
+    """Needs the migrators' lock; finished files stay. Raises SchemaError or the driver's errors."""
     made: list[DatabaseFunction] = []
     async with _changing(session):
         await session.execute("create_migrations")
@@ -320,8 +288,7 @@ async def run(session: Session, to: int | None = None) -> MigrationPlan:
 async def _changing(session: Session) -> AsyncIterator[None]:
     """A transaction in which a name without a schema means the server's own object.
 
-    A member of the schema's owner acts as the owner. The new objects would else belong to the
-    member, and the owner would be refused from then on.
+    A member of the schema's owner acts as the owner, whom new objects would refuse otherwise.
     """
     async with session.transaction():
         await session.execute("believe_no_path")
@@ -342,11 +309,10 @@ async def _refuse_strangers(session: Session) -> None:
 
 
 async def grant(database: Database) -> list[str]:
-    """Make roles and their privileges again, as the migrations do; returns roles still missing.
+    """Make roles and their privileges again; returns roles still missing.
 
-    Additional grants stay, except EXECUTE of PUBLIC on functions. An administrator has to create
-    the missing roles, if this role may not. Raises DatabaseError or SchemaError; then nothing was
-    changed.
+    Additional grants stay, except EXECUTE of PUBLIC on functions. Raises DatabaseError or
+    SchemaError; then nothing was changed.
     """
     async with only_migrator(database) as session:
         # The server answers grants of a role that is not the owner with a warning alone.
@@ -387,10 +353,7 @@ async def _run(session: Session, migration: Migration) -> None:
 
 
 async def _make(session: Session, todo: Sequence[DatabaseFunction]) -> Sequence[DatabaseFunction]:
-    """Make functions in the caller's transaction.
-
-    Their bodies are not checked, since a function may call one that is made later.
-    """
+    """Needs a transaction. Bodies are not checked: a function may call one that is made later."""
     if todo:
         await session.execute("leave_bodies_unchecked")
     for function in todo:
@@ -408,7 +371,6 @@ async def _grant_function(session: Session, function: DatabaseFunction) -> None:
 
 
 async def _made(session: Session) -> dict[str, str]:
-    """The checksums of the existing functions, by name."""
     rows = await session.fetch("applied_functions")
     return {row["name"]: row["checksum"] for row in rows}
 

@@ -1,8 +1,4 @@
-"""Declared names: types, topics, queues, schedules.
-
-Owns the statement that reads them, which is cheap: the tables hold one row per name. Known limit: a
-role that may only produce may not read them.
-"""
+"""Declared names: types, topics, queues, schedules. A mere producer may not read them."""
 
 from collections import defaultdict
 from collections.abc import Mapping

@@ -1,8 +1,6 @@
 """The notices table: alerts, with the times at which they began and ended.
 
-Owns its statements. Promises that a cause has at most one open notice, whichever worker leads, and
-that a notice and its event are written in one transaction (`tell`).
-Known limit: at most `MOST` notices are open; further causes wait until others have ended.
+Promises at most one open notice per cause, `MOST` in all, and its event in its transaction.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -20,7 +18,6 @@ _SOURCE = "inboxd"
 
 
 async def begin(session: Session, causes: Collection[Cause]) -> list[Row]:
-    """Open notices for causes that have none; returns the new rows."""
     return await session.fetch("begin_notices", *_columns(causes), MOST)
 
 
@@ -30,7 +27,6 @@ async def end(session: Session, causes: Collection[Cause], settled: timedelta) -
 
 
 async def open_ones(session: Session) -> list[Row]:
-    """Notices that have not ended."""
     return await session.fetch("list_notices", True, MOST)  # noqa: FBT003
 
 
@@ -54,7 +50,6 @@ async def open_breakers(session: Session) -> list[str]:
 
 
 async def forget(session: Session) -> None:
-    """Delete notices that ended 30 days ago."""
     await session.execute("forget_notices")
 
 

@@ -1,9 +1,6 @@
-"""Operators' sessions: opened for one operation, or kept for reading.
+"""Operators' sessions: opened for one operation, which costs a connection, or kept for reading.
 
-Owns a session for one operation, and read-only sessions that are kept for many short reads, as for
-screens. Promises that an error is raised as DatabaseError or SchemaError with a remedy, and that no
-wait is longer than the settings' time limits. Known limit: the daemon's pools are not used, so an
-operation costs a connection.
+Promises errors with a remedy, and no wait longer than the settings' time limits.
 """
 
 from collections.abc import AsyncIterator
@@ -35,12 +32,7 @@ _BUSY: Final = (
 async def open_session(
     database: Database, *, patient: bool = False, part: str = "cli"
 ) -> AsyncIterator[Session]:
-    """A session for the `async with` block; patient: without a time limit for statements.
-
-    part: the purpose in the session's name on the server.
-
-    Raises DatabaseError or SchemaError.
-    """
+    """patient: statements have no time limit. Raises DatabaseError or SchemaError."""
     plans = ERRAND_PLANS | ({"statement_timeout": "0"} if patient else {})
     session = await connect(database, part, plans=plans)
     connection = session.connection
@@ -55,11 +47,7 @@ async def open_session(
 
 
 class Looks:
-    """Read-only sessions that are kept for many short reads.
-
-    Known limit: granted and revoked privileges take effect `_RIGHTS` seconds later; a revoked one
-    is refused at once.
-    """
+    """A granted privilege takes effect in `_RIGHTS` seconds; a revoked one is refused at once."""
 
     def __init__(self, pool: Pool, database: Database) -> None:
         self._pool, self._database = pool, database
@@ -69,10 +57,7 @@ class Looks:
 
     @asynccontextmanager
     async def look(self, within: float) -> AsyncIterator[Session]:
-        """A session for the `async with` block; waits for it at most `within` seconds.
-
-        Raises DatabaseError or SchemaError.
-        """
+        """Waits at most `within` seconds. Raises DatabaseError or SchemaError."""
         with explained(_denied(self._database)):
             async with look_at(self._pool, within) as session:
                 with explained(_denied(self._database), session.connection):
@@ -84,7 +69,6 @@ class Looks:
                         raise
 
     async def _allowed(self, session: Session) -> Statements:
-        """The statements for this role; its privileges are checked once for many reads."""
         if self._statements is None or monotonic() >= self._known_until:
             withheld = await _withheld(session)
             if self._statements is None or withheld != self._withheld:
@@ -109,12 +93,10 @@ async def open_looks(
 
 
 async def _withheld(session: Session) -> frozenset[Kept]:
-    """The kinds of data that the session's role may not read."""
     return frozenset(row["kind"] for row in await session.fetch("withheld"))
 
 
 def _denied(database: Database) -> str:
-    """The remedy where a role lacks a privilege."""
     schema = database.schema_name
     return (
         f"members of {schema}_viewer may look, those of {schema}_operator also act on rows, "

@@ -1,12 +1,9 @@
 """The daily partitions of history, bodies and receipts: made in advance, detached, dropped.
 
-Owns the statements on partitions. Promises that a partition is recorded (`retired`) before it is
-detached, which tells our detached tables from other people's; that only recorded and detached
-tables are dropped; and that a dropped partition had no rows that its export lacks. A login that is
-a member of the owner's role detaches concurrently, which blocks no other session. Any other login
-needs a lock for which readers and writers queue, so it waits at most 50 ms per try; the same holds
-for finishing an interrupted detach. Known limit: a reader that holds a table of history for hours
-delays the detach as long.
+Promises that only tables are dropped which were recorded (`retired`) before they were detached, and
+that none had rows which its export lacks. A member of the owner's role detaches concurrently, which
+blocks no other session; any other login needs a lock for which others queue, so it waits at most 50
+ms per try. Known limit: a reader that holds a table for hours delays the detach as long.
 """
 
 from collections.abc import Iterator
@@ -50,8 +47,6 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class Apart:
-    """A table with a partition's name that is not attached; see `partitions_apart.sql`."""
-
     part: str
     ahead: int
     attach: str
@@ -64,18 +59,12 @@ async def days_ahead(session: Session) -> int:
 
 
 async def apart(session: Session) -> list[Apart]:
-    """Tables that a person detached, the nearest future day first, past days last.
-
-    While one for today or later exists (`ahead` >= 0), no partition can be made in its place.
-    """
+    """A person detached them. While one has `ahead` >= 0, no partition can take its place."""
     return [Apart(**row) for row in await session.fetch("partitions_apart")]
 
 
 async def make(session: Session, days: int) -> int:
-    """Make missing partitions up to `days` ahead; returns their number.
-
-    Existing tables are not touched, also not those in `apart`.
-    """
+    """Returns their number. It does not touch existing tables, nor those in `apart`."""
     return int(await session.fetchval("make_partitions", days))
 
 
@@ -86,7 +75,6 @@ async def listed(session: Session, *, sizes: bool = False) -> list[Partition]:
 
 
 async def retire(session: Session, partition: Partition) -> None:
-    """Record that a partition is to be detached and dropped."""
     await session.execute("retire_partition", partition.part)
 
 
@@ -98,10 +86,7 @@ async def record_export(
 
 
 async def detach(session: Session, partition: Partition) -> None:
-    """Detach a retired partition. Must run outside of a transaction.
-
-    Raises PartitionBusy if readers hold it for too long; a later call goes on from there.
-    """
+    """Needs no open transaction. Raises PartitionBusy; a later call goes on from there."""
     with _busy(partition):
         if partition.owned:
             query = await session.fetchval("detach_concurrently", partition.parent, partition.part)
@@ -142,22 +127,17 @@ def _busy(partition: Partition) -> Iterator[None]:
 
 
 async def give_back(session: Session, partition: Partition) -> None:
-    """Attach a retired partition again."""
     await session.execute("return_partition", partition.part)
 
 
 async def drop(session: Session, partition: Partition) -> bool | None:
-    """Drop a retired and detached partition; False: it has rows that its export lacks.
-
-    None: another session dropped it or attached it again. Raises PartitionBusy.
-    """
+    """False: its export lacks rows. None: another session was faster. Raises PartitionBusy."""
     with _busy(partition):
         dropped: bool | None = await session.fetchval("drop_partition", partition.part)
     return dropped
 
 
 async def keep_bodies(session: Session, partition: Partition) -> int:
-    """Copy bodies forward that rows still need; returns the number of rows."""
     kept = 0
     while page := await session.fetchval("keep_bodies", partition.low, partition.high, _KEPT_ROWS):
         kept += page
@@ -165,7 +145,6 @@ async def keep_bodies(session: Session, partition: Partition) -> int:
 
 
 async def keep_receipts(session: Session, partition: Partition) -> int:
-    """Copy receipts of unsettled events forward; returns their number."""
     arguments = partition.low, partition.high
     return int(await session.fetchval("keep_receipts", *arguments))
 
@@ -176,7 +155,6 @@ async def needed(session: Session, partition: Partition) -> bool:
 
 
 async def pages(session: Session, partition: Partition) -> int:
-    """The number of its table pages."""
     return int(await session.fetchval("partition_pages", partition.part))
 
 
@@ -201,5 +179,4 @@ async def trim(
 
 
 async def record_trim(session: Session, partition: Partition, types: list[str], rows: int) -> None:
-    """Record that these types were deleted from it."""
     await session.execute("record_trim", partition.part, types, rows)

@@ -1,18 +1,13 @@
 """The migrations of plugins: which ran, which are pending, and one run of all of them.
 
-Owns the table `plugin_migrations`. The rules are those of inboxd's own numbered files
-(`migrations`), which run before, under the same lock: forward only, once, and a file that changed
-after it ran is refused. Differences: files have no placeholders, and do not state which code can
-work with the result; a plugin that is older than what ran is assumed to work with it, so authors
-change tables in two steps (expand, then contract).
+The rules are those of inboxd's own numbered files (`migrations`), which run before, under the same
+lock. Differences: files have no placeholders, and a plugin that is older than what ran is assumed
+to work with it, so authors change tables in two steps (expand, then contract). A file and its
+record are one transaction, in a session of its own, so that settings end with the file. It runs
+inside a block of PL/pgSQL, where the server refuses COMMIT. A file with `-- transaction: none` is a
+single statement, recorded afterwards: if the run ends between the two, it runs once more.
 
-A file and its record are one transaction, in a session of its own, so that settings end with the
-file. It runs inside a block of PL/pgSQL, where the server refuses COMMIT: a file cannot end the
-transaction half-way. A file with `-- transaction: none` is a single statement, which runs without a
-transaction and is recorded afterwards: if the run ends between the two, it runs once more.
-
-Promises that a failing file changes nothing, unless it has no transaction, and that the files
-before it stay. Known limit: the records of an uninstalled plugin stay, and are shown.
+Promises that a failing file changes nothing, unless it has no transaction.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -43,16 +38,12 @@ class PluginRecord:
 
     @property
     def label(self) -> str:
-        """The file's name without `.sql`."""
         return f"{self.version:04d}_{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
 class PluginState:
-    """A plugin's installed migrations and its records. folder: None if it is not installed.
-
-    where: the database of the records, for messages.
-    """
+    """folder: None if it is not installed. where: the database of the records."""
 
     plugin: str
     folder: MigrationFolder | None
@@ -61,17 +52,14 @@ class PluginState:
 
     @property
     def version(self) -> int:
-        """The number of the newest file that ran; 0 if none did."""
         return max((each.version for each in self.ran), default=0)
 
     @property
     def newest(self) -> int:
-        """The number of the newest installed file; 0 if no file is installed."""
         return max((each.version for each in self._shipped), default=0)
 
     @property
     def pending(self) -> list[PluginMigration]:
-        """The files that have to run, in order."""
         return [each for each in self._shipped if each.version > self.version]
 
     @property
@@ -82,7 +70,6 @@ class PluginState:
 
     @property
     def why_absent(self) -> str:
-        """Why a plugin without a folder has none."""
         left_out = self.plugin in plugin_folders.names()
         return "worker.plugins leaves it out" if left_out else "it is not installed here"
 
@@ -93,8 +80,6 @@ class PluginState:
 
 @dataclass(frozen=True, slots=True)
 class FullPlan:
-    """Migrations that are to run, or ran: inboxd's own, and those of plugins."""
-
     own: MigrationPlan
     plugins: Sequence[tuple[MigrationFolder, PluginMigration]] = ()
 
@@ -107,9 +92,8 @@ async def migrate(
 ) -> FullPlan:
     """Bring a database up to date: inboxd's schema, then the tables of the installed plugins.
 
-    plugins: only these, as in `worker.plugins`; empty: all. to: only inboxd's own migrations, up to
-    this number. Returns what ran. Raises DatabaseError, SchemaError or PluginError; finished
-    migrations stay.
+    plugins: empty for all. to: only inboxd's own migrations, up to this number. Raises
+    DatabaseError, SchemaError or PluginError; finished migrations stay.
     """
     folders = plugin_folders.shipped_by(plugins) if to is None else []
     async with migrations.only_migrator(database) as session:
@@ -163,13 +147,11 @@ def fits(found: Sequence[PluginState]) -> None:
 
 
 async def check(session: Session, folders: Sequence[MigrationFolder]) -> None:
-    """Raise SchemaError unless all files of these plugins have run."""
     if folders:
         fits(await states(session, folders))
 
 
 def summary(found: Sequence[PluginState]) -> str:
-    """Each plugin's version, in one line."""
     parts = []
     for each in found:
         absent = "" if each.folder else f" ({each.why_absent})"
@@ -219,7 +201,6 @@ async def _run(
 def _failed(
     plugin: str, file: PluginMigration, error: BaseException
 ) -> DatabaseError | SchemaError:
-    """The error with the file's place, what remains of it, and the remedy."""
     said = redact(str(error.args[0]) if error.args else "") or type(error).__name__
     text = f"plugin {plugin!r}: migration {file.label} failed{_where(error, file.text)}: {said}"
     stays = "nothing of it stays"

@@ -1,15 +1,12 @@
 """Pools of sessions: one for the daemon's statements, one for command handlers.
 
-Owns borrowing sessions, and the handling of a pooler in transaction mode (such as PgBouncer):
-there each borrowing is one transaction, which begins with the settings that a session has
-otherwise; a caller that needs several transactions uses `lend`, and `transaction` for each.
-Promises that the longest waiting caller gets the next connection, that no connection comes with a
-transaction that an earlier borrower left open, that the first failure to connect names a remedy,
-and that no statement is awaited for much longer than the server may work on it. The driver's own
-pool would do except for one thing: a command has a transaction of its own, and a connection for
-which a caller waits is handed on with the next transaction begun, which saves a round trip
-(`Pool.wanted`, ADR 6). Known limit: LISTEN needs a session of its own, so behind such a pooler new
-rows are found by polling.
+Behind a pooler in transaction mode (such as PgBouncer) each borrowing is one transaction, which
+begins with the settings that a session has otherwise; a caller that needs several uses `lend`, and
+`transaction` for each. Promises that the longest waiting caller gets the next connection, that none
+comes with an open transaction of an earlier borrower, and that no statement is awaited for much
+longer than the server may work on it. The driver's own pool lacks one thing: it cannot hand a
+connection on with the next transaction begun, which saves a round trip (`Pool.wanted`, ADR 6).
+Known limit: behind such a pooler LISTEN is impossible, and polling finds new rows.
 """
 
 import asyncio
@@ -57,10 +54,7 @@ class Pool:
     def __init__(
         self, dial: Dial, size: int, database: Database, preamble: str, remedy: str | None = None
     ) -> None:
-        """A pool; preamble: SQL that begins each transaction, if sessions keep no settings.
-
-        remedy: the end of the error message if no connection becomes free in time.
-        """
+        """preamble: SQL that begins each transaction. remedy: ends the error about a full pool."""
         self.preamble = preamble
         self._remedy = remedy or _REMEDY
         self._dial = dial
@@ -82,17 +76,14 @@ class Pool:
 
     @property
     def idle(self) -> int:
-        """The number of open connections that are not borrowed."""
         return len(self._idle)
 
     @property
     def used(self) -> int:
-        """The number of borrowed connections."""
         return len(self._open) - len(self._idle)
 
     @property
     def wanted(self) -> bool:
-        """Whether a caller waits for a connection."""
         return any(not waiter.done() for waiter in self._waiters)
 
     async def acquire(self, within: float) -> Session:
@@ -112,10 +103,7 @@ class Pool:
         return await self._connect()
 
     async def release(self, session: Session, *, begun: bool = False) -> None:
-        """Return a connection; a broken one is dropped without an error.
-
-        begun: its next transaction has begun, for a waiting caller; without one it is rolled back.
-        """
+        """A broken one is dropped. begun: the next transaction has begun, for a waiting caller."""
         connection = session.connection
         if session in self._void:
             self._void.discard(session)
@@ -140,7 +128,6 @@ class Pool:
             prepared.forget(session.connection)
 
     async def close(self) -> None:
-        """Close idle connections, and terminate borrowed ones."""
         with anyio.move_on_after(_PATIENCE, shield=True):
             for session in self._idle:
                 await session.connection.close()
@@ -156,7 +143,6 @@ class Pool:
             self._opening += 1
 
     async def _connect(self) -> Session:
-        """Open a connection in a reserved place."""
         try:
             session = Session(await self._dial(), self._sql)
         except (*LOST, asyncpg.PostgresError) as error:
@@ -190,7 +176,6 @@ class Pool:
             timer.cancel()
 
     def _serve(self, session: Session | None) -> bool:
-        """Let the first waiting caller go on; False if no caller waits."""
         while self._waiters:
             waiter = self._waiters.popleft()
             if not waiter.done():
@@ -269,11 +254,7 @@ async def borrow(pool: Pool, within: float = 30.0) -> AsyncIterator[Session]:
 
 @asynccontextmanager
 async def look_at(pool: Pool, within: float = 30.0) -> AsyncIterator[Session]:
-    """A session for statements that only read.
-
-    Behind a pooler all of them run in one snapshot, since its sessions cannot be set to read-only:
-    a caller that wants a snapshot has one, as a nested transaction cannot have its own.
-    """
+    """For reads only. Behind a pooler, which has no read-only sessions, all run in one snapshot."""
     async with lend(pool, within) as session:
         if not pool.preamble:
             yield session
@@ -305,7 +286,6 @@ async def lend(pool: Pool, within: float = 30.0) -> AsyncIterator[Session]:
 
 @asynccontextmanager
 async def transaction(pool: Pool, session: Session) -> AsyncIterator[None]:
-    """A transaction on a session from `lend`."""
     async with session.transaction(isolation="read_committed"):
         try:
             if pool.preamble:

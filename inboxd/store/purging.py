@@ -1,7 +1,7 @@
 """Deletes old rows of the smaller tables: statistics, samples, audit, replays, batches and more.
 
-Owns the statements that delete them. Promises that each touches a bounded number of rows, found by
-an index.
+Promises that each call touches a bounded number of rows, found by an index. A walk returns where
+the next call goes on (None: finished), and how many rows it deleted.
 """
 
 from datetime import datetime, timedelta
@@ -21,7 +21,6 @@ _BY_AGE = {
 
 
 async def remove(session: Session, table: str, age: timedelta, rows: int) -> int:
-    """Delete at most `rows` rows older than `age` from a table; returns their number."""
     return int(await session.fetchval(_BY_AGE[table], age, rows))
 
 
@@ -31,11 +30,7 @@ async def forget_tenants(session: Session) -> None:
 
 
 async def forget_series(session: Session, after: int, rows: int) -> tuple[int | None, int]:
-    """Look at `rows` series from an id on; delete those without counts.
-
-    Needs a transaction. Returns the id to go on from (None: finished), and the number of deleted
-    series.
-    """
+    """Of `rows` series, delete those without counts. Needs a transaction."""
     await session.execute("lock_series")
     row = await session.one("forget_series", after, rows)
     return row["last"], row["removed"]
@@ -44,19 +39,13 @@ async def forget_series(session: Session, after: int, rows: int) -> tuple[int | 
 async def thin_samples(
     session: Session, age: timedelta, after: datetime, rows: int
 ) -> tuple[datetime | None, int]:
-    """Look at `rows` samples after a time that are older than `age`; keep one per minute.
-
-    Returns the time to go on from (None: finished), and the number of deleted samples.
-    """
+    """Of `rows` samples older than `age`, keep one per minute."""
     row = await session.one("thin_samples", age, after, rows)
     return row["last"], row["removed"]
 
 
 async def sent_webhooks(session: Session, rows: int) -> tuple[int, int]:
-    """Look at `rows` deliveries with a chosen message id; delete the records of settled ones.
-
-    Returns how many were looked at, and how many were deleted.
-    """
+    """Delete the records of settled deliveries; returns how many were looked at, and deleted."""
     row = await session.one("purge_sent_webhooks", rows)
     return row["looked"], row["removed"]
 
@@ -64,9 +53,6 @@ async def sent_webhooks(session: Session, rows: int) -> tuple[int, int]:
 async def batches(
     session: Session, age: timedelta, after: int, rows: int
 ) -> tuple[int | None, int]:
-    """Look at `rows` batches from id `after` on, and delete those that ended `age` ago.
-
-    Returns the id to go on from (None: finished), and the number of deleted batches.
-    """
+    """Of `rows` batches, delete those that ended `age` ago."""
     row = await session.one("purge_batches", age, after, rows)
     return row["last"], row["removed"]

@@ -1,9 +1,8 @@
 """Receipts: HTTP requests of webhooks, written together with their events.
 
 Promises that a page is one statement in one transaction, durable when `write` returns; that a
-receipt which was already written gets the same answer, and is never written twice; that a receipt
-of another day finds its partition; and that held receipts are released in their order of arrival.
-Known limit: a receipt whose partition was dropped meanwhile is written again.
+receipt which was already written gets the same answer, also on another day; and that held receipts
+are released in order of arrival. Known limit: one without its partition is written again.
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -47,10 +46,9 @@ async def write(
     receipts: Sequence[Receipt],
     begin: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
 ) -> list[Stored]:
-    """Write receipts, each once; returns results in the order given. Needs no open transaction.
+    """All or none, in the order given. Needs no open transaction. Raises the database's error.
 
-    All or none: raises the database's error about any of them. begin: opens a transaction for each
-    statement, where a single statement is not one.
+    begin: opens a transaction for each statement, where a single statement is not one.
     """
     known: dict[UUID, Stored] = {}
     given = {each.receipt_id: each for each in receipts}
@@ -124,10 +122,9 @@ async def held(session: Session, most: int = 10_000) -> list[HeldSource]:
 
 
 async def release(session: Session, source: str) -> AsyncIterator[int]:
-    """Write the events of a source's held receipts, oldest first; yields the number per page.
+    """Oldest first; yields the number per page. A kill releases whole pages.
 
-    Ends when none is held, when an operator pauses the source, or when another process releases
-    it. If this process is killed, whole pages are released.
+    Ends when none is held, when an operator pauses the source, or when another process releases it.
     """
     last, more = 0, True
     while more:
@@ -137,11 +134,10 @@ async def release(session: Session, source: str) -> AsyncIterator[int]:
 
 
 class ReceiptRow(TypedDict):
-    """A receipt for operators.
+    """statuses: of its first hundred events. held: they are not written yet.
 
-    statuses: of its first hundred events; held: not written yet. became: pending, failed (an event
-    is a dead letter or was dismissed or cancelled), handled (all succeeded); None: history has lost
-    them. body, headers: only with `raw`; a duplicate or an erased receipt has no body.
+    became: pending, failed (an event is a dead letter, dismissed or cancelled), handled (all
+    succeeded); None: history has lost them. body, headers: only with `raw`, and unless erased.
     """
 
     receipt_id: UUID
@@ -169,7 +165,6 @@ async def page(
 
 
 async def one(session: Session, receipt_id: UUID, *, raw: bool = False) -> ReceiptRow | None:
-    """A receipt; with `raw`, including its body and headers."""
     found = await some(session, [receipt_id], raw=raw)
     return found[0] if found else None
 
@@ -185,7 +180,6 @@ async def some(
 
 
 async def _with_statuses(session: Session, rows: Sequence[Row]) -> list[ReceiptRow]:
-    """Add the statuses of the first hundred events of each receipt."""
     given = [(row, event) for row in rows for event in row["event_ids"][:_LOOK]]
     # The event of a duplicate may have been settled long before the duplicate came.
     since = [_EVER if row["outcome"] in _KNOWN else row["received_at"] - _SLACK for row, _ in given]

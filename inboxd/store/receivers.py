@@ -1,8 +1,4 @@
-"""The receivers table: processes that receive webhooks, their sources and states.
-
-Owns its statements. Promises that only the database's clock counts. Known limit: a dead receiver is
-known only by its silence; nothing waits for it, so it is never declared dead.
-"""
+"""The receivers table: processes that receive webhooks. A dead one is known by its silence only."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -50,15 +46,11 @@ async def show(
 
 
 async def forget(session: Session) -> None:
-    """Delete the rows of receivers that ended long ago."""
     await session.execute("forget_receivers")
 
 
 async def listed(session: Session, silence: timedelta, limit: int) -> list[Row]:
-    """Living receivers, and those that died a short time ago; silence: after which one is dead.
-
-    Omits a dead one if its supervisor has started another in its place.
-    """
+    """A dead one is silent for `silence`; omits it if its supervisor has replaced it."""
     rows = await session.fetch("list_receivers", silence, limit)
     newest = {_place(row): row["started_at"] for row in rows if row["state"] != "dead"}
     return [
@@ -71,5 +63,4 @@ async def listed(session: Session, silence: timedelta, limit: int) -> list[Row]:
 
 
 def _place(row: Row) -> tuple[str, str, int | None]:
-    """The identity of a supervisor's place: name, host, number."""
     return row["name"], row["host"], row["process"]

@@ -1,10 +1,7 @@
 """The database side of a rehearsal: its row, its transaction, and the rows that it wrote.
 
-Owns the transaction that is never committed. Promises that it locks nothing by itself, not even the
-row; that it is always rolled back, by the server if this process is gone; and that rows which
-handlers sent are written by the workers' statements, shortly before the end.
-Known limit: effects outside of transactions stay, such as numbers drawn from sequences.
-*See:* `inboxd/rehearsal/rehearsal.py`, which runs the handlers.
+Promises that it locks nothing by itself, and that it is always rolled back, by the server if this
+process is gone. Known limit: effects outside of transactions stay, such as numbers of sequences.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -27,10 +24,7 @@ Kind = Literal["event", "command"]
 
 @dataclass(frozen=True, slots=True)
 class RehearsedRow:
-    """A row as a claim would return it, with its payload and headers; settled: it is in history.
-
-    mode: of an event's topic. position: of a lined-up event in its line.
-    """
+    """settled: it is in history. mode: of an event's topic. position: in an event's line."""
 
     kind: Kind
     row: Any
@@ -55,8 +49,6 @@ class RehearsedRow:
 
 
 class TableWrites(NamedTuple):
-    """The numbers of rows that were written to a table."""
-
     table: str
     inserted: int
     updated: int
@@ -64,8 +56,6 @@ class TableWrites(NamedTuple):
 
 
 class WrittenRow(NamedTuple):
-    """A command or event that was sent, as it was written; lane: its queue or topic."""
-
     uuid: UUID
     lane: str
     status: str
@@ -73,7 +63,6 @@ class WrittenRow(NamedTuple):
 
 
 async def find(session: Session, kind: Kind, id: int | UUID) -> RehearsedRow | None:
-    """The row, unsettled or settled, if it exists."""
     number, uuid = (None, id) if isinstance(id, UUID) else (id, None)
     name = "rehearsed_event" if kind == "event" else "rehearsed_command"
     found = await session.fetchrow(name, number, uuid)
@@ -112,10 +101,7 @@ async def writes(session: Session) -> list[TableWrites]:
 async def write_sent(
     session: Session, sent: Sent, planned: Sequence[Planned], events: Emitted
 ) -> tuple[list[WrittenRow], list[WrittenRow]]:
-    """Write sent rows as their settlement would; returns the commands and the events.
-
-    On an error the write is undone, and the error raised.
-    """
+    """Returns the commands and the events. An error undoes the write, and is raised."""
     await session.connection.execute("SAVEPOINT rehearsal")
     try:
         await batches.write(session, sent, planned)

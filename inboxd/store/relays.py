@@ -1,9 +1,8 @@
 """Leases of relays: which worker publishes the events of a bucket of a relay's topic.
 
-Owns the table relay_leases. Promises that one living worker at a time leases a bucket, that each
-lease has a higher fence than the one before, and that a lost lease can neither free nor settle
-anything (promise 3). Known limit: each page updates its buckets' rows twice, in place; while an old
-snapshot is held, none of their versions can be removed, and leasing walks over all (ADR 28).
+Promises that one living worker at a time leases a bucket, that each lease has a higher fence, and
+that a lost lease can neither free nor settle anything (promise 3). Known limit: while an old
+snapshot is held, the dead versions of leases stay, and leasing walks over all (ADR 28).
 *See:* `events/sources/sequential.py`, before it; `events/relays/page.py`.
 """
 
@@ -22,10 +21,7 @@ Fences: TypeAlias = Mapping[Bucket, int]
 async def lease(
     session: Session, worker: UUID, buckets: Sequence[Bucket], most: int
 ) -> dict[Bucket, int]:
-    """Lease at most `most` of these buckets; returns the fences of those that were free.
-
-    Locks them until the transaction ends; their events must be read by a later statement.
-    """
+    """Returns the fences, and locks their buckets; a later statement must read their events."""
     rows = await session.fetch(
         "lease_buckets",
         worker,

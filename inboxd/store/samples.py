@@ -1,16 +1,11 @@
 """Samples: waiting, running and blocked rows, counted once for all readers.
 
-Owns three tables: the newest sample in full, all samples as totals, and each lane per minute.
 Promises that reading the newest takes one probe, and a chart of a day some 200 blocks; that no
-sample is written after a newer one, so that two leaders, or one that slept, do no harm; and that
-counting stops at a bound, which the sample records. Arrivals are differences of the server's insert
-counters: exact except for rows that were rolled back or taken into another topic; arrivals around a
-crash or failover of the server are lost. Inserts cost nothing extra.
-Known limits: a sample has at most `LANES` waiting lanes of events and of commands, and as many each
-of running, suspect, dead and unhandled ones: those with the longest waiting due row first, then the
-largest; the totals count all. A lane's arrivals are not sampled; the number of running events is
-the sum of the workers' last heartbeats.
-*See:* `maintenance/samples.py`, which takes them.
+sample is written after a newer one, so that two leaders do no harm; and that counting stops at a
+bound. Arrivals are differences of the server's insert counters, without those around a crash or
+failover. Known limits: a sample has at most `LANES` waiting lanes of events and of commands, and as
+many each of running, suspect, dead and unhandled ones, the longest waiting first; the totals count
+all. Running events are counted by the workers' last heartbeats.
 """
 
 from collections import Counter
@@ -57,11 +52,9 @@ STALE = 3
 
 
 class Counts(TypedDict):
-    """A sample in full, as JSON values.
+    """events, commands, lines: rows of `lanes_{table}.sql` and `status_lines.sql`.
 
-    events, commands, lines: rows of `lanes_events.sql`, `lanes_commands.sql`, `status_lines.sql`.
     left_out: the number of omitted lanes. blocked_…: topic or queue, held_by, keys, seconds.
-    schedules: the last run of each. totals: the columns of the table samples.
     """
 
     counted_to: int
@@ -88,17 +81,13 @@ class Sample:
     counts: Counts
 
     def is_fresh(self, settings: Settings) -> bool:
-        """Whether it is younger than STALE sampling intervals."""
         return self.age < STALE * settings.maintenance.sampling.total_seconds()
 
 
 async def count(
     session: Session, settings: Mapping[str, Queue], to: CountedTo, limit: timedelta
 ) -> Sample:
-    """Count in the caller's transaction; limit: the time limit of each statement.
-
-    settings: those of the queues.
-    """
+    """Needs a transaction; limit: the time limit of each statement."""
     known = await session.one("begin_sample", f"{limit.total_seconds():.3f}s")
     events = _plain(await session.fetch("lanes_events", *to))
     commands = _plain(await session.fetch("lanes_commands", *to))
@@ -129,10 +118,7 @@ async def count(
 
 
 async def write(session: Session, sample: Sample, newer_by: timedelta) -> bool:
-    """Write a sample, in the transaction that counted it; False: a newer one exists.
-
-    The first sample of a minute is also written per lane.
-    """
+    """In the counting transaction; once a minute also per lane. False: a newer one exists."""
     of_minute: bool | None = await session.fetchval(
         "write_sample",
         sample.at,
@@ -175,10 +161,7 @@ class Current(NamedTuple):
 
 
 class CurrentCounts:
-    """The current counts, for a reader that reads them again and again.
-
-    While the newest sample is stale or missing, it counts, but only every _AGAIN_SECONDS.
-    """
+    """Without a fresh sample it counts by itself, but only every _AGAIN_SECONDS."""
 
     def __init__(self) -> None:
         self._counted: Sample | None = None
@@ -202,10 +185,7 @@ class CurrentCounts:
 async def series(
     session: Session, since: datetime, until: datetime, points: int
 ) -> list[dict[str, Any]]:
-    """The totals of all samples in a span, combined into at most `points` steps.
-
-    Steps without a sample are omitted: see `sample_series.sql`, also for the columns.
-    """
+    """At most `points` steps; those without a sample are omitted."""
     step = (until - since) / min(points, MOST_POINTS)
     return [dict(row) for row in await session.fetch("sample_series", since, until, step)]
 
@@ -217,10 +197,7 @@ async def lane_series(
     until: datetime,
     points: int,
 ) -> list[dict[str, Any]]:
-    """The series of one lane: its kind, topic or queue, and type (None: all types).
-
-    A step is at least a minute; steps without waiting rows are omitted: see `lane_series.sql`.
-    """
+    """A step is at least a minute; steps without waiting rows are omitted."""
     step = max(_MINUTE, (until - since) / min(points, MOST_POINTS))
     rows = await session.fetch("lane_series", *lane, since, until, step)
     return [dict(row) for row in rows]
@@ -235,7 +212,6 @@ async def lanes_series(session: Session, since: datetime) -> list[dict[str, Any]
 
 
 def event_backlog(counts: Counts) -> Iterator[EventBacklog]:
-    """The unsettled events per lane; events in lines are counted per topic."""
     for row in counts["events"]:
         if row["state"] != "failed":
             lane = (row["topic"], row["type"], row["state"])
@@ -269,7 +245,6 @@ def command_backlog(counts: Counts) -> Iterator[CommandBacklog]:
 
 
 def _failed(rows: Iterable[Mapping[str, Any]]) -> Iterable[tuple[str, int]]:
-    """The dead letters per type, over all topics or queues."""
     failed = Counter[str]()
     for row in rows:
         if row["state"] == "failed":
@@ -316,7 +291,6 @@ def _totals(
     commands: list[dict[str, Any]],
     in_lines: list[dict[str, Any]],
 ) -> dict[str, Any]:
-    """The sums over all lanes, including omitted ones."""
     waiting = [row for row in events if row["state"] != "failed"]
     asked = [row for row in commands if row["state"] not in ("failed", "running")]
     kept = [row for row in waiting if row["state"] == "kept"]

@@ -1,10 +1,8 @@
 """The schedules table: what is sent, and the next time of each schedule.
 
-Owns its statements. Promises that a sender locks the row, and moves the next time in the
-transaction that inserts (`send_due`): each time is sent once over all workers, even if one dies.
-Times are the database's. Any worker may send a schedule that an operator added. Known limit: a
-schedule that no living worker declares is not sent; its row stays for a week, so that a deploy does
-not forget its pause and last run.
+Promises that each time is sent once over all workers, even if one dies: a sender locks the row, and
+moves the next time in its transaction (`send_due`). Known limit: a schedule that no living worker
+declares is not sent; its row stays for a week, and with it its pause and last run.
 """
 
 from collections.abc import Sequence
@@ -28,11 +26,7 @@ _NAME_BYTES = 234
 
 @dataclass(frozen=True, slots=True)
 class SentSchedule:
-    """A schedule that was due, and the times for which it was sent.
-
-    since: the oldest due time. cut: older times were too many to be made up for. error: why it
-    could not be sent; then nothing was.
-    """
+    """since: the oldest due time. cut: older ones were too many. error: why nothing was sent."""
 
     name: str
     since: datetime
@@ -57,10 +51,7 @@ async def declare(session: Session, schedules: Sequence[Schedule]) -> None:
 
 
 async def send_due(pool: Pool, declared: Sequence[str], but: Sequence[str]) -> SentSchedule | None:
-    """Send one due schedule, declared or added; None if none is due.
-
-    but: names that are excluded.
-    """
+    """None: no schedule is due. but: names that are excluded."""
     row: Row | None = None
     try:
         async with transact(pool) as session:
@@ -110,7 +101,6 @@ async def change(session: Session, row: Row, to: Schedule) -> datetime:
 
 
 async def remove(session: Session, row: Row) -> None:
-    """Remove a locked schedule and its pause."""
     await session.execute("remove_schedule", row["id"])
 
 
@@ -164,12 +154,10 @@ async def forget_undeclared(session: Session) -> list[str]:
 
 
 async def exists(session: Session, name: str) -> bool:
-    """Whether there is a schedule with this name."""
     return bool(await session.fetchval("has_schedule", name))
 
 
 async def last_runs(session: Session) -> dict[str, datetime]:
-    """The time of the last run of each schedule that was ever sent."""
     rows = await session.fetch("list_schedules", None, None)
     return {row["name"]: row["last_at"] for row in rows if row["last_at"] is not None}
 
@@ -177,5 +165,4 @@ async def last_runs(session: Session) -> dict[str, datetime]:
 async def listed(
     session: Session, *, after: str | None = None, rows: int | None = None
 ) -> list[Row]:
-    """All schedules, or at most `rows` after a name, with their next and last run."""
     return await session.fetch("list_schedules", after, rows)

@@ -1,8 +1,4 @@
-"""A connection with the statements of its schema: the handle by which everything reads and writes.
-
-*See:* `store/pools.py`, which hands out the daemon's sessions; `store/operator_sessions.py`, which
-opens those of operators.
-"""
+"""A connection with the statements of its schema, by which everything reads and writes."""
 
 from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import asynccontextmanager
@@ -28,10 +24,7 @@ from inboxd.store.statements import Kept, Statements
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Session:
-    """A connection with the statements for its role, which its methods find by name.
-
-    withheld: kinds of data that the role may not read; the statements have NULL instead.
-    """
+    """withheld: kinds of data that the role may not read; the statements have NULL instead."""
 
     connection: Connection
     sql: Statements
@@ -54,7 +47,6 @@ class Session:
         return self.connection.fetchrow(self.sql[name], *arguments)
 
     def fetchval(self, name: str, *arguments: object) -> Coroutine[Any, Any, Any]:
-        """The first value of the first row; None if there is no row."""
         return self.connection.fetchval(self.sql[name], *arguments)
 
     def execute(self, name: str, *arguments: object) -> Coroutine[Any, Any, str]:
@@ -82,10 +74,7 @@ class Session:
 
     @asynccontextmanager
     async def reading(self, *, snapshot: bool = False) -> AsyncIterator[None]:
-        """A read-only transaction, also within another one; its settings end with it.
-
-        snapshot: all of its statements see the state at its beginning.
-        """
+        """A read-only transaction; snapshot: all statements see the state at its beginning."""
         isolation: Any = "repeatable_read" if snapshot else None
         transaction = self.transaction(isolation=isolation, readonly=True)
         await transaction.start()
@@ -99,7 +88,6 @@ class Session:
 async def connect(
     database: Database, purpose: str, plans: Mapping[str, str] = OWN_PLANS
 ) -> Session:
-    """Open a session of its own. Raises DatabaseError with a remedy."""
     try:
         connection = await dial(database, **arguments(database, purpose, plans))
     except (*LOST, asyncpg.PostgresError) as error:

@@ -1,15 +1,12 @@
 """The statistics: written by workers, rolled up by the leader, read for charts and metrics.
 
-Owns the tables `stats_*`. Workers append their counts to `stats_written`; the leader adds them to
-minutes, hours and days, and deletes them, in one transaction: so each row counts exactly once,
-even if a worker dies, a row comes late, or a table is purged. Readers add counts that are not
-rolled up yet. Promises that reading costs as much as the span holds, whatever lies before it; that
-a span is read in one snapshot; and that days, hours and minutes are those of UTC. Known limits:
-counts since a worker's last write are lost if it is killed, and count twice if the connection is
-lost during a commit; tenants have hours and days only; tenants without a place are `(other)`, and
-so are names that are new on a day that has `_SERIES`.
-*See:* `maintenance.statistics`, which writes and rolls up; `model.durations`, for percentiles;
-docs/contributing/adr/0030-statistics-rolled-up.md.
+Workers append counts to `stats_written`; the leader moves them into minutes, hours and days in one
+transaction: each row counts exactly once, even if a worker dies, a row comes late, or a table is
+purged. Promises that reading costs as much as the span holds; that a span is read in one snapshot;
+and that days, hours and minutes are those of UTC. Known limits: counts since a worker's last write
+are lost if it is killed, and count twice if the connection is lost during a commit; tenants have
+hours and days only; tenants without a place, and names that are new on a day that has `_SERIES`,
+are `(other)` (docs/contributing/adr/0030-statistics-rolled-up.md).
 """
 
 from collections import Counter
@@ -57,10 +54,9 @@ EVERYTHING = FigureFilter()
 
 @dataclass(slots=True)
 class Figures:
-    """The counts of one group in one span; at: where the span begins.
+    """executions: by outcome, and by what they followed ("", a retry or a replay).
 
-    executions: by outcome and by what they followed ("", a retry or a replay). run: how long
-    handlers took; wait: how long rows had been due; completion: from a row's creation to success.
+    at: where the span begins. wait: since rows were due. completion: from creation to success.
     """
 
     at: datetime | None
@@ -73,13 +69,11 @@ class Figures:
     completion: Durations = field(default_factory=Durations)
 
     def outcome(self, name: str, *after: str) -> int:
-        """Executions with this outcome; after: only those that followed one of these."""
         found = self.executions.items()
         return sum(n for (is_, what), n in found if is_ == name and (not after or what in after))
 
     @property
     def succeeded(self) -> int:
-        """Completed rows, each counted once."""
         return self.outcome("succeeded")
 
     @property
@@ -88,12 +82,10 @@ class Figures:
 
     @property
     def attempts(self) -> int:
-        """Executions that spent an attempt."""
         return self.executed - self.outcome("deferred")
 
     @property
     def reprocessed(self) -> int:
-        """The attempts that followed a retry or a replay."""
         found = self.executions.items()
         return sum(n for (name, after), n in found if after and name != "deferred")
 
@@ -146,10 +138,7 @@ async def write_events(
     outcome: Literal["ignored", "duplicate"],
     events: Iterable[tuple[str, str, float, int]],
 ) -> None:
-    """Count events that ended without an execution, in the transaction in which they ended.
-
-    events: topic, type, seconds ago, number.
-    """
+    """Needs the transaction in which they ended. events: topic, type, seconds ago, number."""
     now = monotonic()
     await write(
         session,
@@ -179,10 +168,7 @@ async def _admitted(session: Session) -> set[str]:
 
 
 async def roll_up(session: Session, rows: int, age: timedelta = timedelta(0)) -> int:
-    """Roll up the oldest written counts, within a transaction; returns the number of rows.
-
-    age: the least time since the beginning of their minutes.
-    """
+    """Needs a transaction; returns the number of rows. age: the least since their minutes began."""
     ids = [row["id"] for row in await session.fetch("hold_written", rows, age)]
     if ids:
         await session.execute("lock_series")
@@ -213,10 +199,9 @@ async def read(
     apart: Sequence[Dimension] = ("at", "kind", "type"),
     of: FigureFilter = EVERYTHING,
 ) -> list[Figures]:
-    """The counts of a span, in the order of `at`, kind, lane and type.
+    """By `at`, kind, lane and type. `since` is included and `until` is not: both whole units.
 
-    `since` is included and `until` is not: both whole minutes, hours or days of UTC. Raises
-    ValueError for minutes of a tenant, which are not counted.
+    Raises ValueError for minutes of a tenant, which are not counted.
     """
     given = (since, until, of.kind, of.lane, of.type, list(apart))
     if of.tenant is None:
@@ -236,16 +221,12 @@ async def executions(
     lanes: Collection[tuple[str, str]] = (),
     types: Collection[tuple[str, str]] = (),
 ) -> list[Row]:
-    """The number of executions per step since then: see `executions_{resolution}.sql`.
-
-    lanes, types: those that are counted separately, each a kind and a name.
-    """
+    """lanes, types: those that are counted separately, each a kind and a name."""
     named = [[each[n] for each in found] for found in (lanes, types) for n in (0, 1)]
     return await session.fetch(f"executions_{resolution}", since, _EVER, *named)
 
 
 async def database_time(session: Session) -> datetime:
-    """The database's time, which defines spans."""
     return cast("datetime", await session.fetchval("database_time"))
 
 
@@ -256,11 +237,7 @@ async def lately(
     apart: Sequence[Literal["kind", "lane", "type"]] = ("kind", "type"),
     of: FigureFilter = EVERYTHING,
 ) -> Lately:
-    """The counts from `back` ago until now, from minutes, hours and days.
-
-    The span begins at a whole minute; beyond two days, or for a tenant, at a whole hour; beyond two
-    weeks at a whole day.
-    """
+    """Begins at a whole minute; beyond 2 days, or for a tenant, hour; beyond 2 weeks, day."""
     until = await database_time(session)
     since, spans = _spans(until, back, by_minute=of.tenant is None)
     found: dict[tuple[str | None, ...], Figures] = {}
@@ -294,7 +271,6 @@ def _spans(
 
 
 def _figures(rows: Iterable[Row]) -> Iterator[Figures]:
-    """Combine rows that differ only in their outcomes."""
     current: Figures | None = None
     for row in rows:
         group = (row["at"], row["kind"], row["lane"], row["type"])

@@ -1,10 +1,9 @@
 """The stream_positions table: the position up to which each stream of messages is stored.
 
-Owns its statements, and writing a page of messages. Promises that a page is one statement in one
-transaction, with the positions of its streams, durable when `store` returns; that of several
-readers of a stream only the one that opened it last can store anything, however long an earlier one
-was stopped; and that nothing of a stream is stored if an operator has reset it since it was opened.
-Known limit: if a broker has no positions, repeated messages are recognised by dedup keys alone.
+Promises that a page of messages is one statement and transaction with its positions, durable when
+`store` returns; that only the reader that opened a stream last can store anything; and nothing if
+an operator has reset the stream since. Known limit: without positions of the broker, repeated
+messages are recognised by dedup keys alone.
 *See:* `inbound/messages/streams.py`, before it.
 """
 
@@ -28,11 +27,7 @@ _LEASE_LOST = "IB001"
 
 @dataclass(slots=True)
 class OpenedStream:
-    """A stream as this reader has opened it, with its stored position.
-
-    position: None if nothing is stored, or the broker has no positions. begins: where an operator
-    wants it to begin; None: not set.
-    """
+    """position: None: nothing is stored, or known. begins: where an operator wants it to begin."""
 
     stream: str
     position: int | None
@@ -69,17 +64,12 @@ async def begin(
 async def moved(
     session: Session, source: str, opened: Sequence[OpenedStream]
 ) -> dict[str, UUID | None]:
-    """The streams that this reader has lost, with the worker that has opened each since.
-
-    None: an operator has reset it.
-    """
+    """Streams that another worker has opened since; None: an operator has reset it."""
     rows = await session.fetch("moved_streams", source, *columns(opened, "stream", "fence"))
     return {row["stream"]: row["reader"] for row in rows}
 
 
 class StreamRow(TypedDict):
-    """A stream for operators; reader: the worker that has opened it."""
-
     source: str
     stream: str
     position: int | None
@@ -93,7 +83,6 @@ class StreamRow(TypedDict):
 async def listed(
     session: Session, source: str | None = None, limit: int = 100_000
 ) -> list[StreamRow]:
-    """The first streams of one source or of all, sorted by source and name."""
     return cast("list[StreamRow]", await session.fetch("list_streams", limit, source))
 
 
@@ -121,10 +110,9 @@ async def store(
     messages: Sequence[ReceivedMessage],
     opened: Sequence[OpenedStream],
 ) -> PageStored:
-    """Store messages with the positions of their streams. Needs no open transaction.
+    """Needs no open transaction. A stream's messages must be in order, after its position.
 
-    Messages of one stream must be in order, after the stored position. All or nothing: raises
-    LeaseLost, or the database's error about any message.
+    All or nothing: raises LeaseLost, or the database's error about any message.
     """
     last = {each.stream: each for each in messages}
     streams = sorted(opened, key=lambda each: each.stream)

@@ -1,9 +1,7 @@
 """Databases for tests: copied from a template, dropped again, with a clock that can be moved.
 
-Promises that a database of `inboxd migrate` contains nothing of this. In a template, our own
-versions of `now()` and similar functions precede the server's in the search_path of the database
-and of each function; so objects made there, and each session on a copy, use the moved clock. Known
-limit: a session that sets its own search_path, and CURRENT_TIMESTAMP, have the server's time.
+In a template, our own `now()` and similar functions precede the server's in each search_path. Known
+limit: a session with its own search_path, and CURRENT_TIMESTAMP, have the server's time.
 """
 
 from collections.abc import AsyncIterator
@@ -35,7 +33,6 @@ async def may_create(session: Session) -> Row:
 
 
 async def create(session: Session, name: str, template: str, *, by_file: bool) -> None:
-    """Create a database as a copy of `template`. Raises DatabaseError."""
     with explained(_TO_THE_DENIED):
         await _run(session, "create_test_database", name, template, by_file)
         await _run(session, "use_test_clock", name)
@@ -79,12 +76,10 @@ class Travelled(NamedTuple):
 
 
 async def has_clock(session: Session) -> bool:
-    """Whether this database has a clock that tests can move."""
     return bool(await session.fetchval("has_test_clock"))
 
 
 async def travel(session: Session, seconds: float | None, to: datetime | None = None) -> Travelled:
-    """Move the clock by `seconds`, or to a time."""
     row = await session.one("travel", seconds, to)
     return Travelled(row["travelled"].total_seconds(), row["now"])
 
@@ -95,10 +90,8 @@ async def rows(session: Session, table: HotTable, type_: str | None) -> list[str
 
 
 async def due(session: Session) -> list[Row]:
-    """Due rows of lanes: kind, lane, type, id."""
     return await session.fetch("due_rows")
 
 
 async def _run(session: Session, statement: str, *arguments: object) -> None:
-    """Run the SQL that a statement returns."""
     await session.connection.execute(await session.fetchval(statement, *arguments))

@@ -1,8 +1,7 @@
 """The tables of topics and subscriptions, which complete producers' inserts.
 
-Owns their statements. Promises that a worker's declarations apply to every insert that begins after
-its start, and that a subscription outlives its workers for a week: meanwhile events wait for them.
-Known limit: if workers declare one topic differently, the last to join wins.
+Declarations apply to every insert after a worker's start; the last worker decides on a topic. A
+subscription outlives its workers for a week.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,8 +15,6 @@ from inboxd.store.session import Session
 
 
 class ChangedMode(TypedDict):
-    """A topic whose mode has changed; was: the former mode."""
-
     name: str
     mode: str
     was: str
@@ -31,7 +28,6 @@ class Subscription(TypedDict):
 async def declare(
     session: Session, topics: Iterable[Topic], subscriptions: Sequence[tuple[str, str]]
 ) -> list[ChangedMode]:
-    """Declare this worker's topics and (topic, type) subscriptions."""
     given = sorted(topics, key=lambda topic: topic.name)
     changed = await session.fetch(
         "declare_topics",
@@ -52,7 +48,6 @@ async def declare(
 
 
 async def modes(session: Session) -> dict[str, str]:
-    """The declared mode of each topic."""
     return {row["name"]: row["mode"] for row in await session.fetch("topic_modes")}
 
 
@@ -99,13 +94,12 @@ async def listed(
     in_lanes: Sequence[Mapping[str, Any]] | None = None,
     in_lines: Sequence[Mapping[str, Any]] | None = None,
 ) -> list[dict[str, Any]]:
-    """Every topic that is declared or has unsettled events, with counts, as JSON values.
+    """Every topic that is declared or has unsettled events; counts stop at COUNTED per lane.
 
-    pending: events in lanes; arrived and lined_up: events in lines; blocked: lines behind a dead
-    letter, the first for `blocked_for` seconds; kept: pending events, and heads of lines, without a
-    handler; held_for: seconds since the declaration whose intake is not finished; oldest: seconds
-    that the oldest due event with a handler has waited. Counts stop at `listing.COUNTED` per lane.
-    in_lanes, in_lines: counts that were made before; None: count now.
+    pending: events in lanes; arrived and lined_up: in lines; blocked: lines behind a dead letter,
+    the first for `blocked_for` seconds; kept: pending events and heads without a handler; held_for:
+    seconds since the declaration whose intake is not finished; oldest: seconds that the oldest due
+    event with a handler has waited. in_lanes, in_lines: None: count now.
     """
     found: dict[str, dict[str, Any]] = {}
     for row in await session.fetch("list_topics"):
@@ -134,20 +128,15 @@ async def listed(
 
 
 async def lines(session: Session) -> list[dict[str, Any]]:
-    """The events in the lines of each topic: see `status_lines.sql`."""
     return [dict(row) for row in await session.fetch("status_lines", COUNTED)]
 
 
 async def waiting(session: Session, names: Sequence[str], type_: str | None = None) -> int:
-    """The number of waiting events in the lines of these topics, without dead letters.
-
-    At most `listing.COUNTED` arrivals and as many lined-up events of each topic are looked at.
-    """
+    """Without dead letters; counts at most `listing.COUNTED` of each kind in a topic."""
     return int(await session.fetchval("count_waiting", names, type_, COUNTED))
 
 
 def empty(name: str) -> dict[str, Any]:
-    """The entry of an empty topic."""
     nothing: dict[str, Any] = dict.fromkeys(
         ("key_path", "dedup_path", "source", "undeclared_at", "oldest", "blocked_for", "held_for")
     )

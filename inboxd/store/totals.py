@@ -1,7 +1,4 @@
-"""Counts of unsettled rows, up to a bound.
-
-*See:* `inboxd.operations.totals`, which adds settled rows.
-"""
+"""Counts of unsettled rows, up to a bound."""
 
 from collections import Counter
 from typing import NamedTuple

@@ -1,9 +1,4 @@
-"""Turns unhandled rows into dead letters, a page at a time.
-
-Owns the statements, one for each way in which rows wait. Promises that rows which others hold are
-skipped. Known limit: the caller decides whether a row is unhandled; for events in lines, see
-`lines.fail_heads`.
-"""
+"""Turns rows that the caller found unhandled into dead letters, except rows which others hold."""
 
 from datetime import timedelta
 from typing import Literal

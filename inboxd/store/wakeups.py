@@ -1,9 +1,8 @@
 """The wake-up flag, notifications, and the listening connection.
 
-Owns the state that producers' triggers and sleeping workers share (migrations/0001_tables.sql).
 Promises that `listen` ends with an error when its connection is dead, even half-open: at each check
-it must receive its own notification. Known limit: listening needs a connection of its own, which
-PgBouncer in transaction mode cannot give; mode "off" polls instead.
+it must receive its own notification. Known limit: PgBouncer in transaction mode cannot give such a
+connection; mode "off" polls instead.
 *See:* `engine/listener.py`, and `engine/wakeup.py`, which it notifies.
 """
 
@@ -45,7 +44,6 @@ async def no_silent_producer(session: Session, table: HotTable) -> bool:
 
 
 async def notify(session: Session, table: HotTable) -> None:
-    """Wake the workers of a table."""
     await session.execute("notify", table)
 
 
@@ -63,11 +61,7 @@ async def listen(
     on_connected: Callable[[], None],
     check_interval: float,
 ) -> None:
-    """Receive notifications until the connection fails; raises DatabaseError or a driver error.
-
-    Every `check_interval` seconds the connection must receive its own notification, since a
-    half-open one swallows statements without an error.
-    """
+    """Ends only with the connection: raises DatabaseError or a driver error."""
     session = await connect(database, "listener")
     notified = anyio.Event()
     # Without the schema's name, which may be long: a channel's name has at most 63 bytes.

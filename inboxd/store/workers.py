@@ -1,9 +1,7 @@
 """The workers table: joining, heartbeats, leaving, and taking back a dead worker's commands.
 
-Owns the statements of lease and reaper, and of stalled sessions. Promises (promise 3) that clocks
-of two machines are never compared, and that a claim cannot commit after its worker was declared
-dead. Known limit: the reaper decides which worker is dead, by its own clock
-(`inboxd.maintenance.reaper`).
+Promises that clocks of two machines are never compared, and that a claim cannot commit after its
+worker was declared dead (promise 3) by the reaper (`inboxd.maintenance.reaper`).
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -45,14 +43,11 @@ class WorkerIdentity:
 
     @property
     def process(self) -> str:
-        """Host and process id, for people."""
         return f"{self.host}:{self.pid}"
 
 
 @dataclass(frozen=True, slots=True)
 class BeatResult:
-    """The answer to a heartbeat."""
-
     peers: int
     uniform: bool
     last_death: datetime | None
@@ -60,8 +55,6 @@ class BeatResult:
 
 
 class LiveWorker(TypedDict):
-    """A worker that was not declared dead, and what it serves."""
-
     id: UUID
     heartbeat: int
     commands: list[str]
@@ -69,8 +62,6 @@ class LiveWorker(TypedDict):
 
 
 class ReturnedCommand(TypedDict):
-    """A command that was taken back from a dead worker."""
-
     id: int
     type: str
     status: str
@@ -116,11 +107,7 @@ async def declare(
     labels: Mapping[tuple[str, str], tuple[str | None, str | None]],
     secrets: Mapping[tuple[str, str], Sequence[str]],
 ) -> None:
-    """Declare the retry rules of each (kind, type), and the queue of each command type.
-
-    Commands whose producer names no queue get that one. labels: title and description of each type.
-    secrets: the keys of its payload whose values are never shown.
-    """
+    """queues: for commands whose producer names none. secrets: keys that are never shown."""
     keys = sorted(rules)
     await session.execute(
         "declare_types",
@@ -135,7 +122,6 @@ async def declare(
 
 
 async def declared(session: Session) -> dict[tuple[str, str], dict[str, Any]]:
-    """All declarations, by kind and name: see `list_declared.sql`."""
     rows = await session.fetch("list_declared")
     return {(row["kind"], row["name"]): orjson.loads(row["said"]) for row in rows}
 
@@ -151,7 +137,6 @@ async def beat(
 
 
 async def leave(session: Session, worker: UUID) -> None:
-    """End this worker's row after a regular stop."""
     await session.execute("end_worker", worker)
 
 
@@ -165,17 +150,13 @@ async def unclean_predecessors(
 
 
 async def living(session: Session) -> list[LiveWorker]:
-    """Workers that were not declared dead, with the commands and queues that they serve."""
     return cast("list[LiveWorker]", await session.fetch("live_workers"))
 
 
 async def unhandled(
     session: Session, pairs: Collection[tuple[str, str]]
 ) -> dict[tuple[str, str], bool]:
-    """The (topic, type) pairs among these that no living worker handles.
-
-    The value is whether a worker still visits the topic, and lines up its arrivals.
-    """
+    """Pairs (topic, type); True: a worker still lines up the topic's arrivals."""
     if not pairs:
         return {}
     rows = await session.fetch(
@@ -187,10 +168,9 @@ async def unhandled(
 async def declare_dead(
     pool: Pool, worker: UUID, heartbeat: int, crash_limit: int
 ) -> list[ReturnedCommand] | None:
-    """Declare a worker dead and take back its commands, in one transaction.
+    """Takes back its commands in the same transaction. None: the worker showed a sign of life.
 
-    None: the worker showed a sign of life (a heartbeat, its end, a lock of its row by a claim or
-    of a command by a settlement), and nothing was changed.
+    That is a heartbeat, its end, or a lock of its row by a claim or of a command by a settlement.
     """
     try:
         async with transact(pool) as session:
@@ -213,5 +193,4 @@ async def end_stalled(
 
 
 async def forget_ended(session: Session) -> None:
-    """Delete the rows of workers that ended long ago."""
     await session.execute("forget_workers")
