@@ -1,9 +1,7 @@
 """Runs the handlers of a rehearsed row by the code of a worker.
 
-Owns the parts of a worker that a run needs; these use the database only to read the results of
-earlier steps. Promises that events, chunks and commands run, fail and are judged here as in a
-worker. Known limit: it lacks knowledge that workers share, such as a release with newer plugins.
-*See:* `rehearsal`, which calls it and reports.
+Promises that events, chunks and commands run, fail and are judged here as in a worker. Known limit:
+it lacks knowledge that workers share, such as a release with newer plugins.
 """
 
 import asyncio
@@ -73,10 +71,7 @@ _THREADS = 40
 
 @dataclass(slots=True)
 class RunResult:
-    """The outcome of a row's handlers, and the rows that they sent.
-
-    errors: the handlers' own exceptions, as judged. result: JSON text.
-    """
+    """errors: the handlers' own exceptions, as judged. result: JSON text."""
 
     outcome: Outcome = field(default_factory=Succeeded)
     errors: list[BaseException] = field(default_factory=list)
@@ -90,8 +85,6 @@ class RunResult:
 
 
 class Stage:
-    """Runs a row's handlers; `progress` is the progress that commands reported."""
-
     def __init__(
         self,
         settings: Settings,
@@ -102,10 +95,7 @@ class Stage:
         unhurried: bool,
         on_stubborn: Callable[[str], None],
     ) -> None:
-        """Make a stage.
-
-        resources: the open resources of the handlers. unhurried: handlers have no time limit.
-        """
+        """resources: open ones of the handlers. unhurried: handlers have no time limit."""
         monitor = LoopMonitor(
             stall_timeout=_WEEK_SECONDS, on_stall=on_stubborn, on_lag=lambda _seconds: None
         )
@@ -145,10 +135,7 @@ class Stage:
         self._judge_command = CommandJudge(self.parts)
 
     async def run(self, session: Session, found: RehearsedRow, *, alone: bool) -> RunResult:
-        """Run the handlers of a row; alone: an event of a batch topic is a chunk of one.
-
-        Raises Conflict for an event of a batch topic that is in no chunk yet.
-        """
+        """alone: a chunk of one event. Raises Conflict for an event that is in no chunk yet."""
         if found.kind == "command":
             return await self._command(session, found)
         self._judge_event.errors.clear()
@@ -246,7 +233,6 @@ class Stage:
         return ran
 
     async def _chunk(self, session: Session, found: RehearsedRow) -> DueChunk | None:
-        """Return the chunk that contains an event; None: the event runs alone. Raises Conflict."""
         row, parts = found.row, self.parts
         handler = parts.registry.chunks.get(found.lane)
         if handler is None or found.status != "waiting":
@@ -284,8 +270,6 @@ class _Unhurried(TimeLimit):
 
 
 class _RememberingSettling(EventSettling):
-    """Remembers the errors that it judges."""
-
     def __init__(self, parts: Parts) -> None:
         super().__init__(parts)
         self.errors: list[BaseException] = []
@@ -304,7 +288,6 @@ def _result_of(
 
 
 def _event_end(each: Requeue) -> EventEnd:
-    """Return the end of an event of a chunk that did not succeed."""
     error = None if each.error is None else orjson.loads(each.error)["error"]
     ended: tally.Outcome = "failed" if each.status == "failed" else "retried"
     return EventEnd(id=each.id, outcome=ended if each.spent else "deferred", error=error)
@@ -319,7 +302,6 @@ def _last_position(chunk: DueChunk) -> int:
 
 
 def _note_ended(ran: RunResult, session: Session, savepoint: PageSavepoint | None = None) -> None:
-    """Add a remark if the handler ended its session or its transaction."""
     if savepoint is not None and not savepoint.broken:
         return
     if session.connection.is_closed():

@@ -1,14 +1,12 @@
 """Rehearses one row: runs its handlers by a worker's code, and rolls back.
 
-Owns the report and the bounds of the run. Promises: it does not claim or lock the row, spends no
-attempt and sends no notification; all writes on the handlers' connection are undone, however the
-rehearsal ends; statements wait for locks at most the time of `RehearsalTerms`. Rows that handlers
-sent are inserted last, so that refusals by the database, also by deferred constraints, are found,
-and their locks are held only briefly. Known limits: effects elsewhere (HTTP, mail, other
-connections) and numbers of sequences are not undone; a worker may run the row at the same time; a
-handler that hides a COMMIT from `inboxd.store.handler_connection` commits here too, which the
-report mentions. *See:* `handling`, which runs the handlers; `inboxd.store.rehearsal`, its
-transaction; `inboxd/cli/rehearse.py`, which asks for confirmation.
+Promises: it does not claim or lock the row, spends no attempt and sends no notification; all writes
+on the handlers' connection are undone, however the rehearsal ends; statements wait for locks at
+most as long as `RehearsalTerms` allow. Rows that handlers sent are inserted last, so that refusals,
+also by deferred constraints, are found, and locks are held only briefly. Known limits: effects
+elsewhere (HTTP, mail, other connections) and numbers of sequences are not undone; a worker may run
+the row at the same time; a handler that hides a COMMIT from `inboxd.store.handler_connection`
+commits here too, which the report mentions.
 """
 
 import time
@@ -52,11 +50,7 @@ _LOCK, _TIME, _RIGHT = "55P03", "57014", "42501"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RehearsalTerms:
-    """The limits of a rehearsal.
-
-    idle_timeout: longest idle time in its transaction, as in a debugger. unhurried: handlers have
-    no time limit. alone: an event of a batch topic runs as a chunk of one.
-    """
+    """idle_timeout: of its transaction, as in a debugger. unhurried: no limit for handlers."""
 
     lock_timeout: timedelta
     statement_timeout: timedelta
@@ -97,8 +91,8 @@ async def rehearse(
 ) -> Rehearsal:
     """Run a row's handlers, and undo their writes.
 
-    on_stubborn: called for a handler that does not end. Raises NoHandler; Conflict for an event
-    of a batch topic that is in no chunk yet; DatabaseError.
+    on_stubborn: called for a handler that does not end. Raises NoHandler; Conflict for an event of
+    a batch topic that is in no chunk yet; DatabaseError.
     """
     handlers, usual = handlers_of(registry, found), settings.database
     settings, found = _bounded(settings, terms), _as_it_would_run(found)
@@ -131,7 +125,6 @@ def _run_here(handlers: Sequence[Handler]) -> Iterator[Dependent]:
 
 
 def _bounded(settings: Settings, terms: RehearsalTerms) -> Settings:
-    """Return the settings with the time limits of the rehearsal."""
     bounds = {
         "lock_timeout": terms.lock_timeout,
         "statement_timeout": terms.statement_timeout,
@@ -155,7 +148,6 @@ def _as_it_would_run(found: RehearsedRow) -> RehearsedRow:
 async def _act(
     stage: Stage, session: Session, found: RehearsedRow, handlers: Sequence[Handler], *, alone: bool
 ) -> Rehearsal:
-    """Run the handlers, count their writes, and write the rows that they sent."""
     known = await store.session_of(session)
     before = await store.writes(session)
     started = time.monotonic()
@@ -206,7 +198,6 @@ async def _send(
 def _sent_rows(
     kind: store.Kind, drafts: Sequence[CommandDraft | EventDraft], written: Sequence[WrittenRow]
 ) -> Iterator[SentRow]:
-    """Yield a row for each draft; an event has one for each topic."""
     found: dict[UUID, list[WrittenRow]] = {}
     for row in written:
         found.setdefault(row.uuid, []).append(row)
@@ -246,7 +237,6 @@ def _batches(planned: Sequence[Planned]) -> Iterator[MadeBatch]:
 
 
 def _note(ran: RunResult, report: Rehearsal) -> None:
-    """Copy the outcome into the report."""
     outcome = ran.outcome
     report.outcome, report.run_at = name(outcome), _again_at(outcome)
     report.result, report.events = ran.result, ran.events
@@ -271,7 +261,6 @@ def _again_at(outcome: Outcome) -> datetime | None:
 
 
 def _since(before: Iterable[TableWrites], now: Iterable[TableWrites]) -> list[TableWrites]:
-    """Return the difference of two counts of writes."""
     known = {each.table: each for each in before}
     found = []
     for table, *counts in now:
@@ -325,7 +314,6 @@ def _remarks(report: Rehearsal, terms: RehearsalTerms, usual: Database) -> Itera
 
 
 def _states(error: BaseException | None) -> Iterator[str]:
-    """Yield the SQLSTATEs of an error and of its causes."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
