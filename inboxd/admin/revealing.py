@@ -1,8 +1,8 @@
 """The audit of viewed contents.
 
 Promises that contents are shown only after their audit entry is committed, if the settings ask for
-entries; if it cannot be written, as on a standby, the contents are not shown. Known limit: an entry
-costs a connection, so few are written at once.
+entries; if it cannot be written, as on a standby, they are not shown. Known limit: an entry costs a
+connection, so few are written at once.
 """
 
 from http import HTTPStatus
@@ -25,7 +25,7 @@ class Revealing:
         self._at_once = anyio.CapacityLimiter(_AT_ONCE)
 
     async def note(self, target: str, visitor: Visitor) -> None:
-        """Write the entry for a target such as `events 4711`. Raises RequestRefused."""
+        """target: such as `events 4711`. Raises RequestRefused."""
         if not self._settings.admin.audit_payloads:
             return
         try:

@@ -1,14 +1,11 @@
 """Pauses and resumes types, topics, queues, schedules and sources; flushes chunks; unsubscribes.
 
-Webhooks of a paused source are stored and held, or refused.
-
 Promises: every worker applies a pause within a second, and releases leased commands that have not
 started. A flushed chunk contains lined-up events and arrivals, as if it were due. A subscription
-that a living worker declares is not ended, since that worker's next start would restore it. Known
-limits: running rows finish. The count of waiting rows stops at 10,000 per lane; in a sequential or
-batch topic at 10,000 arrivals and 10,000 lined-up events, among which events of a paused type are
-counted. A chunk that is running is not flushed. Events that were written for a topic before its
-subscription ended remain there.
+that a living worker declares is not ended, since its next start would restore it. Known limits:
+running rows and chunks are not touched. The count of waiting rows stops at 10,000 per lane, and of
+lines at 10,000 arrivals and 10,000 lined-up events, also of paused types. Events that were written
+before a subscription ended stay in the topic.
 """
 
 from datetime import datetime
@@ -38,11 +35,10 @@ async def pause(
     reason: str | None = None,
     refuse: bool = False,
 ) -> int:
-    """Pause something until `resume`; returns the number of rows that wait there.
+    """Return the number of rows that wait. refuse: a source answers 503, instead of holding.
 
-    Webhooks of a source are stored and held; with `refuse` they are answered 503. Raises UsageError
-    for an invalid name, or for a kind that cannot refuse; UnknownName for an undeclared schedule;
-    Conflict if it is paused already.
+    Raises UsageError for an invalid name, or a kind that cannot refuse; UnknownName for an
+    undeclared schedule; Conflict if it is paused already.
     """
     _check(kind, name)
     if refuse and kind != "source":
@@ -65,7 +61,6 @@ async def pause(
 
 
 async def waiting_rows(session: Session, kind: Kind, name: str) -> int:
-    """Return the number of rows that a pause holds back, in lanes and in lines."""
     if kind == "source":
         held = await _held(session, name)
         return held["receipts"] if held else 0
@@ -92,11 +87,10 @@ async def resume(
     reason: str | None = None,
     seen: datetime | Literal["any"] | None = "any",
 ) -> int:
-    """Resume something that is paused; returns the number of rows that wait there.
+    """Release held receipts first, unless the settings of a receiver pause the source too.
 
-    Held receipts of a webhook source are released before it returns, unless the settings of a
-    receiver pause the source too. seen: the beginning of the pause that the operator saw. Raises
-    Conflict if it is not paused, or was resumed and paused again meanwhile.
+    seen: the beginning of the pause that the operator saw. Raises Conflict if it is not paused, or
+    was resumed and paused again meanwhile.
     """
     _check(kind, name)
     async with session.transaction():
@@ -118,13 +112,12 @@ async def resume(
 
 
 async def _held(session: Session, source: str) -> HeldSource | None:
-    """Return the held receipts of a source, if there are any."""
     found = await receipts.held(session)
     return next((row for row in found if row["source"] == source), None)
 
 
 async def _release(session: Session, source: str) -> int:
-    """Release held receipts page by page; after an interruption the leader continues."""
+    """Release page by page; after an interruption the leader continues."""
     pages = receipts.release(session, source)
     return sum([count async for count in pages])
 
@@ -144,7 +137,6 @@ async def _why_not_paused(session: Session, kind: Kind, name: str, held: HeldSou
 
 
 async def flushable(session: Session, topic: str, key: str | None = None) -> int:
-    """Return the number of chunks that `flush` would make due."""
     return await chunks.count(session, topic, key, _MOST_CHUNKS)
 
 
@@ -156,10 +148,7 @@ async def flush(
     actor: str,
     reason: str | None = None,
 ) -> list[str]:
-    """Make the waiting chunks of a batch topic, or of one key, due now; returns their keys.
-
-    At most 10,000 chunks, beginning with the earliest due one. Raises NotFound if no chunk waits.
-    """
+    """Make at most 10,000 chunks due, the earliest first. Raises NotFound if no chunk waits."""
     async with session.transaction():
         keys = await chunks.flush(session, topic, key, _MOST_CHUNKS)
         if not keys:
@@ -180,10 +169,7 @@ async def unsubscribe(
     actor: str,
     reason: str | None = None,
 ) -> list[str]:
-    """End a topic's subscription to `type`, or to all types; returns the types.
-
-    Raises NotFound if the topic has no such subscription, Conflict if a living worker declares it.
-    """
+    """Raises NotFound without a subscription; Conflict if a living worker declares it."""
     async with session.transaction():
         known = [each for each in await topics.listed(session) if each["topic"] == topic]
         types = [each for each in (known[0]["types"] if known else ()) if type in (None, each)]

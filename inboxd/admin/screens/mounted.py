@@ -2,8 +2,8 @@
 
 Promises: the application identifies the visitor of each request; the prefix is the path at which it
 mounts the screens; connections are opened when they are first needed, at most three to read and one
-for each action, and closed at the end of an `async with` or of a lifespan.
-Known limit: an instance belongs to the event loop of its first request.
+for each action, and closed at the end of an `async with` or of a lifespan. Known limit: an instance
+belongs to the event loop of its first request.
 """
 
 from collections.abc import Awaitable, Callable

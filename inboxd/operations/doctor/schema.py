@@ -1,7 +1,6 @@
 """Checks the schema's version, its differences from the migrations, and partitions of history.
 
-Owns the checks of group "schema". Known limit: a schema of a newer release is not compared, because
-this release does not know its definition.
+Known limit: this release does not know the definition of a newer schema.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -28,7 +27,6 @@ _VERDICTS = {
 
 
 async def version(look: Look) -> AsyncIterator[Finding]:
-    """Check that this release works with the schema's version."""
     session = look.session
     try:
         await migrations.check(session)
@@ -48,7 +46,7 @@ async def version(look: Look) -> AsyncIterator[Finding]:
 
 
 async def plugin_migrations(look: Look) -> AsyncIterator[Finding]:
-    """Check that the migrations of installed plugins ran; a worker does not start without them."""
+    """A worker does not start without the migrations of installed plugins."""
     subject = "plugin migrations"
     try:
         folders = plugin_folders.shipped_by(look.settings.worker.plugins)
@@ -76,7 +74,6 @@ async def plugin_migrations(look: Look) -> AsyncIterator[Finding]:
 
 
 async def drift(look: Look) -> AsyncIterator[Finding]:
-    """Find differences between the schema and the migrations' definitions."""
     session = look.session
     ran = await migrations.applied(session)
     if ran.version != migrations.code_version():
@@ -121,7 +118,7 @@ def _differs(each: Difference, schema: str) -> Finding:
 
 
 async def indexes(look: Look) -> AsyncIterator[Finding]:
-    """Find invalid indexes, which PostgreSQL does not use: their creation was interrupted."""
+    """PostgreSQL does not use an invalid index: its creation was interrupted."""
     found = await look.rows("doctor_indexes")
     if not found:
         yield Finding("indexes", Verdict.OK, "all are valid", figure=0)
@@ -139,7 +136,6 @@ async def indexes(look: Look) -> AsyncIterator[Finding]:
 
 
 async def partitions(look: Look) -> AsyncIterator[Finding]:
-    """Check the partitions of coming days, detaches by hand, and unfinished detaches."""
     session = look.session
     apart = await store.apart(session)
     yield judge_partitions(await store.days_ahead(session), apart)
@@ -158,7 +154,7 @@ async def partitions(look: Look) -> AsyncIterator[Finding]:
 
 
 def _departs(parent: str, part: str, row: Row) -> Finding:
-    """Report a pending detach: it still runs, or it was interrupted."""
+    """A pending detach still runs, or it was interrupted."""
     if row["at_it"] is not None:
         behind = ", ".join(row["behind"]) or "no session any longer"
         return Finding(
@@ -176,7 +172,6 @@ def _departs(parent: str, part: str, row: Row) -> Finding:
 
 
 async def retention(look: Look) -> AsyncIterator[Finding]:
-    """Check that retention drops history at the age of the settings."""
     history = look.settings.history
     keep = {
         "events_history": history.events,
@@ -203,7 +198,7 @@ async def retention(look: Look) -> AsyncIterator[Finding]:
 
 
 def judge_partitions(days: int, apart: Sequence[Apart]) -> Finding:
-    """Judge the number of coming days with a partition; -1: not even today has one."""
+    """days: coming days with a partition; -1: not even today has one."""
     found = f"partitions for {plural(days, 'day')} ahead" if days >= 0 else "no partition for today"
     if in_the_way := [each for each in apart if each.ahead >= 0]:
         verdict = Verdict.WARNING if days >= 0 else Verdict.CRITICAL

@@ -1,7 +1,4 @@
-"""Actions on lanes, sources and schedules: pause, resume, flush, unsubscribe, run.
-
-*See:* `operations/controls.py`, `operations/by_hand.py`.
-"""
+"""Actions on lanes, sources and schedules: pause, resume, flush, unsubscribe, run."""
 
 from collections.abc import Collection, Mapping
 from typing import Final, cast, get_args
@@ -57,7 +54,7 @@ async def _paused(visit: ActionVisit, kind: str, name: str) -> Control | None:
 
 
 async def _check_known(visit: ActionVisit, kind: Kind, name: str) -> None:
-    """Raise UnknownName for a name that does not exist, as the command line does."""
+    """Raise UnknownName for a name that does not exist."""
     settings = visit.settings
     also: Mapping[str, Collection[str]] = {
         "topic": settings.topics,
