@@ -1,7 +1,6 @@
 """`inboxd check`: whether the daemon can start with these settings, and how to correct mistakes.
 
-Promises: every line has a verdict, and a remedy exactly if the verdict is not ok; nothing is
-changed. Known limit: it checks this machine's settings and plugins, with the rights of its user.
+Nothing is changed. Known limit: it checks this machine, with the rights of its user.
 """
 
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -111,7 +110,6 @@ def check(
 
 
 def _settings(loaded: "Settings", *, everything: bool) -> list[tuple[str, str, str]]:
-    """Return key, value and source of the settings that differ from the defaults, or of all."""
     from inboxd.settings import Settings, describe
 
     usual = {} if everything else {key: value for key, value, _ in describe(Settings())}
@@ -125,7 +123,6 @@ def _settings(loaded: "Settings", *, everything: bool) -> list[tuple[str, str, s
 async def _database(
     settings: "Settings", config: "Path | None", whose: "Whose", grants: bool
 ) -> "tuple[list[CheckLine], Names]":
-    """Return the lines about the database, and the names that are declared there."""
     from inboxd.cli.dev_place import require
     from inboxd.store import names
     from inboxd.store.operator_sessions import open_session
@@ -230,12 +227,10 @@ async def _other_use(
 
 
 def _only_receives(settings: "Settings") -> bool:
-    """Whether these can be the settings of a host that runs only the receiver."""
     return bool(settings.inbound.webhooks) and not settings.inbound.http.enabled
 
 
 async def _plugin_migrations(session: "Session", settings: "Settings") -> AsyncIterator[CheckLine]:
-    """Yield a line if plugins ship migrations, or if some ran."""
     from inboxd.operations.doctor import Verdict, only
     from inboxd.operations.doctor.schema import plugin_migrations
 
@@ -261,7 +256,6 @@ async def _privileges(
 async def _single_remedy(
     session: "Session", role: str, missing: "Sequence[Row]", whose: "Whose"
 ) -> CheckLine | None:
-    """Return the line whose remedy grants all: membership of one of inboxd's own roles."""
     from inboxd.store import listing
 
     theirs = f"{session.sql.schema}_{whose}"
@@ -282,7 +276,6 @@ async def _single_remedy(
 
 
 def _quoted(name: str) -> str:
-    """Quote a role's name for SQL, if it needs quotes."""
     plain = name.isidentifier() and name.isascii() and name == name.lower()
     return name if plain else '"' + name.replace('"', '""') + '"'
 
@@ -295,7 +288,6 @@ def _line(finding: "doctor.Finding", subject: str | None = None) -> CheckLine:
 
 
 async def _retention(session: "Session", settings: "Settings") -> CheckLine:
-    """Report how long history is kept, and how partitions are detached."""
     from inboxd.maintenance.partitions.retention import by_default
     from inboxd.store import partitions
     from inboxd.store.retention import kept
@@ -342,7 +334,6 @@ def _plugins(settings: "Settings", declared: "Names") -> Iterator[CheckLine]:
 
 
 def _protection(settings: "Settings") -> Iterator[CheckLine]:
-    """Yield lines about readable secrets and an unverified database server."""
     from inboxd.cli.check_protection import judge
 
     yield from map(_line, judge(settings))

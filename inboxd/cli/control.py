@@ -1,7 +1,4 @@
-"""`inboxd pause`, `resume`, `paused`: pauses of types, topics, queues, schedules and sources.
-
-Known limit: a pause does not stop rows that are running.
-"""
+"""`inboxd pause`, `resume`, `paused`; a pause does not stop rows that are running."""
 
 from typing import TYPE_CHECKING, Annotated, Literal
 

@@ -1,7 +1,6 @@
-"""`inboxd declare`: makes the declarations of a joining worker, without running a worker.
+"""`inboxd declare`: makes the declarations of a joining worker; `--dry-run` rolls them back.
 
-Promises: `--dry-run` makes the same declaration, shows its changes, and rolls it back. Known limit:
-it removes nothing; workers remove names that no worker has declared for a week.
+Known limit: it removes nothing; workers remove names that no worker has declared for a week.
 """
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -26,8 +25,6 @@ _POLL_SECONDS = 0.1
 
 
 class _Change(NamedTuple):
-    """A name that is new, or whose declaration differs from the earlier one."""
-
     kind: str
     name: str
     change: str

@@ -1,8 +1,6 @@
-"""`inboxd migrate`: migrates inboxd's schema, and then the tables of plugins.
+"""`inboxd migrate`: migrates inboxd's schema, and then the tables of plugins; there is no way back.
 
-Promises: the plan is shown before anything runs; two runs at once wait for each other. With
-`--grants` it creates roles and rights again, which a dump may lack.
-Known limit: there is no way back (`inboxd.store.migrations`).
+Two runs at once wait for each other; `--grants` makes roles and rights, which a dump may lack.
 """
 
 import sys
@@ -89,7 +87,6 @@ def migrate(
 
 
 async def _look(settings: "Settings", to: int | None) -> _Seen:
-    """Read state and plan. Raises SchemaError or PluginError if no migration may run."""
     from inboxd.store import migrations, plugin_folders, plugin_migrations
     from inboxd.store.operator_sessions import open_session
 

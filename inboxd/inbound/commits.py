@@ -1,7 +1,4 @@
-"""Whether the database commits: only then may a row be at fault whose write takes too long.
-
-*See:* `spool/drain.py` and `messages/storing.py`, which ask.
-"""
+"""Whether the database commits: only then may a row be at fault whose write takes too long."""
 
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias

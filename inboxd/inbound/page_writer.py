@@ -1,9 +1,4 @@
-"""Writes a page of receipts to PostgreSQL, on a connection of a pool.
-
-Promises: a write takes at most as long as a request may wait; then its connection is dropped, and
-the next attempt uses another one. *See:* `group_commit.py`, before it; `inboxd/store/receipts.py`,
-after it.
-"""
+"""Writes a page of receipts, for as long as a request may wait; then drops the connection."""
 
 from collections.abc import Sequence
 from contextlib import nullcontext

@@ -1,11 +1,9 @@
-"""The streams of one consumer that this worker has opened.
+"""The streams of one consumer that this worker has opened, with their stored positions.
 
-Owns the stored position of each stream, which decides whether a message is new. Promises that a
-message is stored once, however often the broker delivers it, also within one page; that after
-another reader has opened a stream, or an operator has reset it, no more of its messages are stored
-(an error unless the broker divides the streams); and that opening a stream waits for the page that
-is being stored. Known limit: without positions of the broker, each message is new. *See:*
-`inboxd/store/stream_positions.py`; `reading.py`, which makes one for each consumer.
+Promises: a message is stored once, however often the broker delivers it, also within one page;
+after another reader has opened a stream, or an operator has reset it, no more of its messages are
+stored; opening a stream waits for the page that is being stored. Known limit: without positions of
+the broker, each message is new. *See:* `inboxd/store/stream_positions.py`.
 """
 
 import time
@@ -39,15 +37,10 @@ class StoredPart(NamedTuple):
 
 
 class OpenedStreams:
-    """The streams of one consumer, which calls `stored`."""
-
     def __init__(
         self, pool: Pool, source: str, begin: Begins, worker: UUID, *, grouped: bool
     ) -> None:
-        """begin: where to begin a stream without stored messages.
-
-        grouped: the broker divides the streams among its readers.
-        """
+        """begin: of a new stream. grouped: the broker divides streams among its readers."""
         self._pool = pool
         self._source = source
         self._begin: Begins = begin
@@ -98,11 +91,10 @@ class OpenedStreams:
                 await self.stored(name)
 
     async def watch(self) -> bool:
-        """Check that all streams are still this worker's; drop streams that others have opened.
+        """Drop streams that others have opened; returns whether there were any. Raises StreamReset.
 
-        Returns whether there were any. Raises StreamReset. Raises LeaseLost if one worker reads all
-        streams: dropped messages would be acknowledged, and a broker without positions would forget
-        them.
+        Raises LeaseLost if one worker reads all streams: dropped messages would be acknowledged,
+        and a broker without positions would forget them.
         """
         async with self._storing, borrow(self._pool) as session:
             opened = [*self._opened.values()]
@@ -117,10 +109,7 @@ class OpenedStreams:
         return bool(moved)
 
     def _new(self, messages: Sequence[ReceivedMessage]) -> list[ReceivedMessage]:
-        """Messages that are not stored yet, from streams that are still this worker's.
-
-        After a rebalance the broker delivers unstored messages again: a page may have them twice.
-        """
+        """After a rebalance the broker delivers unstored ones again: a page may have them twice."""
         through = {name: opened.position for name, opened in self._opened.items()}
         found = []
         for message in messages:
