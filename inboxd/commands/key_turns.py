@@ -1,12 +1,9 @@
 """Start times of commands with ordering keys, in queues whose keys have a rate.
 
-Promises: over all workers, starts of one key are at least as far apart as its rate demands. The
-first command of a line waits without spending an attempt, and the next ones wait behind it, in
-order. A command takes its turn just before its handler begins, and gives it back if the handler got
-no connection, since such a run does not count. Known limits: a worker whose settings do not have
-the rate does not keep it; if a handler calls a service before its first statement and then gets no
-connection, its next run calls the service again. *See:* `store/key_rates.py`;
-`migrations/0036_key_rates.sql`.
+The first command of a line waits without spending an attempt, the next ones behind it, in order. A
+command takes its turn just before its handler begins, and gives it back if the handler got no
+connection. Known limits: a worker whose settings do not have the rate does not keep it; a handler
+that calls a service before its first statement and gets no connection calls it again.
 """
 
 from datetime import datetime
@@ -60,7 +57,6 @@ class KeyTurn:
             raise KeyTurnDue(wait)
 
     async def give_back(self) -> None:
-        """Undo the registered start of a command that did not begin."""
         next_at, self._next_at = self._next_at, None
         key = self._row["ordering_key"]
         if next_at is None or key is None:

@@ -1,7 +1,6 @@
 """Progress of running commands: kept in memory, written at intervals.
 
-Owns the reports since the last write. Promises that reports cost no statement, at any frequency and
-from any thread; and that at most one statement a second writes the changes, without waiting for
+Reports cost no statement; at most one statement a second writes the changes, without waiting for
 locks. Known limit: the last report before the end may not be written.
 """
 
@@ -30,7 +29,6 @@ class Progresses:
         self._said[command["id"]] = (command["fence"], progress)
 
     async def write(self) -> None:
-        """Write the reports since the last call."""
         if not self._said:
             return
         told = []

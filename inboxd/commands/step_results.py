@@ -1,8 +1,6 @@
 """Results of earlier steps, for handlers that ask for them.
 
-Implements `ctx.result`. Promises that a handler which does not use it costs nothing, and that a
-result which it reads has committed. Known limit: each reading is a statement of its own. *See:*
-`store/batches.py`, which reads.
+A result which a handler reads has committed; each reading is a statement of its own.
 """
 
 from typing import Any, cast

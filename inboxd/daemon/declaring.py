@@ -1,10 +1,8 @@
 """Declarations of a worker that joins: queues, retry rules, schedules, topics.
 
-Owns their order, also without a worker (`inboxd declare`). Promises that producers' inserts are
-completed by the newest worker's declarations, and that earlier events move to their topics (ADR
-18): an intake is announced, in a committed transaction, before the declaration is made. Known
-limit: a worker's declarations stay after its end, for a week or until another worker declares
-something else.
+Earlier events move to their topics (ADR 18): an intake is announced, in a committed transaction,
+before the declaration is made. Known limit: a worker's declarations stay after its end, for a week
+or until another worker declares something else.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -39,8 +37,6 @@ DeclaredByName = Mapping[tuple[str, str], Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class WorkerDeclaration:
-    """Everything that a worker with these settings and plugins declares."""
-
     settings: Settings
     registry: Registry
 
@@ -101,10 +97,7 @@ class DeclarationPreview:
 
 
 async def preview(session: Session, declaration: WorkerDeclaration) -> DeclarationPreview:
-    """Make a declaration, read its effects, and undo it.
-
-    At most `listing.COUNTED` events are counted per type.
-    """
+    """Undo the declaration. At most `listing.COUNTED` events are counted per type."""
     undone = session.transaction(isolation="read_committed")
     await undone.start()
     try:

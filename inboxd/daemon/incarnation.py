@@ -1,10 +1,8 @@
 """One incarnation of the worker: from joining to leaving, or to being declared dead.
 
-Owns the composition: pools, lease, processors, listener, maintenance, in one task group, and their
-ordered end. Promises (design section 5) that after a stop nothing more is claimed, commands that
-have not started are given back, running ones may finish until the deadline, and nothing is left to
-reap; and that a worker that was declared dead comes back as a new incarnation. Known limit: plugins
-are loaded once per process.
+It composes pools, lease, processors, listener and maintenance. After a stop nothing more is
+claimed, commands that have not started are given back, running ones may finish until the deadline,
+and nothing is left to reap (design section 5). Plugins are loaded once per process.
 """
 
 import math
@@ -81,8 +79,6 @@ _TABLES: tuple[HotTable, ...] = ("events", "commands")
 
 
 class Incarnation:
-    """One life of the worker; make it in a running event loop."""
-
     def __init__(
         self,
         settings: Settings,
@@ -93,10 +89,7 @@ class Incarnation:
         hooks: Hooks,
         folders: Sequence[MigrationFolder],
     ) -> None:
-        """Compose the parts; `run` starts them.
-
-        folders: the migrations that its plugins need.
-        """
+        """folders: the migrations that its plugins need."""
         self.settings = settings
         self.ready = False
         self.draining = False
@@ -139,14 +132,10 @@ class Incarnation:
         )
 
     def stop(self) -> None:
-        """Drain, then leave the database."""
         self._stop.set()
 
     def standing_still(self, processor: Processor) -> bool:
-        """Whether a processor waits for a server that does not answer.
-
-        A long page does not count.
-        """
+        """It waits for a server that does not answer; a long page does not count."""
         work = self._event_work
         if processor is self.processors[0] and work is not None and work.holds_up_the_loop:
             return False
@@ -185,7 +174,6 @@ class Incarnation:
             self._folder.look()
 
     def doubt(self, settings: Settings, registry: Registry) -> None:
-        """Warn about settings that name undeclared things, which may be right."""
         for each in doubts(settings, registry, self._declared):
             _log.warning(
                 "a setting names something that is not declared",
@@ -194,7 +182,6 @@ class Incarnation:
             )
 
     def reload(self, settings: Settings, breakers: Mapping[str, BreakerRules]) -> None:
-        """Take over changed settings: page sizes, concurrency, rules of breakers."""
         self.settings = settings
         self._breakers.reload(breakers)
         self._queues.reload(settings.all_queues)
@@ -202,10 +189,7 @@ class Incarnation:
             self._event_work.reload(settings.events)
 
     async def run(self, on_ready: Callable[[], None]) -> bool:
-        """Live until stopped (False) or declared dead (True).
-
-        Raises InboxdError if it cannot run, or if it ended without a stop.
-        """
+        """False: stopped; True: declared dead. Raises InboxdError for any other end."""
         async with self._open() as (pool, handler_pool):
             flags = self._flags(pool)
             parts = Parts(
@@ -254,7 +238,6 @@ class Incarnation:
             yield pool, handlers
 
     async def _join(self, pool: Pool) -> bool:
-        """Check schema and visibility, add this worker; returns whether a worker may have died."""
         interval = self.settings.worker.heartbeat_interval
         async with borrow(pool) as session:
             await row_security.check(session)
@@ -408,7 +391,6 @@ class Incarnation:
             processor.sweep()
 
     def _take_over_queues(self) -> None:
-        """Take over changed limits or breakers of queues."""
         self._breakers.need(self._queues.breakers)
         if self._command_work is not None:
             self._command_work.reload(self.settings.commands, self._queues.by_name)
@@ -420,7 +402,6 @@ class Incarnation:
             self._metrics.paused.labels(kind).set(len(self._controls.named(kind)))
 
     def _hold(self, task: str, reason: str | None) -> None:
-        """Pause claims as long as any task has a reason."""
         self._held_by[task] = reason
         reasons = "; ".join(each for each in self._held_by.values() if each is not None)
         for processor in self.processors:

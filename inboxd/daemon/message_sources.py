@@ -1,7 +1,6 @@
 """The sources of messages that a worker reads.
 
-Promises that each source runs on its own, so that an unreachable broker delays no other source;
-that at a stop all sources stop receiving, store their received messages, and leave. *See:*
+An unreachable broker delays no other source; at a stop all store their received messages. *See:*
 `daemon/incarnation.py`, which hosts them; `inbound/messages/source.py`, one of them.
 """
 

@@ -1,13 +1,8 @@
 """The receiver that a process hosts: composed, watched, and ended in order.
 
-Owns the composition: listener, application, group commit, connections, spool. Promises: it starts
-without a reachable database: it listens, and spools, or answers 503 until the database is back; at
-a stop it accepts no new connections, answers the requests under way, then leaves; reloaded settings
-are taken over as a whole or not at all, and no connection is lost.
-Known limit: a request that is answered 503 (there is no spool, or no room in it) is lost if the
-sender does not send it again.
-*See:* `daemon/process.py`, which hosts it; `daemon/receiver_watch.py`, its queries;
-`inbound/application.py`, one request.
+Without a database it spools, or answers 503; at a stop it accepts no new connections, and answers
+the requests under way. Reloaded settings are taken over as a whole or not at all, and no connection
+is lost. Known limit: a request that is answered 503 is lost if the sender does not send it again.
 """
 
 import os
@@ -70,11 +65,7 @@ class HostedReceiver:
         self._stop = anyio.Event()
 
     def ready(self) -> Sequence[HealthPart]:
-        """Whether it listens, and has reached the database once.
-
-        It stays ready in an outage: other receivers could not reach the database either, and after
-        the outage no request must wait for a probe.
-        """
+        """It stays ready in an outage: other receivers could not reach the database either."""
         if self._listener is None or self._watch is None:
             return [HealthPart("receiver", ok=False, detail="starting")]
         if self._stop.is_set():
@@ -89,12 +80,10 @@ class HostedReceiver:
         return [HealthPart("receiver", ok=self._watch.has_answered, detail=self._watch.last_answer)]
 
     def drain(self) -> Mapping[str, object]:
-        """Accept no new connections, answer the requests under way, leave."""
         self._stop.set()
         return {"requests": 0 if self._app is None else self._app.in_flight.requests}
 
     def prepare(self, new: Settings) -> Callable[[Settings], None]:
-        """Compile the sources of reloaded settings, and check the certificate."""
         sources = compile_sources(new.inbound)
         http = self._settings.inbound.http
         tls(http.certificate, http.private_key)
@@ -113,7 +102,6 @@ class HostedReceiver:
         return reload
 
     async def run(self, on_ready: Callable[[], None]) -> None:
-        """Receive webhooks until it is drained."""
         http, database = self._settings.inbound.http, self._settings.database
         within = http.answer_within.total_seconds()
         # More than pages need: watch, drain and probe never wait for pages, nor for each other.

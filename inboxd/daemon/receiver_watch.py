@@ -1,10 +1,7 @@
 """A receiver's other use of the database: checks the schema, reads pauses, writes its row.
 
-Owns the loop that does this about once a second. Promises: at the start it waits for an unreachable
-database, but a database that refuses is an error; the last known pauses stay in force, also when
-row level security hides them; nothing here delays a request.
-Known limit: a source that is paused while the database is away is paused when it is back. *See:*
-`daemon/receiver.py`, which composes it.
+It waits for an unreachable database, but one that refuses is an error. The last known pauses stay
+in force. Known limit: a pause that is made during an outage begins after it.
 """
 
 import time
@@ -33,8 +30,6 @@ _PATIENCE = 5.0
 
 
 class ReceiverWatch:
-    """One receiver's repeated checks of the database."""
-
     def __init__(
         self,
         pool: Pool,
@@ -67,21 +62,16 @@ class ReceiverWatch:
         return f"the database answered {span(time.monotonic() - self._answered_at)} ago"
 
     def reload(self, sources: Mapping[str, CompiledSource]) -> None:
-        """Show these sources from now on, and refuse the ones that are paused in refusing mode."""
         self._sources = sources
         self._refuse()
         self._look_soon()
 
     def drain(self) -> None:
-        """Show in the receiver's row that it drains."""
         self._state = "draining"
         self._look_soon()
 
     async def begin(self) -> None:
-        """Check for the first time.
-
-        Raises SchemaError or DatabaseError, unless it is unreachable.
-        """
+        """Raises SchemaError or DatabaseError, unless the database is unreachable."""
         try:
             with explained(asked=self._pool.where):
                 await self._look()
@@ -91,7 +81,6 @@ class ReceiverWatch:
             self._warn(error)
 
     async def run(self) -> None:
-        """Check again and again until cancelled."""
         while True:
             with anyio.move_on_after(_EVERY):
                 await self._attention.wait()

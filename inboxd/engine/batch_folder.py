@@ -1,12 +1,9 @@
 """Folds batches: counts their ended commands, and releases rows that waited for a batch.
 
-Owns the times at which this worker folds each batch. Promises (promise 6) that a batch is folded as
-soon as a settlement of its members has committed on this worker, and that members which end during
-a fold are counted by the next fold. A batch with many members left cannot have ended yet; it is
-folded only a few times a second, so that its commands run at full speed. A sweep finds batches that
-dead workers have not folded.
-Known limit: batches are folded one after the other, a few in one transaction.
-*See:* `commands/settler.py`, before it; `store/batches.py`, after it.
+A batch is folded as soon as a settlement of its members has committed on this worker (promise 6).
+One with many members left cannot have ended yet: it is folded only a few times a second. A sweep
+finds batches that dead workers have not folded. Known limit: batches are folded one after the
+other. *See:* `commands/settler.py`, before it; `store/batches.py`, after it.
 """
 
 import asyncio
@@ -44,8 +41,6 @@ _LEFT_BEHIND = 2.0
 
 
 class BatchFolder:
-    """This worker's folds; `run` in the task group of the incarnation."""
-
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
         # Earliest time of the next fold, by batch.
@@ -62,7 +57,6 @@ class BatchFolder:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a fold, or a search for batches, is due or under way."""
         return bool(self._noted or self._look or self._under_way)
 
     def look(self) -> None:
@@ -71,7 +65,6 @@ class BatchFolder:
         self._work.set()
 
     def on_settled(self, rows: Iterable[ClaimedCommand]) -> None:
-        """Note the batches of commands whose end has committed."""
         for row in rows:
             if row["batch_id"] is not None:
                 self.note(row["batch_id"])
@@ -80,13 +73,11 @@ class BatchFolder:
                 self._work.set()
 
     def note(self, batch: int) -> None:
-        """Note a batch whose change has committed."""
         if batch not in self._noted:
             self._noted[batch] = self._resting.get(batch, 0.0)
             self._work.set()
 
     async def run(self) -> None:
-        """Fold noted batches, until cancelled."""
         while True:
             soonest = min(self._noted.values(), default=None)
             with anyio.move_on_after(None if soonest is None else soonest - monotonic()):

@@ -1,9 +1,7 @@
 """Shares breakers between workers: writes this worker's changes, and reads other changes.
 
-Owns a loop that runs twice a second and at each notified change, so that all workers follow within
-a second. The loop also takes a probe when a break is over. Promises that a probe belongs to one
-worker. Known limit: a probe for which no row waits here passes to other workers only when its time
-is over. *See:* `breakers`, before it; `store/breakers.py`, after it.
+A loop runs twice a second and at each notified change. A probe belongs to one worker. Known limit:
+a probe for which no row waits here passes to others only when its time is over.
 """
 
 import time
@@ -38,7 +36,6 @@ class BreakerUpkeep:
         self._rests: dict[str, float] = {}
 
     async def keep(self) -> None:
-        """Keep the breakers current until cancelled."""
         while True:
             await self._breakers.wait(_EVERY)
             try:
@@ -50,7 +47,6 @@ class BreakerUpkeep:
                 self._reads = False
 
     async def turn(self) -> None:
-        """Write this worker's changes, read the other workers' changes, and take due probes."""
         if not self._breakers.by_name:
             return
         for name, breaker in self._breakers.by_name.items():
@@ -113,7 +109,6 @@ class BreakerUpkeep:
                 self._report(breaker, "half-open", 0.0)
 
     def _report(self, breaker: Breaker, to: str, rest: float) -> None:
-        """Count and log a transition that this worker made."""
         self._metrics.breaker_transitions.labels(breaker.name, to).inc()
         if to == "open":
             _log.warning(

@@ -1,9 +1,7 @@
 """Controls of one worker: lanes that are paused, or that need an open breaker.
 
-Owns the current controls, and the loop that reads them twice a second and at each notified change,
-so that all workers follow within a second. Queues of disabled endpoints are treated like paused
-queues. Promises that nothing is claimed before the first reading, and that `on_change` is called at
-each change. Known limit: while the database is away, the last known controls apply.
+Queues of disabled endpoints are treated like paused queues. Nothing is claimed before the first
+reading. Known limit: while the database is away, the last known controls apply.
 """
 
 from collections.abc import Callable, Iterable
@@ -22,13 +20,8 @@ _EVERY = 0.5
 
 
 class Controls:
-    """The types, topics and queues from which nothing may be claimed now."""
-
     def __init__(self, on_change: Callable[[], None], breakers: Breakers) -> None:
-        """Nothing is paused before the first `read`; `on_change` is called at each change.
-
-        breakers: report their own changes.
-        """
+        """`on_change` is called at each change, but breakers report their own changes."""
         self.paused: frozenset[tuple[str, str]] = frozenset()
         self.breakers = breakers
         # Queues of disabled endpoints: treated like paused queues.
@@ -45,11 +38,9 @@ class Controls:
 
     @property
     def are_quiet(self) -> bool:
-        """Whether every lane may be claimed, and no lane is probed."""
         return not (self.paused or self._left) and self.breakers.is_quiet
 
     def allow(self, kind: str, lane: str, type_: str) -> bool:
-        """Whether a lane may be claimed; kind: topic or queue."""
         if not self.allow_pauses(kind, lane, type_):
             return False
         return not self.breakers.shut or self.breakers.allow(kind, lane, type_)
@@ -71,7 +62,6 @@ class Controls:
         return [name for paused, name in self.paused if paused == kind]
 
     def leave(self, queues: Iterable[str]) -> None:
-        """Replace the queues that are treated like paused ones."""
         left = frozenset(queues)
         if left != self._left:
             self._left = left
@@ -79,12 +69,10 @@ class Controls:
             self._on_change()
 
     def on_notify(self) -> None:
-        """Read at once, since a change of pauses or breakers was notified."""
         self._notified.set()
         self.breakers.on_notify()
 
     async def read(self, pool: Pool) -> None:
-        """Read the controls from their table."""
         async with borrow(pool) as session:
             rows = await store.read(session)
         paused = frozenset((row["kind"], row["name"]) for row in rows)
@@ -99,7 +87,6 @@ class Controls:
             self._on_change()
 
     async def keep(self, pool: Pool) -> None:
-        """Keep the controls current until cancelled."""
         while True:
             with anyio.move_on_after(_EVERY):
                 await self._notified.wait()

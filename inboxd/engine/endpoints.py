@@ -1,12 +1,8 @@
 """Endpoints of webhooks on one worker: reads them, and writes when they fail or recover.
 
-Owns the loop that writes the results of deliveries and reads the changes of other workers: every
-few seconds, at each notified change, and when a delivery changes an endpoint. Owns the effects on
-the endpoints' queues: limits, breakers, and a pause while an endpoint is disabled. Promises that a
-worker writes a transition only if it knew the endpoint's newest version, that disabling is written
-together with its audit entry, and that workers follow a change within a second.
-Known limit: while the database is away, the last known states apply, and transitions wait. *See:*
-`inboxd.outbound.endpoints`, which decides; `queues` and `controls`, which are updated.
+A worker writes a transition only if it knew the endpoint's newest version; disabling is written
+together with its audit entry. Known limit: while the database is away, the last known states apply,
+and transitions wait. *See:* `inboxd.outbound.endpoints`; `queues` and `controls`.
 """
 
 import time
@@ -39,7 +35,6 @@ ACTOR = "inboxd"
 
 class Endpoints:
     def __init__(self, metrics: Metrics, queues: Queues, controls: Controls) -> None:
-        """No endpoints are known before the first `turn`."""
         self.book = EndpointBook(self.on_notify)
         self._metrics = metrics
         self._queues = queues
@@ -52,12 +47,10 @@ class Endpoints:
         self._shown: frozenset[str] = frozenset()
 
     def on_notify(self) -> None:
-        """Handle at once a notified change, or an endpoint that a delivery has changed."""
         self._is_due = True
         self._work.set()
 
     async def keep(self, pool: Pool) -> None:
-        """Keep the endpoints current until cancelled."""
         while True:
             with anyio.move_on_after(_EVERY):
                 await self._work.wait()
@@ -124,7 +117,6 @@ class Endpoints:
         self._controls.leave(each.queue for each, _ in known if not each.is_open)
 
     def _report(self, endpoint: ServedEndpoint, news: News) -> None:
-        """Count and log a transition that this worker wrote."""
         name, reason = endpoint.written.name, endpoint.reason
         if news == "failing":
             _log.warning("endpoint fails", endpoint=name, reason=reason)
@@ -141,7 +133,6 @@ class Endpoints:
             )
 
     def show(self) -> None:
-        """Set the metrics; called about once a second."""
         now, metrics = time.monotonic(), self._metrics
         for each in self.book.endpoints:
             name = each.written.name

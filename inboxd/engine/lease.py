@@ -1,12 +1,9 @@
 """The lease: this worker's heartbeat, in a thread of its own.
 
-Owns the heartbeat's thread and connection, and the judgement of this worker's own lease. Promises
-that a worker with a blocked event loop is not taken for dead; that work is suspended before a lease
-that was not renewed can end; and that during a slow page the wake-up flag is set from 0 to 1 if
-other workers live.
-Known limit: code that holds the interpreter's lock for a whole lease stops this thread, too; later
-writes are then fenced (promise 3). *See:* `daemon/incarnation.py`, which suspends the work;
-`maintenance/reaper.py`, which checks the heartbeats of other workers.
+A worker with a blocked event loop is not taken for dead; work is suspended before a lease that was
+not renewed can end; during a slow page the wake-up flag is set to 1 if other workers live. Known
+limit: code that holds the interpreter's lock for a whole lease stops this thread, too; later writes
+are then fenced (promise 3).
 """
 
 import asyncio
@@ -51,10 +48,7 @@ class Lease:
         on_cancel: Callable[[frozenset[int]], None],
         on_death: Callable[[], None],
     ) -> None:
-        """in_flight: the rows of each kind that this worker handles.
-
-        on_cancel: called with commands to cancel; on_death: called after a worker's death.
-        """
+        """on_cancel: called with commands to cancel; on_death: called after a worker's death."""
         self._state = "running"
         self.suspended = False
         self.dead = False
@@ -75,7 +69,6 @@ class Lease:
         self._stopping = False
 
     def drain(self) -> None:
-        """Report in heartbeats, from now on, that this worker drains."""
         self._state = "draining"
 
     def age(self) -> float:
@@ -92,10 +85,7 @@ class Lease:
     async def run(
         self, flags: Sequence[WakeUp], suspend: Callable[[], None], resume: Callable[[], None]
     ) -> None:
-        """Beat, and guard the lease, until this worker is declared dead or the call is cancelled.
-
-        suspend: called when a heartbeat is late; resume: called at the next successful one.
-        """
+        """suspend: called when a heartbeat is late; resume: called at the next successful one."""
         self._wakeups = flags
         self._home = asyncio.get_running_loop()
         thread = threading.Thread(target=self._thread, name="inboxd-heartbeat", daemon=True)

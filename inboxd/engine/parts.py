@@ -1,7 +1,4 @@
-"""Objects that the parts of one incarnation share.
-
-Promises that all parts use the same worker, the same schema and the same plugins.
-"""
+"""Objects that the parts of one incarnation share."""
 
 from dataclasses import dataclass
 

@@ -1,12 +1,10 @@
 """When a processor sleeps, and what wakes it: the worker's half of the wake-up protocol.
 
-Owns the flag of one table on this worker (design section 5; the producers' half is in
-migrations/0001_tables.sql). Promises that before each sleep, in this order, the flag was set to 1,
-all silent producers have ended, and a sweep then found nothing. So no row is missed; if all
-notifications are lost, the poll still finds it (promise 4). Peers are notified twice when a silence
-ends: when the flag is set, and when the last silent producer has ended.
-Known limit: while a silent producer is open, the processor claims again every quarter of a second.
-*See:* `listener`, before it; `processor`, after it.
+The producers' half is in migrations/0001_tables.sql (design section 5). Before each sleep, in this
+order, the flag was set to 1, all silent producers have ended, and a sweep then found nothing. If
+all notifications are lost, the poll finds the row (promise 4). Peers are notified when the flag is
+set, and when the last silent producer has ended. Known limit: while a silent producer is open, the
+processor claims every quarter of a second. *See:* `listener`, before it; `processor`, after it.
 """
 
 import time
@@ -33,8 +31,6 @@ _PAGES_BEFORE_SILENCE = 2
 
 
 class WakeUp:
-    """The sleep and the flag of one processor."""
-
     def __init__(
         self,
         table: HotTable,
@@ -44,10 +40,7 @@ class WakeUp:
         fleet: Fleet,
         on_silence: Callable[[], None],
     ) -> None:
-        """poll: the longest sleep, in seconds.
-
-        on_silence: makes the heartbeat's thread watch this flag.
-        """
+        """poll: seconds. on_silence: makes the heartbeat's thread watch this flag."""
         self.table = table
         # When the last page was claimed while the flag was 0; read by the heartbeat's thread.
         self.silent_since: float | None = None
@@ -112,10 +105,7 @@ class WakeUp:
         await self.notify_peers()
 
     def raised(self, since: float) -> None:
-        """The heartbeat's thread set the flag to 1, since the page of `since` took too long.
-
-        A newer silence continues.
-        """
+        """Called by the heartbeat's thread for a slow page; a newer silence continues."""
         if self.silent_since == since:
             self.silent_since = None
 
@@ -181,7 +171,6 @@ class WakeUp:
             await self.notify(session)
 
     async def notify(self, session: Session) -> None:
-        """Notify peers in the caller's session and transaction."""
         if self._mode != "off":
             await wakeups.notify(session, self.table)
 
@@ -196,7 +185,6 @@ class WakeUp:
                     await self.look_again()
 
     async def start(self) -> None:
-        """Set the flag that this mode needs."""
         await self._set(Flag.OFF if self._mode == "off" else Flag.NOTIFY)
 
     async def _set(self, flag: Flag) -> None:

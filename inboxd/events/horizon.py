@@ -1,10 +1,7 @@
 """Reads the horizon of arrivals: one horizon for all topics of a worker.
 
-Owns the interval of readings: each asks the server for open transactions, and copies its whole lock
-table. Promises that visible rows wait at most the interval below for a reading, and that readings
-take only a small share of the time. Known limit: with hundreds of thousands of locks held, a
-reading takes tens of milliseconds, and the pauses between readings are twenty times as long. *See:*
-`sources/sequential.py` and `chunks/processing.py`, which ask for it.
+Readings take a small share of the time. Known limit: with hundreds of thousands of locks held, each
+takes tens of milliseconds, and pauses are twenty times as long. *See:* `sources/sequential.py`.
 """
 
 import time
@@ -20,10 +17,9 @@ _SHARE = 20  # the pause after a reading, in durations of that reading
 
 
 class HorizonReader:
-    """Keeps `horizon` up to date.
+    """rewinds: number of readings that found rewound ids or another server.
 
-    rewinds: the number of readings that found rewound ids or another server. Each owner of cursors
-    forgets them when this number has changed.
+    Each owner of cursors forgets them when this number has changed.
     """
 
     def __init__(self, metrics: Metrics) -> None:
@@ -35,7 +31,6 @@ class HorizonReader:
         self._reading = False
 
     def is_due(self, *, hurried: bool) -> bool:
-        """Whether it is time for another reading."""
         least = max(_HURRIED_SECONDS if hurried else _LEISURELY_SECONDS, _SHARE * self._took)
         return time.monotonic() - self._read_at >= least
 

@@ -1,8 +1,4 @@
-"""An event that runs alone after a death: a page of one, in two transactions.
-
-Owns an event's side of the `quarantine` protocol. Promises that its line stands still until it has
-run. *See:* `processing`, which uses it; `page`, which handles its failures.
-"""
+"""An event that runs alone after a death: a page of one, in two transactions."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -41,11 +37,9 @@ class LoneEvent(EventPage):
 
     @property
     def keep(self) -> timedelta:
-        """How long the mark lasts: the time limit of an idle session in a transaction."""
         return self._parts.settings.database.idle_in_transaction_timeout
 
     async def run_alone(self) -> PageFailure | None:
-        """Mark the event and run it; returns the failure if its transaction fails."""
         error: Exception | None = None
         lost = False
         async with lend(self._parts.pool) as self._session:
@@ -94,7 +88,6 @@ class LoneEvent(EventPage):
         return self._again is not None
 
     async def run(self, session: Session) -> None:
-        """Run it as a page of one."""
         assert self._again is not None  # noqa: S101 - it was found again
         await self._run.run(session, [self._again], self.results)
         await self._settling.write(session, self.results)

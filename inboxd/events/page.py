@@ -1,9 +1,8 @@
 """A page of events: one transaction from the claim to the settlement.
 
-Owns this transaction, for rows of any source (`sources`). Promises (promise 2): the handlers'
-effects, the commands that they sent and the settlements commit together or not at all. If a page
-fails to commit, the event at fault is requeued if it is known; otherwise the next page has fewer
-rows, until that event is alone. *See:* `processing`, which begins pages; `page_run`, `settling`.
+The handlers' effects, their commands and the settlements commit together or not at all (promise 2).
+If a page fails to commit, the event at fault is requeued if it is known; otherwise pages get
+smaller until it is alone. *See:* `processing`, before it; `page_run`, `settling`, after it.
 """
 
 import time
@@ -34,9 +33,8 @@ _log = get_logger(__name__)
 class PageFailure:
     """Why a page did not commit, and how to continue.
 
-    blamed: one event was requeued, or set aside; settled: its id, if its outcome was written. most:
-    maximum rows of the next page. broken: the page lost its connection. outage: no event is at
-    fault; the processor tries again later.
+    blamed: one event was requeued, or set aside. settled: its id. broken: the connection was lost.
+    most: maximum rows of the next page. outage: no event is at fault; the processor tries again.
     """
 
     blamed: bool = False
@@ -47,8 +45,6 @@ class PageFailure:
 
 
 class EventPage:
-    """One page: it begins, then it is settled, if need be while the next page runs."""
-
     def __init__(self, parts: Parts, run: PageRun, settling: EventSettling) -> None:
         self.claim: Claim | None = None
         self.results = PageResults()
@@ -72,7 +68,6 @@ class EventPage:
 
     @property
     def is_full(self) -> bool:
-        """Whether the page's source may have more rows."""
         return self.claim is not None and self.claim.full
 
     @property
@@ -81,10 +76,7 @@ class EventPage:
         return self.claim is not None and self.claim.exclusive
 
     async def begin(self, sources: PageSources, most: int) -> PageFailure | None:
-        """Claim at most `most` rows and run them; returns the failure if the run ends the page.
-
-        Without rows the transaction has ended. Errors before the claim are raised.
-        """
+        """Without rows the transaction has ended. Errors before the claim are raised."""
         if not sources.are_known():
             return None
         try:
@@ -131,7 +123,6 @@ class EventPage:
             _log.error("a page of events could not be counted", reason=explain(error).error)
 
     async def end(self) -> PageFailure | None:
-        """Wait for the settlement; returns the failure if the page did not commit."""
         await self._ended.wait()
         return self._failure
 
@@ -230,11 +221,9 @@ class EventPage:
         return PageResults(order=PageOrder(self._parts) if in_lines else None)
 
     def _before(self, row: ClaimedEvent) -> Sequence[ClaimedEvent]:
-        """The rows that were claimed before this one."""
         ids = [each["id"] for each in self.rows]
         return self.rows[: ids.index(row["id"])]
 
     def _emitters(self) -> Sequence[ClaimedEvent]:
-        """The events whose handlers emitted events."""
         ids = {parent.id for _, parent in self.results.emitted}
         return [row for row in self.rows if row["id"] in ids]

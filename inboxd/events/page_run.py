@@ -1,9 +1,8 @@
 """Runs a page's events through their handlers, and notes the outcomes for the settlement.
 
-Promises (promise 2) that an event's failure is rolled back to its savepoint without harm to other
-events, and that the event which ends the page's connection or transaction is known. Known limit:
-the handlers of one page run one after the other; slow work is a command. *See:* `page`, before it;
-`engine/execution.py`, then `settling`, after it.
+A failure is rolled back to its savepoint; the event which ends the connection or transaction is
+known (promise 2). Known limit: the handlers of a page run one after the other. *See:* `page`,
+before it; `engine/execution.py`, then `settling`, after it.
 """
 
 import asyncio
@@ -44,8 +43,6 @@ _MOST_SENT = 10_000
 
 
 class ChunkOfOne(Protocol):
-    """Runs an event of a batch topic as a chunk of one."""
-
     async def alone(
         self,
         task: Task,
@@ -53,8 +50,7 @@ class ChunkOfOne(Protocol):
         row: ClaimedEvent,
         payloads: Mapping[int, str],
         results: PageResults,
-    ) -> None:
-        """Run the event, and note its outcome."""
+    ) -> None: ...
 
 
 class PageRun:
@@ -70,11 +66,7 @@ class PageRun:
     async def run(
         self, session: Session, rows: Sequence[ClaimedEvent], results: PageResults
     ) -> None:
-        """Run events up to the page's limits of time and of sent commands and events.
-
-        Events of a line that must wait are passed over and noted. A change of the controls ends the
-        page, too, so that a paused event does not begin.
-        """
+        """Events of a line that must wait are passed over. Changed controls end the page."""
         controls, breakers = self._parts.controls, self._parts.breakers
         version = controls.version
         limits = self._settling.limits
@@ -111,7 +103,6 @@ class PageRun:
                     return
 
     def _may_probe(self, row: ClaimedEvent) -> bool:
-        """Whether a breaker's probe admits the event."""
         breakers = self._parts.breakers
         return not breakers.probing or breakers.admit("topic", row["topic"], row["type"], row["id"])
 
@@ -201,7 +192,6 @@ class PageRun:
 
 
 def _succeeded(row: ClaimedEvent, seconds: float, sent: Outgoing, results: PageResults) -> None:
-    """Note the rows to write and the report of an event that succeeded."""
     results.done.append((row["id"], seconds))
     if sent.drafts or sent.events or sent.plans:
         sent.note(parent_of(row), results)

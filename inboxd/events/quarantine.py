@@ -1,11 +1,9 @@
 """Quarantine: after a worker's death, rows that may have killed it run alone (ADR 3).
 
-Owns the protocol for single events and chunks, and the list of marked rows. A first transaction
-marks the row: it counts a crash, and keeps the row from other workers. A second transaction removes
-the mark and runs the row. If the worker dies before the second one commits, the crash stays
-counted; a row with `worker.crash_limit` crashes is convicted. Promises that a run which ends
-without an outcome while this process lives is not a crash: its mark is removed. *See:*
-`lone_event`, `chunks.processing`.
+A first transaction marks the row: it counts a crash, and keeps the row from other workers. A second
+one removes the mark and runs the row. If the worker dies between them, the crash stays counted; a
+row with `worker.crash_limit` crashes is convicted. A run which ends without an outcome while this
+process lives is not a crash: its mark is removed.
 """
 
 from datetime import timedelta
@@ -24,8 +22,6 @@ _log = get_logger(__name__)
 
 
 class Suspect(Protocol):
-    """A row that may kill its worker."""
-
     @property
     def keep(self) -> timedelta:
         """How long a mark keeps the row from other workers."""
@@ -39,13 +35,10 @@ class Suspect(Protocol):
     async def find_again(self, session: Session) -> bool:
         """Find the row in a later transaction; False: another worker has it."""
 
-    async def run(self, session: Session) -> None:
-        """Run the row, and write its outcome."""
+    async def run(self, session: Session) -> None: ...
 
 
 class Quarantine:
-    """Rows that run alone: how many are left, and which are marked now."""
-
     def __init__(self, parts: Parts, noun: str) -> None:
         """noun: names a row in the log. Before `begin`, no row runs alone."""
         self._parts = parts
@@ -55,7 +48,6 @@ class Quarantine:
 
     @property
     def is_on(self) -> bool:
-        """Whether the next row runs alone."""
         return self._left > 0
 
     def begin(self, most: int) -> None:
@@ -63,7 +55,6 @@ class Quarantine:
         self._left = most
 
     def one_less(self) -> None:
-        """Note that one of these rows has run."""
         self._left = max(0, self._left - 1)
 
     async def mark(self, session: Session, suspect: Suspect) -> Mark | None:
@@ -77,11 +68,7 @@ class Quarantine:
         return mark
 
     async def run(self, session: Session, suspect: Suspect, mark: Mark) -> bool:
-        """Run the marked row, in the transaction that removes the mark.
-
-        False: another worker has locked the row: its claim began before the mark was written. The
-        lock ends with that worker's page.
-        """
+        """False: a claim from before the mark still holds the row's lock, until its page ends."""
         async with transaction(self._parts.pool, session):
             found = await suspect.find_again(session)
             if found:
@@ -92,7 +79,6 @@ class Quarantine:
         return found
 
     def settled(self, row_id: int) -> None:
-        """Forget the mark of a row, since its outcome has removed it."""
         self._marks.pop(row_id, None)
 
     async def give_back(self) -> None:
@@ -103,7 +89,6 @@ class Quarantine:
             self.settled(mark.id)
 
     def is_guilty(self, crashes: int) -> bool:
-        """Whether a row with this number of crashes is convicted."""
         return crashes >= self._parts.settings.worker.crash_limit
 
     def convict(self, crashes: int, site: Site, **names: object) -> Failure:

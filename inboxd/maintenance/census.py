@@ -1,10 +1,7 @@
 """Counts each past day once, so that totals and statements are exact at any size.
 
-Days of history are counted for the totals. Days of events and receipts are also counted for the
-daily statement, and counted again after a change or a week. Promises that counting rests as long as
-it works, and that a day which changes during its count is counted again. Known limit: the first
-census after an upgrade reads all of history, day by day. *See:* `inboxd.store.census`,
-`inboxd.store.daily_statement`.
+Days of events and receipts are counted again after a change or a week. Counting rests as long as it
+works. Known limit: the first census after an upgrade reads all of history, day by day.
 """
 
 from collections.abc import Awaitable, Callable
@@ -38,7 +35,6 @@ class Census:
     leads: Callable[[], Awaitable[bool]]
 
     async def take(self) -> None:
-        """Count the past days without a census, the newest first; then recount some days."""
         context = self.context
         async with borrow(context.pool) as session:
             await census.forget(session)
@@ -78,8 +74,6 @@ class Census:
 
 @dataclass(slots=True)
 class _DayCounting:
-    """Counts of one day so far. rows: for the totals, without receipts."""
-
     context: MaintenanceContext
     day: UncountedDay
     rows: DayCount
@@ -87,7 +81,6 @@ class _DayCounting:
     receipts: ReceiptsOfDay | None = None
 
     async def count(self, session: Session, where: Stretch) -> None:
-        """Count a part of the day."""
         day = self.day
         if self.receipts is not None:
             await daily_statement.count_receipts(session, day, where, self.receipts)
@@ -108,7 +101,6 @@ class _DayCounting:
 async def _counting(
     session: Session, context: MaintenanceContext, day: UncountedDay
 ) -> _DayCounting:
-    """Counts of a day, all set to 0."""
     if day.parent == "receipts":
         receipts = await daily_statement.begin_receipts(session, day)
         return _DayCounting(context, day, DayCount(), receipts=receipts)

@@ -1,10 +1,8 @@
 """Makes the daily statement: closes past days, and checks that everything adds up.
 
-Promises that a day is closed only when all past days of history are counted, and no transaction can
-write to the day any more; that everything is added up in one snapshot; and that the leader detects
-a restored older database, whose statements are older than the leader's last check.
-Known limit: all unsettled events are read once a day, and after a count that found another number.
-*See:* `inboxd.maintenance.census`, which counts; `inboxd.model.daily_statement`; docs/statement.md.
+A day is closed only when all past days of history are counted, and no transaction can write to it
+any more. The leader detects a restored older database by the time of its last check. Known limit:
+all unsettled events are read once a day, and after a count that found another number.
 """
 
 from collections.abc import Awaitable, Callable
@@ -38,7 +36,6 @@ class DailyStatement:
     _last: datetime | None = field(default=None, init=False)
 
     async def make(self) -> None:
-        """Close days, check the closed ones, and show the findings as metrics."""
         pool = self.context.pool
         async with borrow(pool) as session:
             await store.note_days(session)
@@ -98,7 +95,6 @@ class DailyStatement:
             _log.info("made the daily statement", days=[str(day) for day in due.closable])
 
     def _of_database(self, due: StatementDue, last: LastCheck) -> list[StatementFinding]:
-        """Findings if this is not the same database as before."""
         found = []
         if self._last is not None and (last.checked_at is None or last.checked_at < self._last):
             told = (

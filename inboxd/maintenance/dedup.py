@@ -1,10 +1,7 @@
-"""Purges expired dedup keys.
+"""Purges expired dedup keys: the leader walks their table from its first block to its last.
 
-Owns a task of the leader: `DedupPurger` walks the table of dedup keys from its first block to its
-last, again and again. Promises: a walk takes a small part of the shortest window, but its steps are
-short (their size adapts to their duration) and half of the time is idle, so that producers are not
-slowed; a new leader begins at the first block, so no position is stored. *See:* `duplicates`, which
-reports repeated events.
+Its steps are short (their size adapts to their duration) and half of the time is idle, so that
+producers are not slowed. A new leader begins at the first block: no position is stored.
 """
 
 from dataclasses import dataclass
@@ -26,26 +23,20 @@ _LONGEST_SECONDS = 3600.0
 
 @dataclass(slots=True)
 class WalkPace:
-    """Pace of a walk over `blocks` that takes `period` seconds in all."""
-
     blocks: int
     period: float
     started: float
     block: int = 0
 
     def behind(self, now: float) -> bool:
-        """Whether a step is due now."""
         due = self.blocks * (now - self.started + _BUSY_SECONDS) / self.period
         return self.block < min(due, self.blocks)
 
     def over(self, now: float) -> bool:
-        """Whether the next walk is due."""
         return self.block >= self.blocks and now - self.started >= self.period
 
 
 class DedupPurger:
-    """Removes expired keys: some steps of the walk per second."""
-
     def __init__(self, context: MaintenanceContext, windows: Windows) -> None:
         """windows: the windows of the settings."""
         self._context = context
@@ -71,7 +62,6 @@ class DedupPurger:
                 self._adapt(monotonic() - now)
 
     def _adapt(self, took: float) -> None:
-        """Double the blocks of a step after a quick one, halve them after a slow one."""
         if took > _STEP_SECONDS:
             self._size = max(_FEWEST, self._size // 2)
         elif took < _STEP_SECONDS / 2:

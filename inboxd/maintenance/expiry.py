@@ -1,10 +1,7 @@
 """Expires undeclared schedules, topics, subscriptions and endpoints, and batches left open.
 
-Owns the rules of expiry, and its log lines. Promises that an expired open batch takes no more
-members; its members stay unchanged until an operator closes or cancels it. A schedule, a topic or a
-subscription is marked at once, and kept for a week after its last worker ended, so that a topic
-misses no event in that week. Known limit: a worker that returns later has missed the events since
-then.
+Members of an expired batch stay unchanged until an operator closes or cancels it. A schedule, a
+topic or a subscription is marked at once, and kept for a week after its last worker ended.
 """
 
 from inboxd.maintenance.context import MaintenanceContext
@@ -16,7 +13,6 @@ _log = get_logger(__name__)
 
 
 async def expire_batches(context: MaintenanceContext) -> None:
-    """Mark the open batches whose time has passed."""
     async with borrow(context.pool) as session:
         expired = await batches.expire(session)
     for row in expired:
@@ -31,7 +27,6 @@ async def expire_batches(context: MaintenanceContext) -> None:
 
 
 async def expire_schedules(context: MaintenanceContext) -> None:
-    """Mark the schedules that no worker declares; remove them after a week."""
     async with borrow(context.pool) as session:
         marked = await schedules.mark_undeclared(session)
         gone = await schedules.forget_undeclared(session)
@@ -42,7 +37,6 @@ async def expire_schedules(context: MaintenanceContext) -> None:
 
 
 async def expire_topics(context: MaintenanceContext) -> None:
-    """Mark topics and subscriptions that no worker declares; remove them after a week."""
     async with borrow(context.pool) as session:
         marked, unsubscribed = await topics.mark_undeclared(session)
         gone, ended = await topics.forget_undeclared(session)
@@ -61,10 +55,7 @@ async def expire_topics(context: MaintenanceContext) -> None:
 
 
 async def expire_endpoints(context: MaintenanceContext) -> None:
-    """Mark the endpoints that no worker's settings have any more; disable them after an hour.
-
-    An hour is longer than a restart or a deploy.
-    """
+    """Disable them after an hour, which is longer than a restart or a deploy."""
     async with borrow(context.pool) as session:
         marked = await endpoints.mark_undeclared(session)
         gone = await endpoints.disable_undeclared(session)

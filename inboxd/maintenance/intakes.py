@@ -1,10 +1,8 @@
 """Moves events that waited for a declaration into their topics, page by page.
 
-Owns the decision when an intake is finished: when no event waits any more, and all transactions
-that were open after the declaration have ended (later ones know the declaration). Every worker does
-this, and so does `inboxd declare`: workers share the pages, and continue for a worker that died.
-Promises that an intake that another worker has declared again is checked anew. Known limit: an open
-producer delays the end of an intake.
+An intake is finished when no event waits any more, and all transactions that were open after the
+declaration have ended (later ones know it). Every worker does this, and so does `inboxd declare`:
+workers share the pages. Known limit: an open producer delays the end of an intake.
 """
 
 from collections import Counter
@@ -42,7 +40,6 @@ class Intakes:
     """Open intakes, as this process has seen them. taken: number of events that it moved itself."""
 
     def __init__(self, borrow: Borrow, *, notify: bool) -> None:
-        """notify: notify workers, which listen."""
         self.taken = 0
         self._borrow = borrow
         self._notify = notify
@@ -58,7 +55,6 @@ class Intakes:
         )
 
     async def take(self) -> None:
-        """Move all waiting events, and finish each complete intake."""
         late = self._runs % _RARELY == 0
         self._runs += 1
         taken: Counter[tuple[str, str]] = Counter()
@@ -86,7 +82,6 @@ class Intakes:
         return [each for each in found if each.opened]
 
     async def _look(self) -> None:
-        """Note which transactions that may not know a declaration have ended."""
         async with self._borrow() as session:
             writers = await intakes.writers(session)
         for each in self.open:
@@ -99,11 +94,7 @@ class Intakes:
                 self._looks[each.key] = look._replace(left=look.left & writers)
 
     async def _take_page(self, each: Waiting) -> int:
-        """Move a page; after an incomplete page, check whether events are left.
-
-        After a failure the next page is smaller, so that a failing event delays neither other
-        intakes nor the events before it.
-        """
+        """After a failure the next page is smaller: a failing event delays no other intake."""
         page = self._pages.pop(each.key, intakes.PAGE)
         try:
             async with self._borrow() as session:

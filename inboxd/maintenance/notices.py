@@ -1,8 +1,6 @@
 """Sends notices, each worth waking a person, as events of the topic in the settings.
 
-Owns the begin and end of notices. Promises one event when a cause begins, and one when it has been
-gone for a while, each in one transaction with the notice's row. Stale samples neither begin nor end
-a notice. *See:* `model/notices.py`, for the causes; `store/notices.py`.
+One event when a cause begins, and one when it has been gone for a while. Stale samples do neither.
 """
 
 from typing import Any
@@ -30,8 +28,6 @@ _log = get_logger(__name__)
 
 
 class NoticeTask:
-    """Begins and ends the notices of one inbox, while this worker leads."""
-
     def __init__(self, context: MaintenanceContext, settings: Settings, topic: str) -> None:
         """topic: the topic of the emitted events."""
         given = settings.notices
@@ -48,7 +44,6 @@ class NoticeTask:
         )
 
     async def tell(self) -> None:
-        """Emit begins and ends of notices since the last call."""
         async with transact(self._context.pool) as session:
             sample = await samples.newest(session)
             if sample is None or not sample.is_fresh(self._settings):

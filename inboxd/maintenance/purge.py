@@ -1,9 +1,7 @@
 """Removes old rows in small steps, so that no table grows forever.
 
-Owns the ages, and the pace: a thousand rows a statement, then a rest of the same length.
-`partitions.retention` removes partitions, `dedup` the dedup record. Promises that a batch stays as
-long as it has a dead letter, rows wait for it, or its parent exists. Known limit: a run ends after
-some seconds, and the next one continues.
+A thousand rows a statement, then a rest of the same length. A batch stays as long as it has a dead
+letter, rows wait for it, or its parent exists. A run ends after some seconds.
 """
 
 from collections.abc import Awaitable, Callable
@@ -30,8 +28,6 @@ _LONGEST_SECONDS = 10.0
 
 
 class Purger:
-    """Removes old rows, table by table."""
-
     def __init__(self, context: MaintenanceContext, history: History, samples: timedelta) -> None:
         """history: how long each table is kept; samples: the interval of samples."""
         self._context = context
@@ -42,7 +38,6 @@ class Purger:
         self._thinned_to = datetime.fromtimestamp(0, UTC)
 
     async def purge(self) -> None:
-        """Remove due rows, for some seconds per table at most."""
         history = self._history
         async with borrow(self._context.pool) as session:
             await workers.forget_ended(session)
@@ -82,7 +77,6 @@ class Purger:
         return await self._go_on(table, page)
 
     async def _series(self) -> tuple[int, bool]:
-        """Remove a page of series without counts."""
         async with transact(self._context.pool) as session:
             last, removed = await purging.forget_series(session, self._series_to, _PAGE)
         self._series_to = last or 0
@@ -94,7 +88,6 @@ class Purger:
         return removed, looked == _PAGE
 
     async def _thin_samples(self) -> tuple[int, bool]:
-        """Thin out a page of samples, from the end of the last run on."""
         async with borrow(self._context.pool) as session:
             last, removed = await purging.thin_samples(
                 session, self._all_samples, self._thinned_to, _PAGE

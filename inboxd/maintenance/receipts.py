@@ -1,10 +1,8 @@
 """Releases the held receipts of sources that are no longer paused.
 
-Promises that a page is released as a whole or not at all, in the order of its receipts; that
-receipts stay held while an operator, this worker's settings or the settings of a live receiver
-pause their source; and that a source that cannot be released delays no other source. Known limit:
-the leader might not have the settings of receivers elsewhere; a receiver reports the sources that
-its settings pause, and its last report counts for a day.
+A page is released as a whole, in the order of its receipts. Receipts stay held while an operator,
+this worker's settings or the settings of a live receiver pause their source; a receiver's last
+report counts for a day. A source that cannot be released delays no other source.
 """
 
 from collections.abc import Collection

@@ -1,9 +1,4 @@
-"""Checks that this worker can see all rows.
-
-Owns the rule that a worker which cannot see all rows claims nothing, and is not ready: otherwise
-row level security would make it seem idle. Known limit: a change is noticed at the next check.
-*See:* `store/row_security.py`.
-"""
+"""Checks that this worker can see all rows: otherwise it claims nothing, and is not ready."""
 
 from collections.abc import Callable
 

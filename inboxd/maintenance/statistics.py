@@ -1,10 +1,7 @@
 """Writes the counts of this worker, and rolls up the counts of all workers.
 
-Promises that counts that could not be written are kept for the next run, and that a cancelled run
-knows whether its counts were written; that a roll-up that does not commit is repeated, and its rows
-count once.
-Known limit: a run of the roll-up ends after some seconds, and the next one continues. *See:*
-`inboxd.store.statistics`.
+Counts that could not be written are kept for the next run; a cancelled run knows whether its counts
+were written; a roll-up that does not commit is repeated, and its rows count once.
 """
 
 from datetime import timedelta
@@ -24,10 +21,7 @@ _AGE = timedelta(seconds=75)
 
 
 async def write_statistics(context: MaintenanceContext, *, is_last: bool = False) -> None:
-    """Write the counts of this worker since the last run.
-
-    is_last: no run follows, so a cancellation may interrupt the write.
-    """
+    """is_last: no run follows, so a cancellation may interrupt the write."""
     tally = context.metrics.tally
     counts = tally.drain_statistics()
     if not counts:
@@ -56,7 +50,6 @@ def _named(each: Statistic, admitted: set[str]) -> Statistic:
 
 
 async def roll_up_statistics(context: MaintenanceContext) -> None:
-    """Add the counts of all workers to minutes, hours and days."""
     until = anyio.current_time() + _LONGEST_SECONDS
     more = True
     while more and anyio.current_time() < until:

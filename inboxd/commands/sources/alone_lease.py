@@ -1,7 +1,6 @@
 """The lease that lets one worker stop claiming, so that it can run a suspect alone.
 
-Promises that at most one worker at a time stops claiming, and that a lease is given up even if the
-answer to its taking was lost. *See:* `suspects`, `inboxd.store.leases`.
+It is given up even if the answer to its taking was lost.
 """
 
 from inboxd.engine.parts import Parts
@@ -25,7 +24,6 @@ class AloneLease:
         return self._held
 
     async def free(self) -> None:
-        """Give up the lease, if this worker might hold it."""
         if self._held:
             async with borrow(self._parts.pool) as session:
                 await leases.free(session, _NAME, self._parts.me.id)

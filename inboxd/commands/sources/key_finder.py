@@ -1,10 +1,8 @@
 """Finds the keys of a queue that may have something to run.
 
-Owns the round of a queue's keys, and the cursors of two searches. One finds new rows by time, from
-its cursor on. The other walks all keys from the first one, a page at a time, and finds keys that
-other workers have freed; it takes only a small share of the time. Known limit: with very many
-blocked keys a walk takes seconds, and so does finding a key that an operator freed. *See:*
-`limited`, which claims from these keys.
+One search finds new rows by time, from its cursor on. The other walks all keys, a page at a time,
+and finds keys that other workers have freed; it takes a small share of the time. Known limit: with
+very many blocked keys a walk takes seconds. *See:* `limited`, which claims from these keys.
 """
 
 from collections import Counter
@@ -29,10 +27,7 @@ _LEARN_SECONDS, _LEARN_SHARE, _LONGEST_LEARN_SECONDS = 0.05, 1 / 50, 0.25
 
 
 class KeyFinder:
-    """The keys of one queue that this worker knows."""
-
     def __init__(self, queue: str, admission: Admission, key_runs: KeyRuns) -> None:
-        """Find keys of `queue` that may have more commands here."""
         # The keys in turn; mean number of rows that a key gave at the last claim.
         self.turns = KeyRoundRobin()
         self.of_each = 1.0
@@ -51,16 +46,13 @@ class KeyFinder:
 
     @property
     def has_lines(self) -> bool:
-        """Whether the queue has, or had, commands with keys."""
         return bool(self._arrivals)
 
     @property
     def has_just_learnt(self) -> bool:
-        """Whether new rows were read a moment ago."""
         return monotonic() < self._next_learn
 
     def on_sighting(self, line: KeyedSighting) -> None:
-        """Note the commands of one type that a survey saw; start a walk if some are due."""
         now = monotonic()
         if line.type not in self._arrivals:
             self._arrivals[line.type] = Lane((self._queue, line.type), line.seen_at)
@@ -74,7 +66,6 @@ class KeyFinder:
         await self._look(session)
 
     def add(self, keys: Iterable[str]) -> None:
-        """Add keys that may have something to run, at the end of the round."""
         self.turns.add(key for key in keys if not self._key_runs.full(QueueKey(self._queue, key)))
 
     def gave(self, keys: Sequence[str], claimed: Claimed, *, cut: bool) -> None:
@@ -93,7 +84,6 @@ class KeyFinder:
             self.of_each = max(1.0, given.total() / len(keys))
 
     async def _on_arrivals(self, session: Session, types: Sequence[str], room: int) -> None:
-        """Find the keys of rows that are new, or due again."""
         now = monotonic()
         if len(self.turns) * self.of_each >= room and now < self._next_learn:
             return

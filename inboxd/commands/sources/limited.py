@@ -1,10 +1,8 @@
 """Claims from queues with limits over all workers, and from the lines of ordering keys.
 
-Owns the keys of such queues (`key_finder`), and the times at which full queues are asked again.
-Promises that a queue from which nothing may run costs other queues nothing: it is not asked for a
-time, or until one of its commands has ended here. If no other key waits for a turn, more commands
-of the keys that run here are claimed before the first ones are settled, so that claims, runs and
-settlements of one key overlap. *See:* `inboxd.store.limits.claim`, `key_runs`.
+A queue from which nothing may run is not asked for a time, or until one of its commands has ended
+here. If no other key waits for a turn, more commands of running keys are claimed before the first
+ones are settled. *See:* `inboxd.store.limits.claim`, `key_runs`.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -45,8 +43,6 @@ _LOOK_AGAIN = 1.0
 
 @dataclass(slots=True)
 class _Known:
-    """This worker's knowledge of one queue."""
-
     keys: KeyFinder
     lanes_first: bool = False
     # Why none of its commands can run, until when, and the last wait in seconds.
@@ -58,8 +54,6 @@ class _Known:
 
 
 class LimitedQueues:
-    """Queues from which `claim_limited` claims: those with limits, and those with keys."""
-
     def __init__(
         self,
         parts: Parts,
@@ -68,10 +62,6 @@ class LimitedQueues:
         admission: Admission,
         order: PriorityOrder,
     ) -> None:
-        """Claim commands that `admission` admits, by the levels of `order`.
-
-        settler: writes their outcomes.
-        """
         self._parts = parts
         self._settler = settler
         self._key_runs = key_runs
@@ -95,7 +85,6 @@ class LimitedQueues:
             known.held_back, known.until = None, 0.0
 
     def forget_lanes(self) -> None:
-        """Rewind all lanes to their beginnings."""
         self._lanes.forget()
 
     def forget(self) -> None:
@@ -120,7 +109,6 @@ class LimitedQueues:
     # ----------------------------------------------------------------------------------- claims
 
     def asks(self) -> list[Ask]:
-        """One claim, with its lanes, for each queue that may have something to run."""
         limited = self._admission.limited
         lanes: dict[str, list[Lane]] = {}
         for lane in self._admission.open(self._lanes.ordered()):

@@ -1,10 +1,4 @@
-"""Sources of commands: the contract that `processing` uses.
-
-Owns the contract, and the survey that all sources share. There are three sources: `lanes`, commands
-of queues without limits; `limited`, queues with limits over all workers, and lines of ordering
-keys; and `suspects`, commands that ran on a worker when it died. *See:* `commands/processing.py`,
-which uses them.
-"""
+"""Sources of commands: the contract that `processing` uses, and the survey that they share."""
 
 import itertools
 from collections.abc import Sequence
@@ -22,14 +16,11 @@ from inboxd.store.session import Session
 
 @dataclass(frozen=True, slots=True)
 class Sightings:
-    """All lanes and lines with commands, read once from the beginning for all sources."""
-
     lanes: Sequence[Sighting]
     lines: Sequence[KeyedSighting]
 
 
 async def look(session: Session) -> Sightings:
-    """Read all lanes and lines from the beginning."""
     return Sightings(await commands.survey(session), await limits.survey(session))
 
 
@@ -44,8 +35,7 @@ class CommandSource(Protocol):
     async def survey(self, session: Session, seen: Sightings) -> Survey:
         """Take over a survey; returns whether a row is due here, and when the next row is."""
 
-    def asks(self) -> list[Ask]:
-        """The claims that are useful now, each with its level."""
+    def asks(self) -> list[Ask]: ...
 
     async def claim(self, ask: Ask, most: int) -> list[ClaimedCommand]:
         """Lease up to `most` commands, and of each queue at most its room."""

@@ -1,12 +1,10 @@
 """Suspects: commands that ran on a worker when it died, tried by groups (ADR 20).
 
-Owns the choice of the group that this worker runs, and of the command that it runs alone. The
-commands of a group run concurrently, beside ordinary commands; the next group begins only when this
-one has ended or has run for a while, so that a death points to one group. Promises that no other
-command and no event runs here beside a command that runs alone, until it has ended or has run for a
-while. Then the database marks it as not alone before anything else starts, since a death counts
-only against a command that was alone. Known limit: a worker that wants to run one alone claims
-nothing until all its commands have ended, for any length of time.
+The commands of a group run beside ordinary ones; the next group begins only when this one has ended
+or has run for a while, so that a death points to one group. Beside a command that runs alone
+nothing else runs for a while; then the database marks it as not alone before anything else starts,
+since a death counts only against a command that was alone. Known limit: a worker that wants to run
+one alone claims nothing until all its commands have ended.
 """
 
 from collections.abc import Callable, Sequence
@@ -56,7 +54,6 @@ class Suspects:
         admission: Admission,
         on_change: Callable[[], None],
     ) -> None:
-        """Claim suspects that `admission` admits; on_change: wakes the processor."""
         self._parts = parts
         self._limited = limited
         self._settler = settler
@@ -86,12 +83,10 @@ class Suspects:
 
     @property
     def exclusive(self) -> bool:
-        """Whether nothing but suspects may be claimed."""
         return self._wants or self._alone is not None
 
     @property
     def due(self) -> bool:
-        """Whether a search for suspects is due."""
         return self._alone is None and monotonic() >= self._look_at
 
     @property
@@ -133,13 +128,11 @@ class Suspects:
         self._on_change()
 
     def events_rest(self) -> None:
-        """A suspect may run alone, since no event handler runs any more."""
         self._look_now()
 
     # ---------------------------------------------------------------------------------- claims
 
     def asks(self) -> list[Ask]:
-        """One claim, before all others, if a search for suspects is due."""
         return [Ask(-inf, "")] if self.due else []
 
     async def claim(self, _ask: Ask, most: int) -> list[ClaimedCommand]:
@@ -269,7 +262,6 @@ class Suspects:
                     self._admit_others()
 
     def _admit_others(self) -> None:
-        """Let others run here, for as long as the command ran alone."""
         if self._alone is not None:
             now = monotonic()
             self._rest_until = now + now - self._alone_at
@@ -281,7 +273,6 @@ class Suspects:
     # ------------------------------------------------------------------------------- what ends
 
     def ended(self, row: ClaimedCommand) -> None:
-        """Note that a command has ended here, or was given back."""
         if row["id"] in self._held:
             self._held.discard(row["id"])
             if not self._held:  # the rest of the group are ordinary suspects

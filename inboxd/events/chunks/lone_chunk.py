@@ -1,9 +1,7 @@
 """A chunk that runs alone after a death, or is replaced by its events, each alone.
 
-Owns a chunk's side of the `quarantine` protocol. Promises that a chunk whose run was counted as a
-crash does not run again as a chunk: its events run alone. A chunk that must not be split runs
-again; after `worker.crash_limit` crashes all its events become dead letters. *See:* `processing`,
-which uses it; `visit`, which runs it.
+A chunk whose run was counted as a crash does not run again as a chunk: its events run alone. If it
+must not be split, it runs again, and after `worker.crash_limit` crashes all its events die.
 """
 
 from collections.abc import Callable
@@ -31,7 +29,6 @@ class LoneChunk:
         quarantine: Quarantine,
         on_suspects: Callable[[], None],
     ) -> None:
-        """visit: a visit that runs only this chunk."""
         self._parts = parts
         self._visit = visit
         self._key = key
@@ -67,7 +64,6 @@ class LoneChunk:
         return True
 
     async def run(self, session: Session) -> None:
-        """Run the chunk in its own visit."""
         assert self._line is not None  # noqa: S101 - it was marked
         await self._visit.run_one(session, self._line)
 

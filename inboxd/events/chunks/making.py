@@ -1,8 +1,7 @@
 """Makes chunks: decides how many of a line's oldest events belong together.
 
-Owns the number of events that are read for this decision. Promises that a chunk which does not fit
-in memory stays in its line, and is measured there. Known limit: the whole chunk must run in one
-transaction, which has the bucket. *See:* `visit`, before it; `due_chunk` and `run`, after it.
+A chunk which does not fit in memory stays in its line. Known limit: the whole chunk runs in one
+transaction, which has the bucket. *See:* `visit`, before it; `due_chunk`, `run`, after it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,7 +26,6 @@ class ChunkMaker:
     def __init__(
         self, limits: Limits, cursors: ChunkCursors, handler: ChunkHandler, bucket: Bucket
     ) -> None:
-        """handler: declares the chunks; cursors: have the reduced sizes."""
         self._limits = limits
         self._cursors = cursors
         self._handler = handler
@@ -59,13 +57,11 @@ class ChunkMaker:
         return DueChunk(self._handler, info, whole, UnreadEvents())
 
     async def of_rows(self, session: Session, rows: Sequence[ClaimedEvent]) -> DueChunk:
-        """The chunk of these rows, with their payloads in memory."""
         payloads = await bodies.read(session, rows)
         rows = await bodies.complete(session, rows)
         return in_memory(self._handler, rows, payloads)
 
     def belong(self, rows: Sequence[ClaimedEvent]) -> int:
-        """How many of these rows, which are a line's oldest, make a chunk."""
         if self._handler.rule.cron is None:
             return len(rows)
         return self._handler.rule.takes([moment(row["created_at"]) for row in rows])
@@ -77,7 +73,6 @@ class ChunkMaker:
 
 
 def pages(wanted: Sequence[tuple[OpenLine, int]]) -> Iterator[list[tuple[OpenLine, int]]]:
-    """Group lines whose chunks fit in memory together."""
     page: list[tuple[OpenLine, int]] = []
     room = ROWS
     for line, cap in wanted:

@@ -1,11 +1,8 @@
 """Visits to the buckets of batch topics, beside the pages of single events.
 
-Owns a bounded number of tasks that visit buckets, and the handling of failed visits. Promises that
-at most one task of this worker visits a bucket; that no event is blamed for an outage; that a chunk
-which makes its transaction fail is halved until the event at fault is alone; and that after a death
-during a chunk, chunks run one by one, each counted before it runs, and the events of a counted
-chunk run alone (ADR 3). Known limit: a chunk that waits for producers, or for a bucket of another
-worker, is tried again after a pause. *See:* `events/processing.py`, before it; `visit`, after it.
+At most one task of this worker visits a bucket. A chunk which makes its transaction fail is halved
+until the event at fault is alone; after a death, chunks run one by one, each counted before it
+runs, and the events of a counted chunk run alone (ADR 3). *See:* `events/processing.py`; `visit`.
 """
 
 import time
@@ -48,11 +45,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 0.5
 
 @dataclass(frozen=True, slots=True)
 class ChunkCalls:
-    """Calls to the event processor.
-
-    ended: a visit has ended. suspects: events of a chunk must run alone, since one of them may kill
-    its worker. left_to_peer: events were left to another worker.
-    """
+    """suspects: events must run alone, since one of them may kill its worker."""
 
     ended: Callable[[], None]
     suspects: Callable[[], None]
@@ -69,7 +62,6 @@ class ChunkProcessing:
         settling: EventSettling,
         calls: ChunkCalls,
     ) -> None:
-        """Visit the buckets of the plugins' batch topics in tasks of `tasks`."""
         self._calls = calls
         self._run = run
         self._parts = parts
@@ -91,12 +83,10 @@ class ChunkProcessing:
 
     @property
     def in_flight(self) -> int:
-        """Number of events in running chunks."""
         return sum(part.size for visit in self._visits.values() for _, part in visit.ran[-1:])
 
     @property
     def is_visiting(self) -> bool:
-        """Whether a task visits a bucket, and so may run chunks."""
         return bool(self._visits)
 
     @property
@@ -108,16 +98,13 @@ class ChunkProcessing:
         return max(0.0, min(waiting) - time.monotonic()) if waiting else None
 
     def be_careful(self) -> None:
-        """Run chunks one by one: a worker has died, perhaps during a chunk."""
         self._quarantine.begin(_CAREFUL)
 
     def forget(self) -> None:
-        """Forget the server, since the connection was lost."""
         self._cursors.forget()
         self._pauses.clear()
 
     async def survey(self, session: Session, looked: LineLook) -> Survey:
-        """Take over the buckets that have arrivals, and find the lines that are due."""
         served = self._parts.registry.chunks
         if not served:
             return Survey(due=False, next=None)
@@ -137,7 +124,6 @@ class ChunkProcessing:
         return Survey(bool(self._ready()), nearest)
 
     def start(self) -> int:
-        """Begin as many visits as allowed; returns their number."""
         room = self._parts.settings.events.chunk_concurrency - len(self._visits)
         begun = self._ready()[: max(0, room)] if not self._stopping else []
         for bucket in begun:
@@ -148,19 +134,16 @@ class ChunkProcessing:
         return len(begun)
 
     async def finish(self) -> None:
-        """Begin no more visits, and wait for the running ones."""
         self._stopping = True
         while self._visits:
             await self._idle.wait()
 
     async def give_back(self) -> None:
-        """Remove the marks of chunks that ended without an outcome."""
         await self._quarantine.give_back()
 
     # ------------------------------------------------------------------------------ one bucket
 
     def _ready(self) -> list[Bucket]:
-        """The buckets that may be visited now, the longest waiting first."""
         now = time.monotonic()
         served = self._parts.registry.chunks
         return [
@@ -186,7 +169,6 @@ class ChunkProcessing:
         )
 
     async def _stay(self, bucket: Bucket, handler: ChunkHandler) -> None:
-        """Visit a bucket until it has nothing to do, or other buckets wait."""
         try:
             while True:
                 visit = self._visits[bucket]
@@ -215,7 +197,6 @@ class ChunkProcessing:
             await self._failed(visit, error, lost=lost)
 
     async def _transact(self, session: Session, visit: Visit) -> None:
-        """Run a visit in its transaction, and note the work that remains."""
         bucket = visit.bucket
         async with transaction(self._parts.pool, session):
             if not await self._may_begin(session, bucket):
@@ -248,14 +229,12 @@ class ChunkProcessing:
         return bucket[0] not in self._reader.horizon.held
 
     async def _has_slot(self, session: Session, topic: str) -> bool:
-        """Whether the topic's total concurrency has room for this transaction."""
         slots = self._parts.registry.topics[topic].total_concurrency
         if slots is None:
             return True
         return bool(await topics.try_slots(session, [topic], [slots]))
 
     def _pause(self, bucket: Bucket) -> None:
-        """Visit the bucket again after a pause, which doubles each time."""
         pause = min(2 * self._pauses.get(bucket, (0.0, _FIRST_PAUSE / 2))[1], _LONGEST_PAUSE)
         self._pauses[bucket] = (time.monotonic() + pause, pause)
 
@@ -285,7 +264,6 @@ class ChunkProcessing:
     # -------------------------------------------------------------------------------- suspects
 
     async def _one_by_one(self, session: Session, visit: Visit) -> None:
-        """Run chunks that may have killed a worker, each counted as a crash before it runs."""
         mine = [key for bucket, key in self._cursors.suspects if bucket == visit.bucket]
         self._cursors.suspects = [s for s in self._cursors.suspects if s[0] != visit.bucket]
         for key in mine:

@@ -1,9 +1,7 @@
 """The events of a chunk, in memory or in their line: read, counted and halved.
 
-Owns the two forms of a chunk. Promises that both are read in the same order and way, and that at
-most a portion of a stored chunk is in memory. Events that cannot be read are remembered by id, and
-not given to the handler; events that the handler leaves unread are read after it. Known limit: each
-reading of a stored chunk decodes its events again. *See:* `making`, before it; `run`, after it.
+At most a portion of a stored chunk is in memory. Unreadable events are remembered by id; those that
+the handler leaves unread are read after it, so that no unreadable event succeeds.
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -33,8 +31,6 @@ Ask = Callable[[], Session]
 
 @dataclass(slots=True)
 class UnreadEvents:
-    """Events that could not be read: the error by id."""
-
     errors: dict[int, tuple[ClaimedEvent, BaseException]] = field(default_factory=dict)
 
     def note(self, row: ClaimedEvent, error: BaseException) -> None:
@@ -45,34 +41,26 @@ class UnreadEvents:
 
 
 class ChunkPart(Protocol):
-    """A chunk, or a part of one."""
-
     size: int
     first: ClaimedEvent
 
-    def read(self, ask: Ask, unread: UnreadEvents) -> AsyncIterator[Events]:
-        """Its events in order, in portions."""
+    def read(self, ask: Ask, unread: UnreadEvents) -> AsyncIterator[Events]: ...
 
     @property
-    def to_finish(self) -> bool:
-        """Whether the handler left events unread."""
+    def to_finish(self) -> bool: ...
 
     async def finish(self, session: Session, unread: UnreadEvents) -> None:
         """Read the events that the handler left unread, so that no unreadable event succeeds."""
 
-    async def common(self, session: Session) -> Common:
-        """The column values that all of its events share."""
+    async def common(self, session: Session) -> Common: ...
 
-    def unread(self, of_all: UnreadEvents) -> dict[int, tuple[ClaimedEvent, BaseException]]:
-        """The unreadable events of the whole chunk that belong to this part."""
+    def unread(self, of_all: UnreadEvents) -> dict[int, tuple[ClaimedEvent, BaseException]]: ...
 
     def halves(self) -> "tuple[ChunkPart, ChunkPart]":
         """Two halves; `size` must be 2 or more."""
 
 
 class HeldChunk:
-    """A chunk in memory, whose events have been read."""
-
     __slots__ = ("events", "first", "rows", "size")
 
     def __init__(self, rows: Sequence[ClaimedEvent], events: Events) -> None:
@@ -87,7 +75,6 @@ class HeldChunk:
 
     @property
     def to_finish(self) -> bool:
-        """False: all events were read before the handler began."""
         return False
 
     async def finish(self, session: Session, unread: UnreadEvents) -> None:
@@ -116,8 +103,6 @@ class HeldChunk:
 
 
 class StoredChunk:
-    """A chunk that stays in its line while it is read."""
-
     __slots__ = ("_handler", "_limits", "_read_to", "first", "size", "stretch")
 
     def __init__(
@@ -137,22 +122,18 @@ class StoredChunk:
         self._read_to = stretch.first - 1
 
     async def read(self, ask: Ask, unread: UnreadEvents) -> AsyncIterator[Events]:
-        """Yield portions, each at most a page."""
         async for portion in self._portions(ask, self.stretch.first - 1, unread):
             yield portion
 
     @property
     def to_finish(self) -> bool:
-        """Whether the last position is still unread."""
         return self._read_to < self.stretch.last
 
     async def finish(self, session: Session, unread: UnreadEvents) -> None:
-        """Read from the position where the handler stopped."""
         async for _ in self._portions(lambda: session, self._read_to, unread):
             pass
 
     async def _portions(self, ask: Ask, after: int, unread: UnreadEvents) -> AsyncIterator[Events]:
-        """Read events behind a position, in portions."""
         topic, key, _, last = self.stretch
         most_rows = self._handler.page_rows or self._limits.page_rows
         while True:
@@ -221,7 +202,6 @@ def read_rows(
     payloads: Payloads,
     unread: UnreadEvents,
 ) -> Events:
-    """The events of rows; unreadable ones are noted."""
     events = []
     for row in rows:
         reader = readers.get(row["type"])

@@ -1,8 +1,6 @@
 """Handles a visit that did not commit: an outage, or a chunk that makes its transaction fail.
 
-Owns the search for that chunk. Promises that no event is blamed for an outage, and that such a
-chunk is halved until the event at fault is alone. *See:* `processing`, whose visits fail;
-`requeue`, for a chunk that is to blame.
+No event is blamed for an outage; such a chunk is halved until the event at fault is alone.
 """
 
 from collections.abc import AsyncIterator
@@ -39,10 +37,7 @@ class VisitRecovery:
     losses: LossExemptions
 
     async def sort_out(self, visit: Visit, error: Exception, *, lost: bool) -> bool:
-        """Halve or blame the chunk at fault, if it is known; does not raise.
-
-        True: several chunks ran, so the next visits must run one chunk each.
-        """
+        """Does not raise. True: several chunks ran, so the next visits must run one chunk each."""
         if isinstance(error, PageFailedBy):
             error = error.error if isinstance(error.error, Exception) else error
         _log.warning(
@@ -69,7 +64,6 @@ class VisitRecovery:
         return False
 
     async def _cut(self, visit: Visit, key: str, part: ChunkPart) -> None:
-        """Let the next visit try half of the chunk."""
         async with self._anew(visit) as session:
             await self._line_up(session, part)
             self.cursors.cut(visit.bucket, key, part.size // 2)
@@ -77,10 +71,7 @@ class VisitRecovery:
             await make_due(session, part, rows)
 
     async def _blame_or_bury(self, visit: Visit, failed: FailedChunk) -> None:
-        """Requeue the chunk; if that is refused, make its events dead letters, which needs less.
-
-        Otherwise it would come first in each visit, and block all others in its bucket.
-        """
+        """If a requeue is refused, bury its events: else the chunk comes first in every visit."""
         try:
             await self._blame(visit, failed)
         except Exception as refused:
@@ -92,7 +83,6 @@ class VisitRecovery:
             await self._blame(visit, replace(failed, error=dead))
 
     async def _blame(self, visit: Visit, failed: FailedChunk) -> None:
-        """Requeue the chunk, on a working connection."""
         results = PageResults()
         blamed = replace(visit, written=[WrittenChunks(results)], ran=[], failed=[failed])
         async with self._anew(visit) as session:

@@ -1,8 +1,7 @@
 """Requeues a chunk that failed as a whole: to halves, to a retry, or to dead letters.
 
-Promises that the events of the chunk stay together while they wait, and that an event with an
-outcome of its own is not requeued (promise 2). Known limit: the attempts of a chunk that does not
-fit in memory are counted in its first event without such an outcome.
+Its events stay together while they wait; events with an outcome of their own do not (promise 2).
+Known limit: the first of the others counts the attempts of a chunk that is not in memory.
 """
 
 from collections.abc import Sequence
@@ -28,8 +27,6 @@ _log = get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class FailedChunk:
-    """A chunk that is requeued as a whole."""
-
     key: str
     part: ChunkPart
     error: BaseException

@@ -1,11 +1,9 @@
 """Runs a chunk through its handler, and notes its outcomes for the settlement.
 
-Promises that a failing chunk is undone by its savepoint and halved, each half in a savepoint of its
-own, until the event at fault is alone: it waits for its retry or becomes a dead letter, and the
-other events succeed. If all events of a chunk fail, or many parts of it and none succeeds, no
-single event is blamed: the chunk is requeued as a whole. Known limit: effects outside the database
-that a handler made before it failed are repeated for each half. *See:* `visit`, before it;
-`reading` and `engine/execution.py`, after it.
+A failing chunk is undone by its savepoint and halved, until the event at fault is alone. If all
+events fail, or many parts and none succeeds, the chunk is requeued as a whole. Known limit: effects
+of a handler outside the database are repeated for each half. *See:* `visit`, before it; `reading`
+and `engine/execution.py`, after it.
 """
 
 import time
@@ -55,8 +53,6 @@ _AT_ONCE = 100
 
 
 class ChunkRun:
-    """Runs chunks in the transaction of a visit."""
-
     def __init__(self, parts: Parts, settling: EventSettling) -> None:
         self._parts = parts
         self._settling = settling
@@ -223,7 +219,6 @@ class ChunkRun:
         events: EventChunk[Any] | BlockingEventChunk[Any],
         seconds: float,
     ) -> None:
-        """Note the outcome of each event of a part whose handler succeeded."""
         own = _own_outcomes(events, chunk.unread, part)
         for number, (row, error) in enumerate(own.values(), 1):
             self._requeue(written, row, error, chunk.handler)
@@ -257,5 +252,4 @@ class ChunkRun:
 def _own_outcomes(
     events: EventChunk[Any] | BlockingEventChunk[Any], unread: UnreadEvents, part: ChunkPart
 ) -> dict[int, tuple[ClaimedEvent, BaseException]]:
-    """The events with a failure of their own, in a part whose handler succeeded."""
     return {**part.unread(unread), **events.outcomes}

@@ -1,12 +1,9 @@
 """A visit to a bucket of a batch topic: one transaction, in which its chunks are made and run.
 
-Owns the order of steps under the bucket's lock: full chunks of new arrivals run at once; the other
-arrivals are lined up, each with its due time; then due chunks run. Promises (promise 2) that all
-this commits together with the handlers' effects, and that the chunk of a period has all events that
-were written before the period's end: it runs only when each id drawn before the end has committed
-or rolled back, and is lined up. Known limit: a producer whose transaction stays open over the end
-of a period delays that period's chunks in its bucket. *See:* `processing`, before it; `making`,
-then `run`, after it.
+Full chunks of new arrivals run at once; other arrivals are lined up with their due times; then due
+chunks run (promise 2). The chunk of a period runs only when each id drawn before the period's end
+has committed or rolled back, and is lined up. Known limit: a producer that stays open over the end
+of a period delays that period's chunks in its bucket. *See:* `processing`; `making`, `run`.
 """
 
 import asyncio
@@ -37,11 +34,7 @@ _ENDS = 1_000
 
 @dataclass(slots=True)
 class Visit:
-    """One visit. more: work remains. waits: open producers must end first.
-
-    keys: lines that may be due. last: all events up to this id are settled or lined up, after the
-    visit has committed.
-    """
+    """waits: open producers must end first. last: after the commit, all up to it are lined up."""
 
     parts: Parts
     chunks: ChunkRun
@@ -88,7 +81,6 @@ class Visit:
         await self.requeue(session)
 
     async def run_one(self, session: Session, line: OpenLine) -> None:
-        """Run the chunk at the head of a due line."""
         await session.connection.execute(self.chunks.patience(self.handler))
         chunk = await self._maker.at_head(session, line, self._maker.cap(line))
         await self._run(session, line.key, chunk)
@@ -180,7 +172,6 @@ class Visit:
     # ------------------------------------------------------------------------------ due chunks
 
     async def _run_due(self, session: Session, keys: set[str], bound: int) -> None:
-        """Run the chunks of lines that are due."""
         if not keys or self._stops():
             return
         topic = self.handler.topic
@@ -243,7 +234,6 @@ class Visit:
         return not self.cursors.allows(self.handler)
 
     async def _run(self, session: Session, key: str, chunk: DueChunk) -> BaseException | None:
-        """Run a chunk, and note its result."""
         if not self.written:
             self.written.append(WrittenChunks())
         self.ran.append((key, chunk.whole))
@@ -258,7 +248,6 @@ class Visit:
         return error
 
     async def _write(self, session: Session) -> None:
-        """Write the outcomes of chunks since the last call."""
         if not self.written:
             return
         written = self.written[-1]

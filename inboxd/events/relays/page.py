@@ -1,14 +1,11 @@
 """A page of a relay: events of leased buckets, published in the order of their lines, then settled.
 
-Owns the order of sending, and the handling of answers. Promises that the next event of a line is
-sent when the event before it is confirmed, unless the relay is pipelined; that only confirmed
-events are settled, and only if all events before them in their line are confirmed; that no
-transaction is open while a page is published; that a page whose leases were lost settles nothing
-(promise 3); and that an event which the database refuses to settle is found (`settle` with
-`apart`). Known limits: confirmed events that are not settled, since the worker or the database
-failed, are published again; a pipelined relay may have sent events behind a refused one; an event
-that the database refuses only at the commit (a deferred constraint) is not found. *See:* `relay`,
-before it; `messages`; `inboxd/store/relays.py`.
+The next event of a line is sent when the event before it is confirmed, unless the relay is
+pipelined. Only confirmed events are settled, and only if all before them in their line are. No
+transaction is open while a page is published; without its leases it settles nothing (promise 3).
+Known limits: confirmed events that could not be settled are published again; a pipelined relay may
+have sent events behind a refused one; an event that the database refuses only at the commit (a
+deferred constraint) is not found. *See:* `relay`; `messages`; `inboxd/store/relays.py`.
 """
 
 import time
@@ -43,8 +40,6 @@ _Line = deque[int]
 
 
 class RelayPage:
-    """One page, from its claim to its settlement."""
-
     def __init__(
         self,
         parts: Parts,
@@ -75,11 +70,9 @@ class RelayPage:
 
     @property
     def met(self) -> int:
-        """The number of leading rows that are all settled, requeued or lined up."""
         return min((line[0] for line in self._lines.values()), default=len(self.rows))
 
     def lose(self, error: Exception) -> None:
-        """Note that the broker could not be reached."""
         self.lost = error
         for call in self._begin_calls([0]):
             call.failed(error, None)
@@ -96,10 +89,7 @@ class RelayPage:
     async def publish(
         self, publisher: Publisher, make: RelayMessages, may_go_on: Callable[[], bool]
     ) -> None:
-        """Publish wave by wave, until all is answered, the broker is lost, or the page must stop.
-
-        `lost` has the reason: any error of a publisher except a refusal.
-        """
+        """Until all is answered, or the page must stop. `lost`: any error but a refusal."""
         started = time.monotonic()
         version = self._parts.controls.version
         try:
@@ -116,11 +106,7 @@ class RelayPage:
                 breakers.release("topic", row["id"])
 
     async def settle(self, session: Session, *, apart: bool) -> None:
-        """Write the outcomes, in a transaction of its own. Raises LeaseLost.
-
-        apart: the database has refused to settle all events together. Halving finds the refused
-        ones, which become dead letters and are not published again.
-        """
+        """Raises LeaseLost. apart: halving finds refused events, which become dead letters."""
         await lines.hold(session, [*self._fences])
         await relays.free(session, self._parts.me.id, self._fences)
         if apart:
@@ -130,7 +116,6 @@ class RelayPage:
         await self._settling.write(session, self.results)
 
     def count(self) -> None:
-        """Count and report the outcomes that have committed."""
         for row, seconds in self._confirmed:
             self.results.counts.append(counted(row, Succeeded(), seconds))
             self.results.stories += ended_story(row, seconds)
@@ -166,7 +151,6 @@ class RelayPage:
     async def _send(
         self, publisher: Publisher, make: RelayMessages, wave: list[int], started: float
     ) -> None:
-        """Publish a wave, and note its answers."""
         self._answers.clear()
         sent, messages = self._make(make, wave)
         if messages:

@@ -1,12 +1,10 @@
 """One relay of this worker: it leases pages of its topic, publishes and settles them.
 
-Owns the publishers, the tasks that run pages, and the pauses after a failure. Promises that in an
-outage of the broker or the database no event is blamed and no attempt is spent; that after any
-failure the connection to the broker is closed, so that nothing is sent later; and that two pages
-never have a bucket in common. Known limits: while a broker does not answer, the buckets of its
-pages stay leased for the relay's `timeout`; a message that kills its worker is not found (unlike an
-event that kills its worker in a handler, ADR 3), and kills the next worker, too. *See:*
-`processing`, before it; `page`, after it; `inboxd/brokers/kinds.py`, for publishers.
+In an outage no event is blamed and no attempt is spent. After any failure the connection is closed,
+so that nothing is sent later. Two pages never share a bucket. Known limits: while a broker does not
+answer, the buckets of its pages stay leased for the relay's `timeout`; a message that kills its
+worker is not found (unlike an event in a handler, ADR 3), and kills the next, too. *See:*
+`processing`, before it; `page`, after it; `inboxd/brokers/kinds.py`.
 """
 
 import time
@@ -54,12 +52,11 @@ _GRACE_SECONDS = 2.0
 class RelayRunner:
     """Runs the pages of one relay, in tasks of `tasks`, up to its `concurrency` at a time.
 
-    A task claims page after page until it finds nothing. A task begins at once if work is known to
-    be due (`_work_seen`: a survey saw it, or a task left it). Otherwise it begins on a hint: lines
-    are known, no task runs, and the last one began `_LOOK_SECONDS` ago (`_begun_at`). No task
-    begins before `_not_before`, which is moved after a failure (`_failure_wait`), while other
-    workers have the due buckets, and after a task that found nothing while this worker's other
-    pages ran (`_empty_wait`).
+    A task claims page after page until it finds nothing. It begins at once if work is known to be
+    due (`_work_seen`), or on a hint: lines are known, no task runs, and the last one began
+    `_LOOK_SECONDS` ago. None begins before `_not_before`, which moves after a failure, while other
+    workers have the due buckets, and after a task that found nothing beside running pages
+    (`_empty_wait`).
     """
 
     def __init__(
@@ -72,10 +69,7 @@ class RelayRunner:
         wake: Callable[[], None],
         holds_lease: Callable[[], bool],
     ) -> None:
-        """Publish the topic `name`; `wake` ends the processor's sleep.
-
-        holds_lease: whether no worker can take this one for dead.
-        """
+        """holds_lease: whether no worker can take this one for dead."""
         self.name = name
         self._parts = parts
         self._tasks = tasks
@@ -102,12 +96,10 @@ class RelayRunner:
 
     @property
     def in_flight(self) -> int:
-        """Number of events that are leased here and not settled yet."""
         return sum(len(page.rows) for page in self._pages)
 
     @property
     def is_busy(self) -> bool:
-        """Whether a task runs pages, or tries to claim one."""
         return bool(self._scopes)
 
     @property
@@ -117,11 +109,9 @@ class RelayRunner:
         return wait if wait > 0 and self._work_seen else None
 
     def forget(self) -> None:
-        """Forget the server, since the connection was lost."""
         self._source.forget()
 
     async def survey(self, session: Session, looked: LineLook) -> Survey:
-        """Take over a survey of all lines."""
         async with self._claiming:
             seen = await self._source.survey(session, looked)
         self._work_seen = self._work_seen or seen.due
@@ -158,7 +148,6 @@ class RelayRunner:
         self._stopping = True
 
     async def finish(self) -> None:
-        """Wait for the pages that run, and close the connections."""
         try:
             while self._scopes:
                 await self._ended.wait()
@@ -166,7 +155,6 @@ class RelayRunner:
             await self.close()
 
     async def close(self) -> None:
-        """Close the connections to brokers that are unused."""
         while self._idle:
             await self._close(self._idle.pop())
 
@@ -321,7 +309,6 @@ class RelayRunner:
     async def _lease(
         self, session: Session, buckets: Sequence[Bucket], most: int
     ) -> Sequence[Bucket]:
-        """Lock free buckets and lease them, under the lock of claims."""
         had = await relays.lease(session, self._parts.me.id, buckets, most)
         self._fences |= had
         return [bucket for bucket in buckets if bucket in had]

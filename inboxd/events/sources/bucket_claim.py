@@ -1,7 +1,6 @@
 """A page's claim on sequential topics: rows of a few buckets, which no other page has.
 
-Owns the moves of cursors when such a page ends. Promises that they move only after its commit, and
-never past a row that is neither settled nor lined up. *See:* `sequential`, which claims.
+Cursors move only after its commit, and never past a row that is neither settled nor lined up.
 """
 
 from collections.abc import Sequence
@@ -37,11 +36,9 @@ class BucketClaim:
     exclusive: bool = True
 
     def ran(self, met: int) -> None:  # noqa: ARG002 - part of the contract
-        """Close its buckets to other pages until this page has ended."""
         self.arrivals.hold(self.buckets)
 
     def ended(self, met: int, *, committed: bool) -> None:
-        """Move the cursors past rows that were settled or lined up."""
         self.arrivals.release(self.buckets)
         if not committed:
             return
@@ -75,5 +72,4 @@ class BucketClaim:
 
 
 def bucket_of(row: ClaimedEvent) -> Bucket:
-    """The bucket of an event with an ordering key."""
     return row["topic"], row["bucket"]

@@ -1,12 +1,9 @@
 """Events of sequential topics: a source of pages that keep the order of each key (promise 5).
 
-Owns this worker's memory of lines: the cursors of arrivals, the lanes of due heads, and the lines
-whose lined-up rows it has begun to claim. A page takes a few buckets that no other page has, each
-locked for the transaction, then reads them in a later statement: arrivals up to the horizon, and
-lined-up rows from the heads of their lines (ADR 12). Promises the contract of `Source`; that
-cursors move only after a commit, and never past a row that is neither settled nor lined up; and
-that lines in other workers' buckets, in any number, do not hide the lines behind them.
-Known limit: while a page runs, no other worker processes new events of its buckets. *See:*
+A page takes a few buckets that no other page has, each locked for the transaction, then reads them
+in a later statement: arrivals up to the horizon, and lined-up rows from the heads of their lines
+(ADR 12). Cursors move only after a commit, and never past a row that is neither settled nor lined
+up. Known limit: while a page runs, no other worker processes new events of its buckets. *See:*
 `source`, before it; `events/horizon.py` and `store/lines.py`, after it.
 """
 
@@ -49,8 +46,6 @@ _NEXT_PAUSE = 0.02
 
 
 class SequentialSource:
-    """The lines of the sequential topics that this worker handles."""
-
     def __init__(
         self,
         parts: Parts,
@@ -59,11 +54,7 @@ class SequentialSource:
         take: Take | None = None,
         pages: int = _PAGES,
     ) -> None:
-        """Claim events that the plugins handle, below the horizon of `reader`.
-
-        served: the topic of a relay. take: leases buckets, in place of `lines.try_buckets`. pages:
-        how many pages of this worker run at a time.
-        """
+        """served: a relay's topic. take: leases buckets. pages: of this worker at a time."""
         self._parts = parts
         self._reader = reader
         self._rewinds = reader.rewinds
@@ -83,7 +74,6 @@ class SequentialSource:
         self._limits = TopicLimits(parts)
 
     def forget(self) -> None:
-        """Forget everything about the server."""
         self._arrivals.forget()
         self._served.forget()
         self._heads.clear()
@@ -101,7 +91,6 @@ class SequentialSource:
         return self._pause
 
     async def survey(self, session: Session, seen: LineLook) -> Survey:
-        """Take over the buckets with arrivals and the lanes with heads."""
         arrived = [each for each in seen.arrived if each.mode == self._served.mode]
         self._served.forget()
         ours = await self._served.ours(session, [(each.topic, each.type) for each in arrived])
@@ -122,11 +111,9 @@ class SequentialSource:
         return Survey(bool(found or due), soonest(s.next for s in heads))
 
     def is_known(self) -> bool:
-        """Whether a bucket, a lane of heads or a line is known."""
         return bool(self._arrivals.after or self._heads or self._going)
 
     async def claim(self, session: Session, most: int) -> BucketClaim | None:
-        """Take buckets, and then rows of them that may run."""
         self._wanting = False
         due, waiting = await self._due(session), await self._arrived(session)
         topics = [*(line.topic for line in due), *(topic for topic, _ in waiting)]
@@ -222,11 +209,7 @@ class SequentialSource:
         waiting: Sequence[Bucket],
         topics: frozenset[str],
     ) -> tuple[list[Bucket], list[Bucket]]:
-        """Take buckets with due lines, and buckets with arrivals.
-
-        Leases may last long, and other workers need buckets, too: with leases, both kinds together
-        get one share.
-        """
+        """With leases, both kinds together get one share: leases may last long."""
         share, due_in = self._share(), list(dict.fromkeys(map(_bucket_of_line, due)))
         if not self._leases:
             taken = await self._take(session, due_in, topics, len(due_in))
@@ -249,7 +232,6 @@ class SequentialSource:
         return await lines.try_buckets(session, buckets, most)
 
     async def _look(self, session: Session) -> None:
-        """Read whether events have arrived in the known buckets."""
         held = self._arrivals.held
         cursors = [each for each in self._arrivals.after.items() if each[0] not in held]
         if cursors:
@@ -269,11 +251,10 @@ class SequentialSource:
     async def _claim_arrivals(
         self, session: Session, arrived: Sequence[Bucket], most: int
     ) -> tuple[list[ClaimedEvent], frozenset[Bucket]]:
-        """Up to `most` arrivals, and the buckets that have no more.
+        """Each bucket gives an equal share first; the rest goes to buckets that have more.
 
-        Each bucket first gives an equal share: neighbouring rows on the disk belong to different
-        buckets, so a page of one bucket would touch a block for each row. The remaining room goes
-        to buckets that have more.
+        Neighbouring rows on the disk belong to different buckets: a page of one bucket would touch
+        a block for each row.
         """
         after, bound = self._arrivals.after, self._reader.horizon.bound
         # Cursors may be forgotten by now: a worker died, or a chunk was left to a peer.

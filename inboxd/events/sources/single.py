@@ -1,8 +1,6 @@
 """Events that are processed one by one: a source of pages.
 
-Owns the lanes of (topic, type) and their cursors. Promises the contracts of `Source` and `Claim`.
-Known limit: rows that commit behind a cursor wait for the next sweep. *See:* `source`, before it;
-`store/events.py`, after it.
+Rows that commit behind a cursor wait for the next sweep. *See:* `source`; `store/events.py`.
 """
 
 from collections.abc import Sequence
@@ -19,15 +17,12 @@ from inboxd.store.session import Session
 
 
 class LaneClaim:
-    """Rows of lanes; locks of the rows suffice."""
-
     exclusive = False
     order = None
 
     def __init__(
         self, rows: Sequence[ClaimedEvent], asked: Sequence[Lane], known: Lanes, most: int
     ) -> None:
-        """`rows`: at most `most`, claimed from the lanes `asked`, which belong to `known`."""
         self.rows = rows
         self.full = len(rows) == most
         self._asked = asked
@@ -51,8 +46,6 @@ class LaneClaim:
 
 
 class SingleSource:
-    """The lanes of pending events."""
-
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._lanes = Lanes()
@@ -60,7 +53,6 @@ class SingleSource:
 
     @property
     def again(self) -> float | None:
-        """Seconds until a slot of a topic may be free."""
         return self._limits.again
 
     def forget(self) -> None:
@@ -74,7 +66,6 @@ class SingleSource:
         return Survey(due, soonest(s.next for s in served))
 
     def is_known(self) -> bool:
-        """Whether there is a lane to claim from."""
         return bool(self._lanes.ordered())
 
     async def claim(self, session: Session, most: int) -> LaneClaim | None:
@@ -110,7 +101,6 @@ class SingleSource:
         return serves(self._parts, str(lane[0]), str(lane[1]))
 
     def _open(self) -> list[Lane]:
-        """The lanes that are not paused, and whose breakers are not open."""
         lanes = self._lanes.ordered()
         if not self._parts.controls.are_quiet:
             return [lane for lane in lanes if self._serves(lane.key)]

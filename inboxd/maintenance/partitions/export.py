@@ -1,10 +1,8 @@
 """Writes a partition's rows to a file before the partition is dropped.
 
-Owns the file: compressed, written as a draft, and renamed when it is complete and on the disk.
-Promises bounded memory; that a recorded file is complete (read back, with as many rows as the
-partition), and is never overwritten; and that a failed export leaves no draft. Known limits: the
-rows come from several snapshots, which makes no difference while rows of past days do not change;
-erasure does not reach files.
+The file is a draft until it is complete and on the disk; a recorded file is read back, has as many
+rows as the partition, and is never overwritten. Known limits: the rows come from several snapshots,
+which makes no difference while past days do not change; erasure does not reach files.
 """
 
 import gzip
@@ -39,10 +37,7 @@ class Exporter:
     form: str
 
     async def export(self, session: Session, partition: Partition) -> int:
-        """Write and record the file, so that the partition may be removed; returns its rows.
-
-        Raises ExportError, and PartitionBusy if another process was faster.
-        """
+        """Returns its rows. Raises ExportError, and PartitionBusy if another process was faster."""
         rows, file = await self.write(session, partition)
         size, where = file.stat().st_size, f"{socket.gethostname()}:{file}"
         await partitions.retire(session, partition)
@@ -52,10 +47,7 @@ class Exporter:
         return rows
 
     async def write(self, session: Session, partition: Partition) -> tuple[int, Path]:
-        """Write a file such as inboxd.events_history_20260131.jsonl.gz; returns its rows and path.
-
-        Raises ExportError.
-        """
+        """Returns rows and path (inboxd.events_history_20260131.jsonl.gz). Raises ExportError."""
         name, end = f"{session.sql.schema}.{partition.part}", f".{self.form}.gz"
         draft = self.folder / f".{name}{end}.{socket.gethostname()}-{os.getpid()}"
         try:

@@ -1,8 +1,7 @@
 """Makes indexes of past days, by which lists find rare rows quickly.
 
-Owns the time of each: an hour after its day, one after the other, the newest day first, with a rest
-after each of the same duration. Promises: no settlement waits for an index; a partition in use is
-left for the next run. *See:* `operations/finding.py`, which uses the indexes.
+An hour after its day, one after the other, newest first, with a rest after each of the same
+duration. No settlement waits for an index; a partition in use is left for the next run.
 """
 
 from collections.abc import Awaitable, Callable

@@ -1,9 +1,7 @@
 """Drops partitions that are older than the settings keep them.
 
-Decides in which partitions rows of a type with a shorter retention are due; `store/retention.py`
-decides which whole partitions are due. Promises that nothing is removed earlier than the settings
-or their defaults demand. Known limit: `retention` of a type can only be shorter than that of
-`[history]`.
+`store/retention.py` decides which whole partitions are due. Known limit: `retention` of a type can
+only be shorter than that of `[history]`.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -35,16 +33,12 @@ _LATE = timedelta(days=2)
 
 
 def exporter(settings: Settings) -> Exporter | None:
-    """The exporter for partitions before their removal; None: no export."""
     history = settings.history
     return None if history.export is None else Exporter(history.export, history.export_format)
 
 
 def by_default(found: Sequence[Partition], settings: Settings) -> list[Partition]:
-    """History that a default retention will remove, for example after an upgrade.
-
-    The operator may not have chosen that. found: with sizes.
-    """
+    """The operator may not have chosen its removal. found: with sizes."""
     unset = (name for name in ("events", "commands") if _is_unset(settings, name))
     keep = {f"{name}_history": getattr(settings.history, name) for name in unset}
     return [
@@ -64,7 +58,6 @@ def _is_unset(settings: Settings, name: str) -> bool:
 def trims(
     found: Sequence[Partition], types: Mapping[str, timedelta]
 ) -> Iterator[tuple[Partition, list[str]]]:
-    """Partitions with the types whose rows must be removed from them, oldest first."""
     history = [each for each in found if each.parent in HISTORY and each.state == "attached"]
     for each in sorted(history, key=lambda each: each.low):
         due = {type_ for type_, age in types.items() if each.age >= age.total_seconds()}
@@ -81,7 +74,6 @@ class Retention:
     leads: Callable[[], Awaitable[bool]]
 
     async def let_go(self) -> None:
-        """Drop and trim all partitions that are due."""
         session = await connect(self.settings.database, "retention", plans=PATIENT)
         try:
             found = await partitions.listed(session)

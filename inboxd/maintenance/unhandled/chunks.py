@@ -1,10 +1,8 @@
-"""Events of batch topics whose chunks no worker handles any more, or whose topic changed its mode.
+"""Events of batch topics whose chunks no worker handles any more, or whose mode changed.
 
-Promises (promise 10) that such events do not wait forever: after the grace they move to their
-lanes, as events that run alone; if no worker takes them there, `events` decides. A topic whose
-workers ended less than a week ago is left alone: a chunk waits in any case, and the workers may
-return in time. Known limit: after a deliberate removal of the handler the events wait for that
-week.
+After the grace they move to their lanes, as events that run alone; if no worker takes them there,
+`events` decides (promise 10). A topic whose workers ended less than a week ago is left alone: a
+chunk waits in any case, and the workers may return in time.
 """
 
 from inboxd.maintenance.unhandled.judgement import Judgement
@@ -20,7 +18,6 @@ _PAGE = 1_000
 
 
 async def release_chunks_to_lanes(judgement: Judgement) -> None:
-    """Move events of batch topics to their lanes, if no worker has handled their chunks."""
     context = judgement.context
     async with lend(context.pool) as session:
         async with transaction(context.pool, session):

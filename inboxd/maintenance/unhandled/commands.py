@@ -20,7 +20,6 @@ _PAGE = 1000
 
 
 async def fail_commands(judgement: Judgement) -> None:
-    """Make dead letters of commands, with and without keys, that no worker has handled."""
     context = judgement.context
     async with lend(context.pool) as session:
         async with transaction(context.pool, session):

@@ -1,9 +1,6 @@
 """Events that no living worker handles: kept, dead letters, or ignored on purpose (promise 10).
 
-Owns the choice for them (`EventChoice`), and the task for events in lanes; `lines` has the task for
-sequential topics. Promises that events which a living worker handles are not touched; that kept
-events cost only one query per topic and type; and that ignored events are counted in the
-transaction that ends them.
+Kept events cost one query per topic and type; ignored events are counted when they end.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,10 +23,7 @@ Pair = tuple[str, str]  # a topic and a type
 
 
 class EventPages(Protocol):
-    """Unhandled events of one topic and type.
-
-    Each call takes a page, and returns if more may follow.
-    """
+    """Each call takes a page of a topic and type, and returns whether more may follow."""
 
     async def fail(self, error: str) -> tuple[int, bool]:
         """Make dead letters of the next page; returns their number."""
@@ -39,8 +33,6 @@ class EventPages(Protocol):
 
 
 class EventChoice:
-    """Decides the end of events that no worker handles, and writes it."""
-
     def __init__(self, judgement: Judgement, of: Callable[[str], Unhandled]) -> None:
         """of: the setting by type."""
         self.judgement = judgement
@@ -62,7 +54,6 @@ class EventChoice:
         return total
 
     def _log_kept(self, kept: set[Pair]) -> None:
-        """Log, once per topic and type, that events are kept."""
         for topic, type_ in sorted(kept - self._logged):
             _log.warning(
                 "no living worker handles these events: they are kept", topic=topic, type=type_
@@ -101,7 +92,6 @@ class EventChoice:
 
 
 async def settle_events(choice: EventChoice) -> None:
-    """End events in lanes that no worker has handled, as `choice` decides."""
     judgement, context = choice.judgement, choice.judgement.context
     async with lend(context.pool) as session:
         async with transaction(context.pool, session):
@@ -118,8 +108,6 @@ async def settle_events(choice: EventChoice) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _LanePages:
-    """Pages of the events of one lane."""
-
     session: Session
     lane: Pair
     grace: timedelta

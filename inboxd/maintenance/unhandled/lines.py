@@ -1,10 +1,8 @@
 """Events in lines of sequential topics that no living worker handles: each keeps its position.
 
-Arrivals of a topic without any handlers are lined up in their order, so that keys that stand still
-are visible. An unhandled head is kept and blocks its line, or becomes a dead letter, or is ignored
-together with the events of its type right behind it (`events`). Promises that the order is kept: an
-event that waits, or is replayed when the handler exists, still stands before later ones. Known
-limit: only the head of a line becomes a dead letter; the events behind it wait.
+Arrivals of a topic without any handlers are lined up, so that keys that stand still are visible. An
+unhandled head is kept and blocks its line, or becomes a dead letter, or is ignored together with
+the events of its type right behind it. Known limit: only the head becomes a dead letter.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -25,8 +23,6 @@ _PAGE = 500
 
 
 class UnhandledLines:
-    """The lines of all sequential topics."""
-
     def __init__(self, choice: EventChoice, freed: Callable[[], Awaitable[None]]) -> None:
         """freed: awaited when events behind an ended head may run."""
         self._choice = choice
@@ -36,7 +32,6 @@ class UnhandledLines:
         self._arrivals = replace(judgement)  # it measures its own grace
 
     async def settle(self) -> None:
-        """Line up and end events that no worker has handled for the grace."""
         judgement, context = self._judgement, self._judgement.context
         async with lend(context.pool) as session:
             async with transaction(context.pool, session):
@@ -88,8 +83,6 @@ class UnhandledLines:
 
 @dataclass(frozen=True, slots=True)
 class _HeadPages:
-    """The heads of one topic and type, and the events of the type behind them."""
-
     judgement: Judgement
     session: Session
     lane: Lane
@@ -130,14 +123,12 @@ class _HeadPages:
         ]
 
     async def _next(self) -> list[Head]:
-        """The next due heads of the lane."""
         heads = await lines.due_heads(self.session, [self.lane], _PAGE)
         if heads:
             self.lane.advance(heads[-1].run_at, heads[-1].id)
         return heads
 
     async def _held(self, heads: list[Head]) -> list[Head]:
-        """The heads whose buckets could be locked."""
         buckets = sorted({(head.line.topic, head.line.bucket) for head in heads})
         had = set(await lines.try_buckets(self.session, buckets))
         return [head for head in heads if (head.line.topic, head.line.bucket) in had]
