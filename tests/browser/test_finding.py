@@ -42,7 +42,7 @@ async def test_a_number_or_uuid_leads_to_the_cause_at_once(
     [
         ("school.send_email", ["main nav >> text=Pending", _ROW]),
         ("malta", ["main a[href='/commands?tenant=malta']", _GRADES]),
-        ("email", ["main a[href^='/commands?status=pending&queue=email']", _ROW]),
+        ("email", ["main .tile a[href*='status=pending'][href*='queue=email']", _ROW]),
     ],
 )
 async def test_a_type_tenant_or_queue_leads_to_the_cause_in_a_few_clicks(
