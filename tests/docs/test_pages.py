@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -56,13 +57,15 @@ def test_promises_name_tests_that_ci_runs() -> None:
     stages = tomllib.loads((ROOT / ".ci/gate.toml").read_text())["stage"]
     runs = [stage["make"] for stage in stages]
     assert ["test"] in runs
-    # Long tests run in three parts: some folders, those of brokers, and all others.
-    some, rest = [run[2] for run in runs if run[:2] == ["test-long", "LONG=long and not soak"]]
+    assert ["test-workers"] in runs
+    # Long tests run in parts: folders, those of brokers and of benchmarks, and all others.
+    long = [run[2] for run in runs if run[:2] == ["test-long", "LONG=long and not soak"]]
+    *parts, rest = [run.removeprefix("TESTS=").split() for run in long]
     assert ["test-brokers", "QUICK=not soak"] in runs
     brokers = re.search(r"(?m)^BROKERS := (.+)$", (ROOT / "Makefile").read_text())
     assert brokers
-    folders = [*some.removeprefix("TESTS=").split(), *brokers[1].split()]
-    assert rest.split() == ["TESTS=examples", "tests", *(f"--ignore={each}" for each in folders)]
+    elsewhere = {"tests/benchmarks", *brokers[1].split(), *chain(*parts)}
+    assert {*rest} == {"examples", "tests", *(f"--ignore={each}" for each in elsewhere)}
     assert ["test-plans", "POSTGRES=/usr/lib/postgresql/15/bin"] in runs
     assert unknown_to_ci([*promised, *NOT_RUN]) == NOT_RUN
 
